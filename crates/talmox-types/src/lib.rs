@@ -1,0 +1,27 @@
+//! Names, ids and addresses: checked once where they enter, trusted after.
+//!
+//! Nothing here does I/O or knows of files, HTTP or Kubernetes. A value of one of these types is valid by
+//! construction, so no later code checks it again, and none converts silently into another.
+
+mod cidr;
+mod id;
+mod invalid;
+mod mac;
+mod name;
+mod pair;
+mod pci;
+mod secret_ref;
+pub mod support;
+mod taint;
+mod version;
+
+pub use cidr::{AddressRange, Cidr};
+pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
+pub use invalid::Invalid;
+pub use mac::MacAddress;
+pub use name::{BridgeName, ClusterName, HostName, MappingName, NodeName, PoolName, StorageId, Tag};
+pub use pair::{FamilyPair, HasFamily};
+pub use pci::PciAddress;
+pub use secret_ref::SecretRef;
+pub use taint::{Taint, TaintEffect};
+pub use version::{Contract, Version};

@@ -1,0 +1,15 @@
+//! YAML as a tree of what was written: text, style and place of every scalar, nothing resolved.
+//!
+//! Reading into typed values at once stops at the first mistake and forgets how a value was spelled (`0755`, `no`,
+//! `1.10`). This tree keeps both, so that a reader can report every mistake of a file with its place, and so that
+//! configuration patches can be merged without changing what they say.
+
+mod fault;
+mod node;
+mod parse;
+mod scalar;
+
+pub use fault::{Fault, FaultKind};
+pub use node::{Entry, Node, NodeKind, Scalar, Span, Style};
+pub use parse::{MAX_ALIAS_NODES, MAX_DEPTH, Parsed, parse};
+pub use scalar::PlainMeaning;

@@ -1,15 +1,17 @@
-//! Names, ids and addresses: checked once where they enter, trusted after.
+//! Names, ids and addresses: checked once where they enter, trusted after; and [`desired`], the model they make up.
 //!
 //! Nothing here does I/O or knows of files, HTTP or Kubernetes. A value of one of these types is valid by
 //! construction, so no later code checks it again, and none converts silently into another.
 
 mod cidr;
+pub mod desired;
 mod id;
 mod invalid;
 mod mac;
 mod name;
 mod pair;
 mod pci;
+mod ratio;
 mod secret_ref;
 pub mod support;
 mod taint;
@@ -22,6 +24,7 @@ pub use mac::MacAddress;
 pub use name::{BridgeName, ClusterName, HostName, MappingName, NodeName, PoolName, StorageId, Tag};
 pub use pair::{FamilyPair, HasFamily};
 pub use pci::PciAddress;
+pub use ratio::Ratio;
 pub use secret_ref::SecretRef;
 pub use taint::{Taint, TaintEffect};
 pub use version::{Contract, Version};

@@ -7,9 +7,11 @@
 mod fault;
 mod node;
 mod parse;
+mod print;
 mod scalar;
 
 pub use fault::{Fault, FaultKind};
 pub use node::{Entry, Node, NodeKind, Scalar, Span, Style};
 pub use parse::{MAX_ALIAS_NODES, MAX_DEPTH, Parsed, parse};
+pub use print::print;
 pub use scalar::PlainMeaning;

@@ -1,0 +1,39 @@
+//! The shape of the description files: every key, its names, its type and what it is for.
+//!
+//! These are the names users keep in git: keys are added, never renamed.
+
+mod advanced;
+mod cluster;
+mod foreign;
+mod node;
+mod settings;
+mod values;
+
+pub use advanced::Advanced;
+pub use cluster::{
+    Cluster, EtcdBackupBlock, OverlayBlock, PlacementBlock, RouteBlock, SchematicBlock, VmIdRangeBlock,
+};
+pub use foreign::CLUSTER_TEMPLATE_KEYS;
+pub use node::{NodeBlock, PoolBlock};
+pub use settings::{DiskBlock, NetworkBlock, PciBlock, Settings};
+pub use values::{
+    Bootloader, CloudInit, ConfigFileBlock, DiskEncryption, Endpoint, ExtensionServiceBlock, Meta, Mirrors,
+    PoolChoice,
+};
+
+use crate::read::Block;
+
+/// Where a key that is unknown in one block is known: words for a hint.
+pub(crate) fn homes_of(key: &str, block: &str) -> Option<String> {
+    let homes: Vec<&str> = [
+        ("cluster.yaml", "the top of cluster.yaml", Cluster::info()),
+        ("proxmox_vm_defaults", "proxmox_vm_defaults (all nodes)", Settings::info()),
+        ("nodes", "a node under nodes", NodeBlock::info()),
+        ("node_pools", "a pool under node_pools", PoolBlock::info()),
+    ]
+    .into_iter()
+    .filter(|(name, _, info)| *name != block && info.key(key).is_some())
+    .map(|(_, words, _)| words)
+    .collect();
+    (!homes.is_empty()).then(|| homes.join(" or "))
+}

@@ -1,0 +1,15 @@
+//! From a YAML tree to typed blocks, reporting every mistake on the way.
+
+mod block;
+mod entries;
+mod numbers;
+mod scalars;
+mod value;
+
+pub use block::{Block, BlockInfo, KeyInfo, Shown};
+pub(crate) use block::{block, read_block, show_block, show_field, take_field};
+pub use entries::{Found, suggest};
+pub use numbers::{Int, VlanTag};
+pub use scalars::{Text, TextMap};
+pub(crate) use scalars::{choices, read_checked, read_word};
+pub use value::{At, OneOrMore, Reading, Shape, Value};

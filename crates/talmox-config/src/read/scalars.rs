@@ -1,0 +1,353 @@
+//! Text, booleans, choices and checked types.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use talmox_types::{
+    AddressRange, BridgeName, Cidr, ClusterName, ClusterUid, Contract, Fingerprint, HostName, Invalid,
+    MacAddress, MappingName, NodeName, PciAddress, Ratio, SchematicId, StorageId, Tag, Taint, Version,
+};
+use talmox_yaml::{Node, NodeKind, PlainMeaning};
+
+use super::{Reading, Shape, Value};
+use crate::problem::{Code, Problem};
+
+/// Text that is not empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text(pub String);
+
+impl Value for Text {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let text = plain_text(node, "text", reading)?;
+        if text.is_empty() {
+            let location = reading.location(node);
+            reading.report(Problem::error(Code::InvalidValue, "the text is empty").at(location, "empty"));
+            return None;
+        }
+        Some(Self(text.to_owned()))
+    }
+
+    fn shape() -> Shape {
+        Shape::Text { what: "text", pattern: None }
+    }
+
+    fn show(&self) -> String {
+        self.0.lines().next().map_or_else(String::new, |first| {
+            if self.0.lines().count() > 1 { format!("{first} …") } else { first.to_owned() }
+        })
+    }
+}
+
+/// The text of a scalar. A word that other readers take for a boolean is refused: who writes `name: no` means text.
+pub(super) fn plain_text<'n>(node: &'n Node, expected: &str, reading: &mut Reading<'_>) -> Option<&'n str> {
+    let Some(scalar) = node.as_scalar() else {
+        reading.wrong_type(node, expected);
+        return None;
+    };
+    let location = reading.location(node);
+    match scalar.meaning() {
+        PlainMeaning::Bool(_) => {
+            reading.report(
+                Problem::error(Code::WrongType, format!("expected {expected}, found {}", scalar.text))
+                    .at(location, "a boolean")
+                    .hint(format!("write \"{}\" with quotes if text is meant", scalar.text)),
+            );
+            None
+        }
+        PlainMeaning::OldBool(value) => {
+            reading.report(
+                Problem::error(Code::YamlTrap, format!("{} is text to some YAML readers only", scalar.text))
+                    .at(location, format!("{value} in YAML 1.1, text in 1.2"))
+                    .hint(format!("write \"{}\" with quotes", scalar.text)),
+            );
+            None
+        }
+        PlainMeaning::Null
+        | PlainMeaning::Integer(_)
+        | PlainMeaning::Float
+        | PlainMeaning::OldOctal
+        | PlainMeaning::OldUnderscore
+        | PlainMeaning::OldSexagesimal
+        | PlainMeaning::OtherBase
+        | PlainMeaning::Text => Some(&scalar.text),
+    }
+}
+
+impl Value for bool {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let Some(scalar) = node.as_scalar() else {
+            reading.wrong_type(node, "true or false");
+            return None;
+        };
+        let location = reading.location(node);
+        let problem = match scalar.meaning() {
+            PlainMeaning::Bool(value) => return Some(value),
+            PlainMeaning::OldBool(value) => Problem::error(
+                Code::YamlTrap,
+                format!("{} is a boolean to some YAML readers only", scalar.text),
+            )
+            .at(location, format!("{value} in YAML 1.1, text in 1.2"))
+            .hint(format!("write {value}")),
+            PlainMeaning::Null
+            | PlainMeaning::Integer(_)
+            | PlainMeaning::Float
+            | PlainMeaning::OldOctal
+            | PlainMeaning::OldUnderscore
+            | PlainMeaning::OldSexagesimal
+            | PlainMeaning::OtherBase
+            | PlainMeaning::Text => {
+                let problem = Problem::error(Code::WrongType, "expected true or false")
+                    .at(location, "neither true nor false");
+                match scalar.text.to_ascii_lowercase().as_str() {
+                    "true" | "yes" | "on" | "1" => problem.hint("write true, without quotes"),
+                    "false" | "no" | "off" | "0" => problem.hint("write false, without quotes"),
+                    _ => problem,
+                }
+            }
+        };
+        reading.report(problem);
+        None
+    }
+
+    fn shape() -> Shape {
+        Shape::Bool
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Text by names of one's own choosing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextMap(pub BTreeMap<String, String>);
+
+impl Value for TextMap {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let NodeKind::Mapping(entries) = &node.kind else {
+            reading.wrong_type(node, "a mapping of names to text");
+            return None;
+        };
+        let read: BTreeMap<String, String> = entries
+            .iter()
+            .filter_map(|entry| {
+                let value = plain_text(&entry.value, "text", reading)?;
+                Some((entry.key.as_scalar()?.text.clone(), value.to_owned()))
+            })
+            .collect();
+        (read.len() == entries.len()).then_some(Self(read))
+    }
+
+    fn shape() -> Shape {
+        Shape::Map(Box::new(Text::shape()))
+    }
+
+    fn show(&self) -> String {
+        let pairs: Vec<String> = self.0.iter().map(|(key, value)| format!("{key}: {value:?}")).collect();
+        format!("{{{}}}", pairs.join(", "))
+    }
+}
+
+/// Reads text as a checked type and reports the rule it breaks.
+pub(crate) fn read_checked<T>(
+    node: &Node,
+    what: &str,
+    reading: &mut Reading<'_>,
+    parse: impl Fn(&str) -> Result<T, Invalid>,
+) -> Option<T> {
+    let text = plain_text(node, what, reading)?;
+    match parse(text) {
+        Ok(value) => Some(value),
+        Err(invalid) => {
+            let location = reading.location(node);
+            reading.report(
+                Problem::error(Code::InvalidValue, format!("{} is not {what}", quoted(text)))
+                    .at(location, format!("not {what}"))
+                    .hint(invalid.rule),
+            );
+            None
+        }
+    }
+}
+
+/// A text for a message: as it is where it is one short word, else in quotes and cut.
+fn quoted(text: &str) -> String {
+    let plain =
+        !text.is_empty() && text.len() <= 80 && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    if plain {
+        return text.to_owned();
+    }
+    let short: String = text.chars().take(40).collect();
+    if short.len() < text.len() { format!("{short:?}…") } else { format!("{short:?}") }
+}
+
+/// Makes checked types readable: each with the words for what is expected.
+macro_rules! text_values {
+    ($($type:ty, $what:literal, $pattern:expr;)+) => {$(
+        impl $crate::read::Value for $type {
+            fn read(
+                node: &talmox_yaml::Node,
+                reading: &mut $crate::read::Reading<'_>,
+            ) -> Option<Self> {
+                $crate::read::read_checked(node, $what, reading, <$type>::parse)
+            }
+
+            fn shape() -> $crate::read::Shape {
+                $crate::read::Shape::Text { what: $what, pattern: $pattern }
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+text_values! {
+    NodeName, "a node name", Some("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
+    ClusterName, "a cluster name", Some("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$");
+    HostName, "a Proxmox host name", Some("^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$");
+    StorageId, "a Proxmox storage id", Some("^[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]$");
+    BridgeName, "a bridge name", Some("^[A-Za-z0-9._-]+$");
+    MappingName, "a PCI mapping name", Some("^[A-Za-z][A-Za-z0-9_-]+$");
+    Tag, "a tag", Some("^[A-Za-z0-9_][A-Za-z0-9_.+-]*$");
+    ClusterUid, "a cluster uid", Some("^[0-9a-f]{16}$");
+    SchematicId, "a schematic id", Some("^[0-9a-f]{64}$");
+    Fingerprint, "a certificate fingerprint", Some("^([0-9A-Fa-f]{2}:?){32}$");
+    PciAddress, "a PCI address", Some("^([0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[01][0-9A-Fa-f](\\.[0-7])?$");
+    Cidr, "a network", Some("^[0-9A-Fa-f.:]+/[0-9]{1,3}$");
+    AddressRange, "a range of addresses", None;
+    Taint, "a taint", Some("^[^ =:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$");
+    Version, "a version", Some("^v?[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$");
+}
+
+/// Types whose plain spelling YAML could take for a number: the schema must allow both.
+macro_rules! number_like_values {
+    ($($type:ty, $what:literal;)+) => {$(
+        impl Value for $type {
+            fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+                read_checked(node, $what, reading, <$type>::parse)
+            }
+
+            fn shape() -> Shape {
+                let number = Shape::Text { what: $what, pattern: None };
+                Shape::Either(vec![number, Shape::Any])
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+number_like_values! {
+    Contract, "a Talos contract";
+    Ratio, "a ratio";
+}
+
+impl Value for IpAddr {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let text = plain_text(node, "an IP address", reading)?;
+        if let Ok(address) = text.parse() {
+            return Some(address);
+        }
+        let location = reading.location(node);
+        let problem = Problem::error(Code::InvalidValue, format!("{} is not an IP address", quoted(text)))
+            .at(location, "not an IP address");
+        reading.report(match text.split_once('/') {
+            Some((address, _)) if address.parse::<IpAddr>().is_ok() => {
+                problem.hint(format!("write {address}; the prefix length comes from node_cidr"))
+            }
+            _ => problem.hint("like 10.0.7.11 or fd00:7::11"),
+        });
+        None
+    }
+
+    fn shape() -> Shape {
+        Shape::Text { what: "an IP address", pattern: Some("^[0-9A-Fa-f.:, ]+$") }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for MacAddress {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let mac = read_checked(node, "a MAC address", reading, Self::parse)?;
+        let scalar = node.as_scalar()?;
+        if scalar.meaning() == PlainMeaning::OldSexagesimal {
+            let location = reading.location(node);
+            reading.report(
+                Problem::warning(Code::YamlTrap, format!("{} is a number to some YAML readers", scalar.text))
+                    .at(location, "a number in base 60 in YAML 1.1")
+                    .hint(format!("write \"{}\" with quotes", scalar.text)),
+            );
+        }
+        Some(mac)
+    }
+
+    fn shape() -> Shape {
+        Shape::Text { what: "a MAC address", pattern: Some("^([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$") }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Makes enums readable as one of a few words; words after the first are accepted and not advertised.
+macro_rules! choices {
+    ($($type:ty { $($word:literal $(| $alias:literal)* => $variant:ident),+ $(,)? })+) => {$(
+        impl $crate::read::Value for $type {
+            fn read(
+                node: &talmox_yaml::Node,
+                reading: &mut $crate::read::Reading<'_>,
+            ) -> Option<Self> {
+                let word = $crate::read::read_word(node, &[$($word),+], &[$($word, $($alias,)*)+], reading)?;
+                match word {
+                    $($word $(| $alias)* => Some(<$type>::$variant),)+
+                    _ => None,
+                }
+            }
+
+            fn shape() -> $crate::read::Shape {
+                $crate::read::Shape::Choice(vec![$($word),+])
+            }
+
+            fn show(&self) -> String {
+                match self { $(<$type>::$variant => $word.to_owned(),)+ }
+            }
+        }
+    )+};
+}
+
+pub(crate) use choices;
+
+/// One of several words; `on`, `off`, `true` and `false` count as words where a choice has them.
+pub(crate) fn read_word<'n>(
+    node: &'n Node,
+    advertised: &[&str],
+    accepted: &[&str],
+    reading: &mut Reading<'_>,
+) -> Option<&'n str> {
+    let list = advertised.join(", ");
+    let Some(scalar) = node.as_scalar() else {
+        reading.wrong_type(node, &format!("one of {list}"));
+        return None;
+    };
+    if accepted.contains(&scalar.text.as_str()) {
+        return Some(&scalar.text);
+    }
+    let location = reading.location(node);
+    let problem =
+        Problem::error(Code::InvalidValue, format!("{} is not a choice here", quoted(&scalar.text)))
+            .at(location, "not one of the choices");
+    let hint = match super::suggest(&scalar.text, advertised.iter().copied()) {
+        Some(close) => format!("did you mean {close}? (one of {list})"),
+        None => format!("one of {list}"),
+    };
+    reading.report(problem.hint(hint));
+    None
+}

@@ -1,0 +1,72 @@
+//! One node.
+
+use std::collections::BTreeMap;
+
+use talmox_types::desired::{Node, NodeAddress, Patch};
+
+use super::vm;
+use crate::description::Description;
+use crate::file::{DiskEncryption, Settings};
+use crate::layers::{Member, Rank};
+use crate::read::{At, TextMap};
+
+pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
+    Node {
+        name: member.name.clone(),
+        role: member.role,
+        position: member.position,
+        pool: member.pool.and_then(|pool| pool.name.as_ref()).map(|at| at.value.to_string()),
+        address: address(member),
+        vm: vm::vm(description, member),
+        install_disk: member.value(|s| s.disk.as_ref()).0,
+        schematic_id: member.pick(|s| s.schematic_id.as_ref()).map(|at| at.value.clone()),
+        disk_encryption: member.value(|s| s.disk_encryption.as_ref()) == DiskEncryption::Tpm,
+        kernel_modules: member
+            .pick(|s| s.kernel_modules.as_ref())
+            .iter()
+            .flat_map(|at| &at.value)
+            .map(|text| text.value.0.clone())
+            .collect(),
+        labels: merged(member, |s| s.labels.as_ref()),
+        annotations: merged(member, |s| s.annotations.as_ref()),
+        taints: member
+            .pick(|s| s.taints.as_ref())
+            .iter()
+            .flat_map(|at| &at.value)
+            .map(|taint| taint.value.clone())
+            .collect(),
+        patches: patches(member),
+    }
+}
+
+fn address(member: &Member<'_>) -> NodeAddress {
+    match member.node.and_then(|node| node.address.as_ref()) {
+        Some(address) => NodeAddress::Declared(address.value),
+        None => NodeAddress::FromPool(
+            member
+                .pool
+                .and_then(|pool| pool.addresses.as_ref())
+                .iter()
+                .flat_map(|at| &at.value.0)
+                .map(|range| range.value)
+                .collect(),
+        ),
+    }
+}
+
+/// Labels and annotations of every layer together; for one key the nearest layer wins.
+fn merged<'d>(
+    member: &Member<'d>,
+    get: impl Fn(&'d Settings) -> Option<&'d At<TextMap>>,
+) -> BTreeMap<String, String> {
+    member.all(get).flat_map(|(_, at)| at.value.0.clone()).collect()
+}
+
+/// Patches add up, the nearest last, so that it has the last word.
+fn patches(member: &Member<'_>) -> Vec<Patch> {
+    member
+        .all(|s| s.patches.as_ref())
+        .filter(|(rank, _)| *rank > Rank::BuiltIn)
+        .flat_map(|(_, at)| at.value.iter().map(|patch| patch.value.clone()))
+        .collect()
+}

@@ -1,0 +1,109 @@
+//! Node addresses: there, unique, inside the node network, nobody else's.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use talmox_types::{Cidr, FamilyPair};
+
+use super::Subject;
+use super::identity::{first_owner, missing};
+use crate::problem::{Code, Problem};
+use crate::source::Location;
+
+pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let mut seen: HashMap<IpAddr, (Location, String)> = HashMap::new();
+    let network = subject.description.node_cidr();
+    for node in &subject.description.nodes {
+        let Some(address) = &node.address else {
+            problems.push(missing("a node", "address", node).hint(
+                "every address is known beforehand: add a line address: …, or describe the nodes as a pool",
+            ));
+            continue;
+        };
+        let name = node.name.as_ref().map_or_else(|| "this node".to_owned(), |name| name.value.to_string());
+        for ip in address.value.iter() {
+            if let Some((first, owner)) = first_owner(&mut seen, ip, (address.location, name.clone())) {
+                let next = network.and_then(|network| next_free(subject, network, ip));
+                let problem = Problem::error(Code::DuplicateAddress, format!("address {ip} is used twice"))
+                    .at(address.location, name.clone())
+                    .related(first, format!("{owner} has it first"));
+                problems.push(match (next, network) {
+                    (Some(free), Some(network)) => problem
+                        .hint(format!("{free} is the next free address of node_cidr {}", show(&network))),
+                    _ => problem,
+                });
+            }
+            if let Some(network) = network {
+                inside(ip, address.location, &network, &name, problems);
+            }
+            taken(subject, ip, address.location, &name, problems);
+        }
+    }
+}
+
+fn show(pair: &FamilyPair<Cidr>) -> String {
+    pair.iter().map(|cidr| cidr.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The first address of the network, after the given one, that nobody in the description has.
+fn next_free(subject: &Subject<'_>, network: FamilyPair<Cidr>, like: IpAddr) -> Option<IpAddr> {
+    let cidr = network.of_family(&like)?;
+    let reserved = subject.description.reserved_addresses();
+    let used: std::collections::HashSet<IpAddr> = subject
+        .description
+        .nodes
+        .iter()
+        .filter_map(|node| node.address.as_ref())
+        .flat_map(|address| address.value.iter())
+        .chain(reserved.into_iter().map(|(_, address, _)| address))
+        .collect();
+    cidr.hosts().iter().skip_while(|ip| *ip <= like).take(65_536).find(|ip| !used.contains(ip))
+}
+
+fn inside(
+    ip: IpAddr,
+    location: Location,
+    network: &FamilyPair<Cidr>,
+    name: &str,
+    problems: &mut Vec<Problem>,
+) {
+    let Some(cidr) = network.of_family(&ip) else {
+        let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+        problems.push(
+            Problem::error(
+                Code::AddressFamily,
+                format!("{ip} is {family}, node_cidr {} is not", show(network)),
+            )
+            .at(location, format!("{name} has an {family} address"))
+            .hint("make node_cidr a pair such as [10.0.7.0/24, fd00:7::/64]"),
+        );
+        return;
+    };
+    if !cidr.contains(ip) {
+        problems.push(
+            Problem::error(Code::AddressOutside, format!("{ip} is outside node_cidr {cidr}"))
+                .at(location, format!("{name} is not in that network"))
+                .hint(format!("addresses from {} to {}", cidr.hosts().first(), cidr.hosts().last())),
+        );
+    } else if cidr.is_reserved(ip) {
+        problems.push(
+            Problem::error(Code::AddressOutside, format!("{ip} cannot be the address of a host"))
+                .at(location, "the network's own address, or its broadcast address")
+                .hint(format!("addresses from {} to {}", cidr.hosts().first(), cidr.hosts().last())),
+        );
+    }
+}
+
+fn taken(subject: &Subject<'_>, ip: IpAddr, location: Location, name: &str, problems: &mut Vec<Problem>) {
+    for (owner, address, place) in subject.description.reserved_addresses() {
+        if address != ip {
+            continue;
+        }
+        let problem = Problem::error(Code::AddressTaken, format!("{ip} is the address of the {owner}"))
+            .at(location, format!("{name} cannot have it too"));
+        problems.push(match place {
+            Some(place) => problem.related(place, format!("the {owner}")),
+            None => problem.hint("without node_gateway the gateway is the first address of node_cidr"),
+        });
+    }
+}

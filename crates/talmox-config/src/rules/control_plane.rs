@@ -1,0 +1,84 @@
+//! Control planes: an odd number, and one address to reach them by.
+
+use talmox_types::desired::Role;
+
+use super::Subject;
+use crate::layers::Member;
+use crate::problem::{Code, Problem};
+use crate::source::Location;
+
+pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let description = subject.description;
+    if description.nodes.is_empty() && description.pools.is_empty() {
+        if let Some(top) = description.top
+            && problems.is_empty()
+        {
+            problems.push(
+                Problem::error(Code::MissingKey, "the description has no nodes")
+                    .at(top, "neither nodes: nor node_pools:")
+                    .hint("list them under nodes:, here or in nodes.yaml beside this file"),
+            );
+        }
+        return;
+    }
+    let controllers: Vec<&Member<'_>> =
+        subject.members.iter().filter(|member| member.role == Role::Controller).collect();
+    let count = controllers.len();
+    if count == 0 {
+        none(subject, problems);
+    } else if count.is_multiple_of(2) {
+        even(&controllers, problems);
+    }
+    endpoint(subject, count, problems);
+}
+
+/// What makes a member a control plane: its `controller: true`, or itself.
+fn place(member: &Member<'_>) -> Option<Location> {
+    let node = member.node.map(|node| node.controller.as_ref().map_or(node.location, |at| at.location));
+    let pool = member.pool.map(|pool| pool.count.as_ref().map_or(pool.location, |at| at.location));
+    node.or(pool)
+}
+
+fn none(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let Some(first) = subject.members.first().and_then(place) else { return };
+    problems.push(
+        Problem::error(Code::ControlPlanes, "no node is a control plane")
+            .at(first, "a worker, like all others")
+            .hint("write controller: true on 1, 3 or 5 nodes"),
+    );
+}
+
+fn even(controllers: &[&Member<'_>], problems: &mut Vec<Problem>) {
+    let count = controllers.len();
+    let places: Vec<(Location, &Member<'_>)> =
+        controllers.iter().filter_map(|member| Some((place(member)?, *member))).collect();
+    let Some((last, _)) = places.last() else { return };
+    let survives = (count - 1) / 2;
+    let mut problem =
+        Problem::error(Code::ControlPlanes, format!("control planes come in odd numbers, found {count}")).at(
+            *last,
+            match survives {
+                0 => "two members cannot lose one".to_owned(),
+                failures => {
+                    format!("{count} members survive the loss of {failures}, no more than {} do", count - 1)
+                }
+            },
+        );
+    for (location, member) in places.iter().filter(|(location, _)| location != last) {
+        problem = problem.related(*location, member.name.to_string());
+    }
+    problems.push(problem.hint("use 1, 3 or 5"));
+}
+
+fn endpoint(subject: &Subject<'_>, controllers: usize, problems: &mut Vec<Problem>) {
+    let file = &subject.description.cluster.file;
+    if controllers < 2 || file.cluster_api_addr.is_some() || file.cluster_endpoint.is_some() {
+        return;
+    }
+    let Some(top) = subject.description.top else { return };
+    problems.push(
+        Problem::error(Code::Endpoint, format!("{controllers} control planes need an address they share"))
+            .at(top, "a line cluster_api_addr: is missing")
+            .hint("cluster_api_addr: a free address of node_cidr, or cluster_endpoint: the URL of a load balancer"),
+    );
+}

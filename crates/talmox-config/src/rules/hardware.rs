@@ -1,0 +1,209 @@
+//! Virtual hardware that can exist.
+
+use std::collections::HashMap;
+
+use talmox_types::desired::{Bios, MachineType, Role};
+
+use super::Subject;
+use super::identity::{first_owner, missing};
+use crate::file::{DiskEncryption, PciBlock};
+use crate::layers::Member;
+use crate::problem::{Code, Problem};
+use crate::read::At;
+use crate::source::Location;
+
+/// Talos recommends this much memory for a control plane.
+const CONTROL_PLANE_MEMORY: u32 = 2048;
+
+pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    // Many nodes share one block: a problem of the block is reported once.
+    let mut reported: Vec<Problem> = Vec::new();
+    for member in &subject.members {
+        let mut found = Vec::new();
+        passthrough(member, &mut found);
+        firmware(member, &mut found);
+        memory(member, &mut found);
+        slots(member, &mut found);
+        networks(member, &mut found);
+        for problem in found {
+            if !reported.iter().any(|known| known.place == problem.place && known.code == problem.code) {
+                reported.push(problem);
+            }
+        }
+    }
+    problems.append(&mut reported);
+}
+
+fn passthrough(member: &Member<'_>, problems: &mut Vec<Problem>) {
+    let machine = member.pick(|s| s.advanced.machine.as_ref());
+    let q35 = machine.is_some_and(|at| at.value == MachineType::Q35);
+    let gpu = member.pick(|s| s.gpu_pci_bdf.as_ref());
+    let pcie = member.pick(|s| s.gpu_pcie_mode.as_ref());
+    if let Some(gpu) = gpu
+        && pcie.is_some_and(|at| at.value)
+        && !q35
+    {
+        problems.push(no_pcie(gpu.location, machine.map(|at| at.location), &member.name.to_string()));
+    }
+    if gpu.is_none() {
+        lonely_gpu_options(member, problems);
+    }
+    let devices = member.pick(|s| s.vm_pci.as_ref());
+    for device in devices.map(|at| at.value.as_slice()).unwrap_or_default() {
+        one_source(device, problems);
+        if !q35 && device.pcie.as_ref().is_none_or(|at| at.value) {
+            problems.push(no_pcie(device.location, machine.map(|at| at.location), &member.name.to_string()));
+        }
+    }
+}
+
+fn no_pcie(device: Location, machine: Option<Location>, node: &str) -> Problem {
+    let problem =
+        Problem::error(Code::Hardware, format!("{node}: machine type i440fx has no PCIe for this device"))
+            .at(device, "passed through as PCIe");
+    let problem = match machine {
+        Some(machine) if machine != device => problem.related(machine, "the machine type"),
+        _ => problem,
+    };
+    problem.hint("use machine: q35, or pcie: false (gpu_pcie_mode: false for gpu_pci_bdf)")
+}
+
+fn lonely_gpu_options(member: &Member<'_>, problems: &mut Vec<Problem>) {
+    let options = [member.pick(|s| s.gpu_pcie_mode.as_ref()), member.pick(|s| s.gpu_rombar.as_ref())];
+    for option in options.into_iter().flatten() {
+        if option.location.source != crate::source::SourceId::BUILT_IN {
+            problems.push(
+                Problem::warning(Code::Hardware, format!("{} does nothing without gpu_pci_bdf", option.key))
+                    .at(option.location, "no GPU to apply it to"),
+            );
+        }
+    }
+}
+
+fn one_source(device: &At<PciBlock>, problems: &mut Vec<Problem>) {
+    match (&device.mapping, &device.bdf) {
+        (Some(mapping), Some(bdf)) => problems.push(
+            Problem::error(Code::Hardware, "a PCI device comes from a mapping or an address, not both")
+                .at(bdf.location, "an address")
+                .related(mapping.location, "a mapping")
+                .hint("keep the mapping: a token may use it"),
+        ),
+        (None, None) => problems.push(missing("a PCI device", "mapping or bdf", device)),
+        (Some(_), None) | (None, Some(_)) => {}
+    }
+}
+
+fn firmware(member: &Member<'_>, problems: &mut Vec<Problem>) {
+    let bios = member.pick(|s| s.advanced.bios.as_ref());
+    let secure_boot = member.pick(|s| s.secure_boot.as_ref());
+    if let (Some(bios), Some(secure_boot)) = (bios, secure_boot)
+        && bios.value == Bios::SeaBios
+        && secure_boot.value
+    {
+        problems.push(
+            Problem::error(Code::Hardware, format!("{}: Secure Boot needs UEFI", member.name))
+                .at(secure_boot.location, "Secure Boot")
+                .related(bios.location, "not UEFI")
+                .hint("use bios: ovmf"),
+        );
+    }
+    let encryption = member.pick(|s| s.disk_encryption.as_ref());
+    let tpm = member.pick(|s| s.tpm.as_ref());
+    if let (Some(encryption), Some(tpm)) = (encryption, tpm)
+        && encryption.value == DiskEncryption::Tpm
+        && !tpm.value
+        && tpm.location.source != crate::source::SourceId::BUILT_IN
+    {
+        problems.push(
+            Problem::error(Code::Hardware, format!("{}: disk encryption needs the TPM", member.name))
+                .at(encryption.location, "keys are kept in a TPM")
+                .related(tpm.location, "and there is to be none")
+                .hint("leave tpm out: disk_encryption brings it along"),
+        );
+    }
+}
+
+fn memory(member: &Member<'_>, problems: &mut Vec<Problem>) {
+    let Some(memory) = member.pick(|s| s.memory.as_ref()) else { return };
+    let amount: u32 = memory.value.to();
+    if let Some(balloon) = member.pick(|s| s.advanced.balloon.as_ref())
+        && balloon.value.to::<u32>() > amount
+    {
+        problems.push(
+            Problem::error(Code::Hardware, format!("{}: the balloon is larger than the memory", member.name))
+                .at(balloon.location, format!("{} MiB", balloon.value.to::<u32>()))
+                .related(memory.location, format!("{amount} MiB"))
+                .hint("Proxmox refuses this; 0 leaves the balloon device out"),
+        );
+    }
+    if member.role == Role::Controller && amount < CONTROL_PLANE_MEMORY {
+        problems.push(
+            Problem::warning(
+                Code::Resources,
+                format!("{}: {amount} MiB is little for a control plane", member.name),
+            )
+            .at(memory.location, format!("Talos recommends {CONTROL_PLANE_MEMORY} MiB or more")),
+        );
+    }
+}
+
+fn slots(member: &Member<'_>, problems: &mut Vec<Problem>) {
+    let mut disks: HashMap<u8, Location> = HashMap::new();
+    for disk in member.pick(|s| s.vm_disks.as_ref()).map(|at| at.value.as_slice()).unwrap_or_default() {
+        match &disk.slot {
+            None => problems.push(missing("a disk", "slot", disk)),
+            Some(slot) => same_slot(&mut disks, "scsi", slot.value.to(), slot.location, problems),
+        }
+        if disk.size.is_none() {
+            problems.push(missing("a disk", "size", disk));
+        }
+    }
+    let mut networks: HashMap<u8, Location> = HashMap::new();
+    for network in member.pick(|s| s.vm_networks.as_ref()).map(|at| at.value.as_slice()).unwrap_or_default() {
+        match &network.slot {
+            None => problems.push(missing("a network device", "slot", network)),
+            Some(slot) => same_slot(&mut networks, "net", slot.value.to(), slot.location, problems),
+        }
+    }
+}
+
+fn same_slot(
+    seen: &mut HashMap<u8, Location>,
+    bus: &str,
+    slot: u8,
+    location: Location,
+    problems: &mut Vec<Problem>,
+) {
+    if let Some(first) = first_owner(seen, slot, location) {
+        problems.push(
+            Problem::error(Code::DuplicateSlot, format!("{bus}{slot} is used twice"))
+                .at(location, "again")
+                .related(first, "first here"),
+        );
+    }
+}
+
+fn networks(member: &Member<'_>, problems: &mut Vec<Problem>) {
+    let networks = member.pick(|s| s.vm_networks.as_ref()).map(|at| at.value.as_slice()).unwrap_or_default();
+    for network in networks {
+        let is_first = network.slot.as_ref().is_some_and(|slot| slot.value.to::<u8>() == 0);
+        if let (true, Some(addresses)) = (is_first, &network.addresses) {
+            problems.push(
+                Problem::error(Code::AddressOutside, "slot 0 carries the node's own address")
+                    .at(addresses.location, "an address beside it")
+                    .hint("use address of the node; addresses belongs to further devices"),
+            );
+        }
+        let declared = member.node.and_then(|node| node.mac_addr.as_ref());
+        if let (true, Some(mac), Some(declared)) = (is_first, &network.mac, declared)
+            && mac.value != declared.value
+        {
+            problems.push(
+                Problem::error(Code::AliasConflict, "mac_addr and the MAC of slot 0 are one setting")
+                    .at(mac.location, mac.value.to_string())
+                    .related(declared.location, declared.value.to_string())
+                    .hint("keep one of them"),
+            );
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What concerns the hypervisor: endpoints, hosts, VMID ranges, fields that may drift.
+
+use talmox_types::VmId;
+use talmox_types::desired::VmIdRange;
+
+use super::Subject;
+use super::identity::missing;
+use crate::file::{NodeBlock, VmIdRangeBlock};
+use crate::problem::{Code, Problem};
+use crate::read::{At, Block, suggest};
+
+pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    endpoints(subject, problems);
+    hosts(subject, problems);
+    vmid_ranges(subject, problems);
+    fields(subject, problems);
+    incomplete_blocks(subject, problems);
+}
+
+fn endpoints(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let file = &subject.description.cluster.file;
+    for endpoint in file.proxmox_endpoint.iter().flat_map(|at| &at.value.0) {
+        if endpoint.value.0.starts_with("http://") {
+            problems.push(
+                Problem::error(Code::InvalidValue, "the Proxmox API is reached by https only")
+                    .at(endpoint.location, "the token would travel in plain text")
+                    .hint(endpoint.value.0.replacen("http://", "write https://", 1)),
+            );
+        }
+    }
+    if let (Some(insecure), Some(pins)) = (&file.proxmox_insecure, &file.proxmox_fingerprints)
+        && insecure.value
+    {
+        problems.push(
+            Problem::warning(Code::Hardware, "proxmox_insecure makes the fingerprints pointless")
+                .at(insecure.location, "trusts any certificate")
+                .related(pins.location, "would be enough"),
+        );
+    }
+}
+
+fn hosts(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let Some(allowed) = &subject.description.cluster.file.proxmox_nodes else { return };
+    let mut reported = Vec::new();
+    for member in &subject.members {
+        let Some(host) = member.pick(|s| s.host.as_ref()) else { continue };
+        let listed = allowed.value.iter().any(|known| known.value == host.value);
+        if !listed && !reported.contains(&host.location) {
+            reported.push(host.location);
+            let names: Vec<&str> = allowed.value.iter().map(|at| at.value.as_str()).collect();
+            let problem =
+                Problem::error(Code::InvalidValue, format!("{} is not one of proxmox_nodes", host.value))
+                    .at(host.location, format!("the host of {}", member.name))
+                    .related(allowed.location, "the hosts that may be used");
+            problems.push(match suggest(host.value.as_str(), names) {
+                Some(close) => problem.hint(format!("did you mean {close}?")),
+                None => problem.hint("add it to proxmox_nodes, or choose one of them"),
+            });
+        }
+    }
+}
+
+fn vmid_ranges(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let file = &subject.description.cluster.file;
+    let read = |range: &At<VmIdRangeBlock>| -> Option<VmIdRange> {
+        let id = |number: u32| VmId::try_from(number).ok();
+        let (start, end) = (range.start.as_ref()?, range.end.as_ref()?);
+        Some(VmIdRange { start: id(start.value.to())?, end: id(end.value.to())? })
+    };
+    for range in [&file.proxmox_vmid_range, &file.proxmox_template_vmid_range].into_iter().flatten() {
+        for (key, there) in [("start", range.start.is_some()), ("end", range.end.is_some())] {
+            if !there {
+                problems.push(missing("a range of VMIDs", key, range));
+            }
+        }
+        if let Some(ids) = read(range)
+            && ids.start > ids.end
+        {
+            problems.push(
+                Problem::error(Code::VmIdRange, format!("the range {} to {} is empty", ids.start, ids.end))
+                    .at(range.location, "ends before it starts"),
+            );
+        }
+    }
+    let (nodes, templates) = subject.description.vmid_ranges();
+    let place = file.proxmox_vmid_range.as_ref().or(file.proxmox_template_vmid_range.as_ref());
+    let Some(place) = place else { return };
+    if nodes.start <= nodes.end && templates.start <= templates.end && nodes.overlaps(&templates) {
+        problems.push(
+            Problem::error(Code::VmIdRange, "VMIDs of nodes and templates overlap")
+                .at(
+                    place.location,
+                    format!("{}–{} and {}–{}", nodes.start, nodes.end, templates.start, templates.end),
+                )
+                .hint("templates default to 9000–9099"),
+        );
+    }
+    let needed = subject.members.iter().filter(|m| m.node.is_none_or(|node| node.vm_id.is_none())).count();
+    if nodes.start <= nodes.end && (nodes.count() as usize) < needed {
+        problems.push(
+            Problem::error(
+                Code::VmIdRange,
+                format!("{} VMIDs are too few for {needed} nodes", nodes.count()),
+            )
+            .at(place.location, "too small"),
+        );
+    }
+}
+
+fn fields(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let info = NodeBlock::info();
+    for field in subject.description.cluster.file.ignore_drift.iter().flat_map(|at| &at.value) {
+        if info.key(&field.value.0).is_some() {
+            continue;
+        }
+        let problem =
+            Problem::error(Code::UnknownField, format!("{} is not a field of a node", field.value.0))
+                .at(field.location, "no such field");
+        problems.push(match suggest(&field.value.0, info.names()) {
+            Some(close) => problem.hint(format!("did you mean {close}?")),
+            None => problem.hint("the keys of a node are the fields, such as vm_memory or tags"),
+        });
+    }
+}
+
+/// Blocks with keys they cannot do without.
+fn incomplete_blocks(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let file = &subject.description.cluster.file;
+    for route in file.node_routes.iter().flat_map(|at| &at.value) {
+        if route.network.is_none() {
+            problems.push(missing("a route", "network", route));
+        }
+        if route.gateway.is_none() {
+            problems.push(missing("a route", "gateway", route));
+        }
+    }
+    if let Some(backup) = &file.etcd_backup
+        && backup.dir.is_none()
+    {
+        problems.push(missing("etcd_backup", "dir", backup));
+    }
+    for service in file.extension_services.iter().flat_map(|at| &at.value) {
+        if service.name.is_none() {
+            problems.push(missing("an extension service", "name", service));
+        }
+    }
+    if let Some(overlay) = file.schematic.as_ref().and_then(|at| at.overlay.as_ref())
+        && (overlay.image.is_none() || overlay.name.is_none())
+    {
+        problems.push(missing("an overlay", "image and name", overlay));
+    }
+    if let Some(command) = &file.post_bootstrap
+        && command.value.is_empty()
+    {
+        problems.push(
+            Problem::error(Code::InvalidValue, "post_bootstrap is empty")
+                .at(command.location, "no program")
+                .hint("a program and its arguments, like [flux, bootstrap, git]"),
+        );
+    }
+    provider_names(subject, problems);
+}
+
+/// Providers install images can be given for.
+const PROVIDERS: [&str; 8] =
+    ["proxmox", "kubevirt", "libvirt", "kvm", "vmware", "virtualbox", "hyperv", "default"];
+
+fn provider_names(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let Some(images) = &subject.description.cluster.file.install_images else { return };
+    for name in images.value.0.keys().filter(|name| !PROVIDERS.contains(&name.as_str())) {
+        let problem = Problem::error(Code::InvalidValue, format!("{name} is not a provider"))
+            .at(images.location, "install images by provider");
+        problems.push(match suggest(name, PROVIDERS) {
+            Some(close) => problem.hint(format!("did you mean {close}?")),
+            None => problem.hint(format!("one of {}", PROVIDERS.join(", "))),
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! What the guest reads as its hardware's identity.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::property::macros::property_text;
+use crate::property::{Grammar, PropertyError, PropertyString, PropertyValue};
+
+/// `smbios1`, with its texts decoded.
+///
+/// Proxmox takes only letters of the base64 alphabet, so every text is printed encoded with `base64=1`; a value that
+/// was given plain means the same and compares equal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Smbios {
+    /// In lower case.
+    pub uuid: Option<String>,
+    pub manufacturer: Option<String>,
+    pub product: Option<String>,
+    pub version: Option<String>,
+    pub serial: Option<String>,
+    pub sku: Option<String>,
+    pub family: Option<String>,
+    /// Options this crate does not know, as they were given.
+    pub other: BTreeMap<String, String>,
+}
+
+impl Smbios {
+    const GRAMMAR: Grammar = Grammar::new("an SMBIOS identity");
+
+    pub fn parse(text: &str) -> Result<Self, PropertyError> {
+        let options = PropertyString::parse(text, &Self::GRAMMAR)?;
+        Self::from_options(options).map_err(|problem| PropertyError::new(Self::GRAMMAR.what, text, problem))
+    }
+
+    fn from_options(mut options: PropertyString) -> Result<Self, String> {
+        let encoded = options.remove("base64").map_or(Ok(false), |text| bool::read(&text))?;
+        let mut text = |key: &str| options.remove(key).map(|value| decode(key, value, encoded)).transpose();
+        Ok(Self {
+            manufacturer: text("manufacturer")?,
+            product: text("product")?,
+            version: text("version")?,
+            serial: text("serial")?,
+            sku: text("sku")?,
+            family: text("family")?,
+            uuid: options.remove("uuid").map(|uuid| uuid.to_ascii_lowercase()),
+            other: options.into_options(),
+        })
+    }
+
+    fn print(&self) -> String {
+        let Self { uuid, manufacturer, product, version, serial, sku, family, other } = self;
+        let mut options = PropertyString::from(other.clone());
+        let texts = [
+            ("manufacturer", manufacturer),
+            ("product", product),
+            ("version", version),
+            ("serial", serial),
+            ("sku", sku),
+            ("family", family),
+        ];
+        // An empty text has no encoding Proxmox would take, and means the same as none.
+        for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?))) {
+            if !text.is_empty() {
+                options.insert(key, STANDARD.encode(text));
+                options.insert("base64", "1");
+            }
+        }
+        if let Some(uuid) = uuid {
+            options.insert("uuid", uuid.clone());
+        }
+        options.print(&Self::GRAMMAR)
+    }
+}
+
+fn decode(key: &str, value: String, encoded: bool) -> Result<String, String> {
+    if !encoded {
+        return Ok(value);
+    }
+    let bytes = STANDARD.decode(&value).map_err(|_| format!("{key} is not base64"))?;
+    String::from_utf8(bytes).map_err(|_| format!("{key} is not text"))
+}
+
+property_text!(Smbios, Smbios::print);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: &str = "00b91e88-323e-484a-9dcd-82d6c72d692c";
+
+    #[test]
+    fn texts_are_encoded_and_decoded() {
+        let smbios = Smbios {
+            uuid: Some(UUID.to_owned()),
+            serial: Some("h=cp-1;i=2001".to_owned()),
+            ..Smbios::default()
+        };
+        let text = format!("base64=1,serial=aD1jcC0xO2k9MjAwMQ==,uuid={UUID}");
+        assert_eq!(smbios.to_string(), text);
+        assert_eq!(Smbios::parse(&text).unwrap(), smbios);
+    }
+
+    #[test]
+    fn plain_and_encoded_are_the_same() {
+        let plain = Smbios::parse(&format!("uuid={},product=KVM", UUID.to_uppercase())).unwrap();
+        assert_eq!(plain, Smbios::parse(&format!("product=S1ZN,base64=on,uuid={UUID}")).unwrap());
+        assert!(Smbios::parse("base64=1,serial=?").is_err());
+    }
+}

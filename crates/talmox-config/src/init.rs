@@ -1,1 +1,141 @@
-pub fn x() {}
+//! A description to start from.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, StorageId, support};
+
+/// Folder of the schemas that editors read, beside the description.
+pub const SCHEMA_FOLDER: &str = ".talmox";
+pub const CLUSTER_SCHEMA: &str = "cluster.schema.json";
+pub const NODES_SCHEMA: &str = "nodes.schema.json";
+
+/// What a first description says.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    pub name: ClusterName,
+    pub uid: ClusterUid,
+    pub endpoint: String,
+    pub host: HostName,
+    pub storage: StorageId,
+    pub bridge: BridgeName,
+    pub node_cidr: Cidr,
+    pub gateway: IpAddr,
+    pub vip: Option<IpAddr>,
+    /// One address per node, control planes first.
+    pub addresses: Vec<IpAddr>,
+    pub control_planes: usize,
+}
+
+/// `cluster.yaml`, with a comment on everything somebody will want to change.
+pub fn cluster_yaml(answers: &Answers) -> String {
+    let Answers { name, uid, endpoint, host, storage, bridge, node_cidr, gateway, vip, .. } = answers;
+    let talos = support::DEFAULT_TALOS;
+    let kubernetes =
+        support::line_of(&talos).map(|line| line.default_kubernetes().to_string()).unwrap_or_default();
+    let contract = support::default_contract(&talos);
+    let vip = match vip {
+        Some(vip) => format!(
+            "# Virtual address the control planes share; free, and inside node_cidr.\ncluster_api_addr: {vip}\n"
+        ),
+        None => {
+            "# With several control planes they need an address to share:\n# cluster_api_addr: 10.0.7.10\n"
+                .to_owned()
+        }
+    };
+    format!(
+        "\
+# yaml-language-server: $schema={SCHEMA_FOLDER}/{CLUSTER_SCHEMA}
+# The cluster. The nodes are in nodes.yaml. `talmox validate` checks both, `talmox explain NODE` shows what comes of them.
+cluster_name: {name}
+# Tells this cluster from others of its name. Never change it: VMs are recognised by it.
+cluster_uid: \"{uid}\"
+
+# ---- Proxmox ----
+proxmox_endpoint: {endpoint}
+# A reference to the API token, never the token itself: env:NAME, file:PATH, sops:FILE#KEY or exec:[\"program\", \"argument\"].
+proxmox_api_token: env:PROXMOX_VE_API_TOKEN
+# The host for all VMs. With several hosts, remove it and list them: proxmox_nodes: [pve1, pve2, pve3]
+proxmox_node: {host}
+proxmox_storage: {storage}
+proxmox_bridge: {bridge}
+
+# ---- Machines ----
+# Defaults are 4 cores and 8 GiB for control planes, 8 cores and 16 GiB for workers, 100 GiB disks.
+# proxmox_vm_controller_defaults: {{cores: 4, memory: 8192}}
+# proxmox_vm_worker_defaults: {{cores: 8, memory: 16384, disk_size: 100}}
+
+# ---- Network ----
+node_cidr: {node_cidr}
+node_gateway: {gateway}
+# dns_servers: [1.1.1.1, 1.0.0.1]
+# VLAN of the machines' network device, on the Proxmox side:
+# node_vlan_tag: 7
+{vip}
+# ---- Talos and Kubernetes ----
+# Change a version to upgrade.
+talos_version: {talos}
+kubernetes_version: {kubernetes}
+talos_contract: \"{contract}\"
+schematic:
+  extensions:
+    - siderolabs/qemu-guest-agent
+"
+    )
+}
+
+/// `nodes.yaml`.
+pub fn nodes_yaml(answers: &Answers) -> String {
+    let mut text = format!(
+        "\
+# yaml-language-server: $schema={SCHEMA_FOLDER}/{NODES_SCHEMA}
+# The nodes. A name is the name of VM, host and Kubernetes node at once; MAC addresses are derived unless given.
+# Settings of one node stand beside its name: vm_cores, vm_memory, vm_disk_size, vm_host, gpu_pci_bdf and others.
+nodes:
+"
+    );
+    for (index, address) in answers.addresses.iter().enumerate() {
+        let (name, controller) = match index.checked_sub(answers.control_planes) {
+            None => (format!("cp-{}", index + 1), true),
+            Some(worker) => (format!("worker-{}", worker + 1), false),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  - name: {name}\n    address: {address}\n    controller: {controller}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Files, read_files};
+
+    fn answers(control_planes: usize, workers: usize) -> Answers {
+        let node_cidr = Cidr::parse("10.0.7.0/24").unwrap();
+        Answers {
+            name: ClusterName::parse("lab").unwrap(),
+            uid: ClusterUid::from([0x12; 8]),
+            endpoint: "https://pve.lan:8006".to_owned(),
+            host: HostName::parse("pve").unwrap(),
+            storage: StorageId::parse("local-zfs").unwrap(),
+            bridge: BridgeName::parse("vmbr0").unwrap(),
+            node_cidr,
+            gateway: node_cidr.first_host(),
+            vip: (control_planes > 1).then(|| "10.0.7.10".parse().unwrap()),
+            addresses: node_cidr.hosts().iter().skip(10).take(control_planes + workers).collect(),
+            control_planes,
+        }
+    }
+
+    #[test]
+    fn what_it_writes_is_valid_without_a_remark() {
+        for (control_planes, workers) in [(1, 0), (1, 2), (3, 0), (3, 3), (5, 10)] {
+            let answers = answers(control_planes, workers);
+            let outcome = read_files(Files::from_texts(&cluster_yaml(&answers), Some(&nodes_yaml(&answers))));
+            assert_eq!(outcome.problems, [], "{control_planes} and {workers}");
+            let desired = outcome.desired.unwrap();
+            assert_eq!(desired.nodes.len(), control_planes + workers);
+            assert_eq!(desired.uid.unwrap(), answers.uid);
+        }
+    }
+}

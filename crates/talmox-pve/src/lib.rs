@@ -4,3 +4,4 @@
 //! meaning and print what Proxmox itself would print. It does no I/O, so offline commands build without HTTP.
 
 pub mod property;
+pub mod render;

@@ -8,6 +8,7 @@ pub mod desired;
 mod id;
 mod invalid;
 mod mac;
+mod mark;
 mod name;
 mod pair;
 mod pci;
@@ -21,7 +22,10 @@ pub use cidr::{AddressRange, Cidr};
 pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
 pub use mac::MacAddress;
-pub use name::{BridgeName, ClusterName, HostName, MappingName, NodeName, PoolName, StorageId, Tag};
+pub use mark::Mark;
+pub use name::{
+    BridgeName, ClusterName, HostName, MappingName, NodeName, NodePoolName, PoolName, StorageId, Tag,
+};
 pub use pair::{FamilyPair, HasFamily};
 pub use pci::PciAddress;
 pub use ratio::Ratio;

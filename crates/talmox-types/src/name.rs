@@ -46,6 +46,10 @@ names! {
         "lower-case letters, digits and `-`, at most 63, beginning and ending with a letter or digit; \
          `global`, `controller` and `worker` are reserved",
         |text| dns_label(text) && !["global", "controller", "worker"].contains(&text);
+    /// A pool of nodes: its members' names begin with it.
+    NodePoolName, "a node pool name",
+        "lower-case letters, digits and `-`, at most 59, beginning and ending with a letter or digit",
+        |text| text.len() <= 59 && dns_label(text);
     /// A cluster, as people call it. It proves nothing: many are called `kubernetes`.
     ClusterName, "a cluster name",
         "lower-case letters, digits, `-` and `.`, at most 63, beginning and ending with a letter or digit",

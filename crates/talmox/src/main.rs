@@ -1,1 +1,56 @@
-fn main() {}
+//! The command line. Thin: it parses arguments, calls the crates that do the work, and prints.
+
+mod args;
+mod commands;
+mod failure;
+mod help;
+mod printer;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches as _;
+use clap::error::ErrorKind;
+
+use args::Cli;
+use failure::Failure;
+use printer::Printer;
+
+/// Every error, usage included. 2 is kept for "there are changes" under `--detailed-exitcode`.
+const FAILURE: u8 = 1;
+
+fn main() -> ExitCode {
+    let matches = match help::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let printer = Printer::new(&cli.global);
+    match commands::run(cli.command, &printer) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) if failure.is::<Failure>() => {
+            printer.failure(&failure);
+            ExitCode::from(FAILURE)
+        }
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer.failure(&error);
+            ExitCode::from(FAILURE)
+        }
+    }
+}
+
+/// Help and version go to stdout with 0, mistakes to stderr with 1 (clap itself would say 2).
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nothing can be done about a stream that cannot be written to.
+    let _ = error.print();
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if asked { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) }
+}
+
+/// Whoever read our output had enough (`talmox schema | head`): no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}

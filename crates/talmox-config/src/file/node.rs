@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use talmox_types::{AddressRange, FamilyPair, MacAddress, NodeName};
+use talmox_types::{AddressRange, FamilyPair, MacAddress, NodeName, NodePoolName};
 
 use super::Settings;
 use crate::read::{Int, OneOrMore, block};
@@ -28,7 +28,7 @@ block! {
     /// Nodes that differ in nothing but name and address. They are called `<name>-1`, `<name>-2` and so on.
     pub struct PoolBlock as "node_pools" {
         /// Name of the pool. Required.
-        name: NodeName = "name",
+        name: NodePoolName = "name",
         /// Whether its nodes are control planes. Default: false.
         controller: bool = "controller",
         /// How many nodes there are. Required.

@@ -92,15 +92,15 @@ fn names_of(info: &BlockInfo) -> String {
     info.keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads the value of a key into its field, minding empty values and second names.
+/// Reads the value of a key into its field, minding empty values and second names. False if the value is no good.
 pub(crate) fn take_field<T: Value>(
     field: &mut Option<At<T>>,
     key: &'static str,
     found: &entries::Found<'_>,
     reading: &mut Reading<'_>,
-) {
+) -> bool {
     if found.merged && field.is_some() {
-        return;
+        return true;
     }
     let node = &found.entry.value;
     if let Some(tag) = &node.tag {
@@ -110,7 +110,7 @@ pub(crate) fn take_field<T: Value>(
                 .at(location, "tagged")
                 .hint("remove the tag; values are read by what their key needs"),
         );
-        return;
+        return false;
     }
     if node.is_null() {
         let location = reading.location(&found.entry.key);
@@ -118,15 +118,16 @@ pub(crate) fn take_field<T: Value>(
             Problem::warning(Code::NoValue, format!("{key} has no value and counts as not written"))
                 .at(location, "no value"),
         );
-        return;
+        return true;
     }
-    let Some(value) = T::read(node, reading) else { return };
+    let Some(value) = T::read(node, reading) else { return false };
     let new = At { value, location: reading.location(node), key };
     if let Some(old) = field {
         report_second_name(old, &new, reading);
     } else {
         *field = Some(new);
     }
+    true
 }
 
 fn report_second_name<T: Value>(old: &At<T>, new: &At<T>, reading: &mut Reading<'_>) {
@@ -159,6 +160,8 @@ macro_rules! block {
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: Option<$crate::read::At<$type>>,)*
             $(pub $part: $part_type,)*
+            /// Keys that are there with a value nobody can use: reported, and not missing.
+            pub broken: Vec<&'static str>,
         }
 
         impl $crate::read::Block for $name {
@@ -181,7 +184,9 @@ macro_rules! block {
                 reading: &mut $crate::read::Reading<'_>,
             ) -> bool {
                 $(if let Some(key) = [$key $(, $alias)*].into_iter().find(|name| *name == key) {
-                    $crate::read::take_field(&mut self.$field, key, found, reading);
+                    if !$crate::read::take_field(&mut self.$field, key, found, reading) {
+                        self.broken.push($key);
+                    }
                     return true;
                 })*
                 $(if self.$part.take(key, found, reading) { return true; })*

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use talmox_types::{
     AddressRange, BridgeName, Cidr, ClusterName, ClusterUid, Contract, Fingerprint, HostName, Invalid,
-    MacAddress, MappingName, NodeName, PciAddress, Ratio, SchematicId, StorageId, Tag, Taint, Version,
+    MacAddress, MappingName, NodeName, NodePoolName, PciAddress, Ratio, SchematicId, StorageId, Tag, Taint,
+    Version,
 };
 use talmox_yaml::{Node, NodeKind, PlainMeaning};
 
@@ -205,6 +206,7 @@ macro_rules! text_values {
 
 text_values! {
     NodeName, "a node name", Some("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
+    NodePoolName, "a node pool name", Some("^[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?$");
     ClusterName, "a cluster name", Some("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$");
     HostName, "a Proxmox host name", Some("^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$");
     StorageId, "a Proxmox storage id", Some("^[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]$");

@@ -125,7 +125,7 @@ impl Description {
         let vip = file.cluster_api_addr.as_ref().map(|at| at.value.primary());
         let only = || {
             let member = members.iter().find(|member| member.role == Role::Controller)?;
-            self.first_address(member)
+            first_address(member)
         };
         let address = vip.or_else(only)?;
         Some(if address.is_ipv4() {
@@ -133,16 +133,6 @@ impl Description {
         } else {
             format!("https://[{address}]:6443")
         })
-    }
-
-    /// The address a node has, or would have as the first of its pool on an empty hypervisor.
-    pub(crate) fn first_address(&self, member: &Member<'_>) -> Option<IpAddr> {
-        let declared = member.node.and_then(|node| node.address.as_ref()).map(|at| at.value.primary());
-        let pooled = || {
-            let ranges = &member.pool?.addresses.as_ref()?.value.0;
-            ranges.first().map(|range| range.value.first())
-        };
-        declared.or_else(pooled)
     }
 
     pub(crate) fn vmid_ranges(&self) -> (VmIdRange, VmIdRange) {
@@ -224,4 +214,14 @@ impl Description {
 /// The position in the start order of a node that names none.
 pub(crate) fn startup_order(member: &Member<'_>) -> u32 {
     (member.position + STARTUP_OFFSET).min(MAX_STARTUP_ORDER)
+}
+
+/// The address a node has, or would have as the first of its pool on an empty hypervisor.
+fn first_address(member: &Member<'_>) -> Option<IpAddr> {
+    let declared = member.node.and_then(|node| node.address.as_ref()).map(|at| at.value.primary());
+    let pooled = || {
+        let ranges = &member.pool?.addresses.as_ref()?.value.0;
+        ranges.first().map(|range| range.value.first())
+    };
+    declared.or_else(pooled)
 }

@@ -15,9 +15,11 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let network = subject.description.node_cidr();
     for node in &subject.description.nodes {
         let Some(address) = &node.address else {
-            problems.push(missing("a node", "address", node).hint(
-                "every address is known beforehand: add a line address: …, or describe the nodes as a pool",
-            ));
+            if !node.broken.contains(&"address") {
+                problems.push(missing("a node", "address", node).hint(
+                    "every address is known beforehand: add a line address: …, or describe the nodes as a pool",
+                ));
+            }
             continue;
         };
         let name = node.name.as_ref().map_or_else(|| "this node".to_owned(), |name| name.value.to_string());

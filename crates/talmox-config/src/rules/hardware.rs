@@ -88,8 +88,10 @@ fn one_source(device: &At<PciBlock>, problems: &mut Vec<Problem>) {
                 .related(mapping.location, "a mapping")
                 .hint("keep the mapping: a token may use it"),
         ),
-        (None, None) => problems.push(missing("a PCI device", "mapping or bdf", device)),
-        (Some(_), None) | (None, Some(_)) => {}
+        (None, None) if device.broken.is_empty() => {
+            problems.push(missing("a PCI device", "mapping or bdf", device));
+        }
+        (Some(_), None) | (None, Some(_) | None) => {}
     }
 }
 
@@ -151,16 +153,18 @@ fn slots(member: &Member<'_>, problems: &mut Vec<Problem>) {
     let mut disks: HashMap<u8, Location> = HashMap::new();
     for disk in member.pick(|s| s.vm_disks.as_ref()).map(|at| at.value.as_slice()).unwrap_or_default() {
         match &disk.slot {
+            None if disk.broken.contains(&"slot") => {}
             None => problems.push(missing("a disk", "slot", disk)),
             Some(slot) => same_slot(&mut disks, "scsi", slot.value.to(), slot.location, problems),
         }
-        if disk.size.is_none() {
+        if disk.size.is_none() && !disk.broken.contains(&"size") {
             problems.push(missing("a disk", "size", disk));
         }
     }
     let mut networks: HashMap<u8, Location> = HashMap::new();
     for network in member.pick(|s| s.vm_networks.as_ref()).map(|at| at.value.as_slice()).unwrap_or_default() {
         match &network.slot {
+            None if network.broken.contains(&"slot") => {}
             None => problems.push(missing("a network device", "slot", network)),
             Some(slot) => same_slot(&mut networks, "net", slot.value.to(), slot.location, problems),
         }

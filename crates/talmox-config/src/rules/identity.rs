@@ -45,25 +45,20 @@ fn names(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     for node in &subject.description.nodes {
         match &node.name {
             Some(name) => report(name.value.to_string(), name.location, "this node".to_owned(), problems),
+            None if node.broken.contains(&"name") => {}
             None => problems.push(missing("a node", "name", node)),
         }
     }
     for pool in &subject.description.pools {
         let Some(name) = &pool.name else {
-            problems.push(missing("a node pool", "name", pool));
+            if !pool.broken.contains(&"name") {
+                problems.push(missing("a node pool", "name", pool));
+            }
             continue;
         };
         let count: u32 = pool.count.as_ref().map_or(0, |at| at.value.to());
         for number in 1..=count {
             let member = format!("{}-{number}", name.value);
-            if NodeName::parse(&member).is_err() {
-                problems.push(
-                    Problem::error(Code::InvalidValue, format!("{member} is not a node name"))
-                        .at(name.location, "too long for its nodes' names")
-                        .hint("a name and its number have at most 63 characters"),
-                );
-                break;
-            }
             report(member, name.location, format!("node {number} of this pool"), problems);
         }
     }
@@ -128,13 +123,11 @@ fn owners<'d>(subject: &'d Subject<'d>) -> impl Iterator<Item = (MacAddress, Own
         let cluster = cluster.clone();
         macs.into_iter().filter_map(move |(slot, mac)| {
             let node = member.name.clone();
-            Some(match mac {
-                Some(at) => (at.value, Owner { location: at.location, node, derived: false }),
-                None => {
-                    let mac = mac_address(uid, &cluster, &member.name, slot);
-                    (mac, Owner { location: own?, node, derived: true })
-                }
-            })
+            if let Some(at) = mac {
+                return Some((at.value, Owner { location: at.location, node, derived: false }));
+            }
+            let mac = mac_address(uid, &cluster, &member.name, slot);
+            Some((mac, Owner { location: own?, node, derived: true }))
         })
     })
 }

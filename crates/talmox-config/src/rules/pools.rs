@@ -23,10 +23,10 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         .chain(subject.description.reserved_addresses().into_iter().map(|(_, address, _)| address))
         .collect();
     for pool in &subject.description.pools {
-        if pool.count.is_none() {
+        if pool.count.is_none() && !pool.broken.contains(&"count") {
             problems.push(missing("a node pool", "count", pool));
         }
-        if pool.addresses.is_none() {
+        if pool.addresses.is_none() && !pool.broken.contains(&"addresses") {
             problems.push(
                 missing("a node pool", "addresses", pool)
                     .hint("add a line addresses: [10.0.7.32/28], or a range like 10.0.7.20-10.0.7.29"),

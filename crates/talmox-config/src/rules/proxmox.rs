@@ -69,7 +69,7 @@ fn vmid_ranges(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     };
     for range in [&file.proxmox_vmid_range, &file.proxmox_template_vmid_range].into_iter().flatten() {
         for (key, there) in [("start", range.start.is_some()), ("end", range.end.is_some())] {
-            if !there {
+            if !there && !range.broken.contains(&key) {
                 problems.push(missing("a range of VMIDs", key, range));
             }
         }
@@ -127,25 +127,27 @@ fn fields(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 fn incomplete_blocks(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let file = &subject.description.cluster.file;
     for route in file.node_routes.iter().flat_map(|at| &at.value) {
-        if route.network.is_none() {
+        if route.network.is_none() && !route.broken.contains(&"network") {
             problems.push(missing("a route", "network", route));
         }
-        if route.gateway.is_none() {
+        if route.gateway.is_none() && !route.broken.contains(&"gateway") {
             problems.push(missing("a route", "gateway", route));
         }
     }
     if let Some(backup) = &file.etcd_backup
         && backup.dir.is_none()
+        && !backup.broken.contains(&"dir")
     {
         problems.push(missing("etcd_backup", "dir", backup));
     }
     for service in file.extension_services.iter().flat_map(|at| &at.value) {
-        if service.name.is_none() {
+        if service.name.is_none() && !service.broken.contains(&"name") {
             problems.push(missing("an extension service", "name", service));
         }
     }
     if let Some(overlay) = file.schematic.as_ref().and_then(|at| at.overlay.as_ref())
         && (overlay.image.is_none() || overlay.name.is_none())
+        && overlay.broken.is_empty()
     {
         problems.push(missing("an overlay", "image and name", overlay));
     }

@@ -1,0 +1,87 @@
+//! `talmox validate`
+
+use serde::Serialize;
+use talmox_config::{Colour, Outcome, Problem, Severity, position_of, report};
+use talmox_types::desired::{Desired, Role};
+
+use super::problems_found;
+use crate::args::{Format, Validate};
+use crate::printer::{GREEN, Printer};
+
+pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
+    let outcome = talmox_config::read_path(&args.description.file);
+    if args.output.output == Format::Table {
+        show_problems(&outcome, printer);
+        if let Some(desired) = &outcome.desired {
+            printer.data(&summary(desired, &outcome))?;
+        }
+    } else {
+        let entries: Vec<Entry<'_>> =
+            shown(&outcome, printer).map(|problem| entry(&outcome, problem)).collect();
+        printer.structured(args.output.output, &entries)?;
+    }
+    if outcome.has_errors() { Err(problems_found(&outcome).into()) } else { Ok(()) }
+}
+
+/// Problems worth showing: notes only on request.
+fn shown<'o>(outcome: &'o Outcome, printer: &Printer) -> impl Iterator<Item = &'o Problem> + use<'o> {
+    let verbose = printer.is_verbose();
+    outcome.problems.iter().filter(move |problem| verbose || problem.severity != Severity::Note)
+}
+
+/// Errors always; warnings unless `-q`.
+pub(super) fn show_problems(outcome: &Outcome, printer: &Printer) {
+    let (errors, others): (Vec<&Problem>, Vec<&Problem>) =
+        shown(outcome, printer).partition(|problem| problem.severity == Severity::Error);
+    let text = |problems: Vec<&Problem>| report(&outcome.description.sources, problems, Colour::Always);
+    if !others.is_empty() {
+        printer.say(text(others).trim_end_matches('\n'));
+        printer.say("");
+    }
+    if !errors.is_empty() {
+        printer.problem(text(errors).trim_end_matches('\n'));
+        printer.problem("");
+    }
+}
+
+fn summary(desired: &Desired, outcome: &Outcome) -> String {
+    let count = |role| desired.nodes.iter().filter(|node| node.role == role).count();
+    let plural = |number: usize, word: &str| format!("{number} {word}{}", if number == 1 { "" } else { "s" });
+    let warnings = match outcome.count(Severity::Warning) {
+        0 => String::new(),
+        number => format!(" ({})", plural(number, "warning")),
+    };
+    format!(
+        "{GREEN}valid{GREEN:#}: cluster {}, {}, {}, Talos {}, Kubernetes {}{warnings}",
+        desired.name,
+        plural(count(Role::Controller), "control plane"),
+        plural(count(Role::Worker), "worker"),
+        desired.talos.version,
+        desired.kubernetes.version,
+    )
+}
+
+/// A problem for programs.
+#[derive(Serialize)]
+struct Entry<'p> {
+    file: String,
+    line: usize,
+    column: usize,
+    code: &'static str,
+    message: &'p str,
+    hint: Option<&'p str>,
+    severity: &'static str,
+}
+
+fn entry<'p>(outcome: &Outcome, problem: &'p Problem) -> Entry<'p> {
+    let (file, line, column) = position_of(&outcome.description.sources, problem).unwrap_or_default();
+    Entry {
+        file,
+        line,
+        column,
+        code: problem.code.id(),
+        message: &problem.message,
+        hint: problem.hint.as_deref(),
+        severity: problem.severity.word(),
+    }
+}

@@ -1,0 +1,93 @@
+//! The two streams: stdout is data, stderr is talk.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anstream::{AutoStream, ColorChoice};
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::args::{Format, Global, When};
+use crate::failure::Failure;
+
+pub(crate) struct Printer {
+    color: When,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Printer {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self { color: global.color, quiet: global.quiet, verbose: global.verbose }
+    }
+
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// Whether a person is there to be asked.
+    pub(crate) fn can_ask() -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    fn choice(&self) -> ColorChoice {
+        match self.color {
+            When::Auto => ColorChoice::Auto,
+            When::Always => ColorChoice::Always,
+            When::Never => ColorChoice::Never,
+        }
+    }
+
+    /// Data, with a line feed at its end.
+    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+        let mut stream = AutoStream::new(io::stdout().lock(), self.choice());
+        stream.write_all(text.as_bytes())?;
+        if !text.ends_with('\n') {
+            stream.write_all(b"\n")?;
+        }
+        stream.flush()
+    }
+
+    /// Data for programs. Only for [`Format::Json`] and [`Format::Yaml`].
+    pub(crate) fn structured(&self, format: Format, value: &impl Serialize) -> anyhow::Result<()> {
+        let text = match format {
+            Format::Yaml => serde_saphyr::to_string(value)?,
+            Format::Json | Format::Table => serde_json::to_string_pretty(value)?,
+        };
+        Ok(self.data(&text)?)
+    }
+
+    /// Talk: progress, results in words, remarks. Silent with `-q`.
+    pub(crate) fn say(&self, text: &str) {
+        if !self.quiet {
+            self.stderr(text);
+        }
+    }
+
+    /// Problems: shown even with `-q`.
+    pub(crate) fn problem(&self, text: &str) {
+        self.stderr(text);
+    }
+
+    pub(crate) fn failure(&self, error: &anyhow::Error) {
+        let red = AnsiColor::BrightRed.on_default().bold();
+        let mut text = format!("{red}error{red:#}: {error}");
+        for cause in error.chain().skip(1) {
+            text.push_str(&format!("\n  because: {cause}"));
+        }
+        if let Some(hint) = error.downcast_ref::<Failure>().and_then(Failure::hint) {
+            let cyan = AnsiColor::BrightCyan.on_default().bold();
+            text.push_str(&format!("\n{cyan}hint{cyan:#}: {hint}"));
+        }
+        self.stderr(&text);
+    }
+
+    /// A stream that cannot be written to is nothing a program could report anywhere.
+    fn stderr(&self, text: &str) {
+        let mut stream = AutoStream::new(io::stderr().lock(), self.choice());
+        let _ = writeln!(stream, "{text}");
+    }
+}
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();

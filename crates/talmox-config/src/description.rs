@@ -5,7 +5,7 @@ use talmox_yaml::{FaultKind, Node, NodeKind, Span};
 
 use crate::file::{CLUSTER_TEMPLATE_KEYS, Cluster, NodeBlock, PoolBlock, Settings};
 use crate::load::Files;
-use crate::problem::{Code, Problem};
+use crate::problem::{Code, Problem, Severity};
 use crate::read::{At, Block, Reading, read_block};
 use crate::source::{Location, SourceId, Sources};
 
@@ -19,6 +19,8 @@ pub struct Description {
     pub(crate) pools: Vec<At<PoolBlock>>,
     /// Where problems of the whole description are shown.
     pub(crate) top: Option<Location>,
+    /// Whether a separate file of nodes is there and not of the right shape.
+    pub(crate) nodes_unreadable: bool,
 }
 
 /// A cluster file with the settings that stand at its top level, and those of its hardware profile, as settings of
@@ -78,12 +80,18 @@ impl Description {
         let Files { sources, cluster, nodes, mut problems } = files;
         let built_in = read_cluster(&sources, SourceId::BUILT_IN, &mut problems);
         let mut file = cluster.map_or_else(Cluster::default, |id| read_cluster(&sources, id, &mut problems));
-        let top = cluster.map(|source| Location { source, span: Span { start: 0, end: 0 } });
+        let mut nodes_unreadable = false;
         if let Some(id) = nodes {
             let separate = read_nodes(&sources, id, &mut problems);
+            nodes_unreadable = separate.nodes.is_none() && separate.node_pools.is_none();
             merge_nodes(&mut file.nodes, separate.nodes, &mut problems);
             merge_nodes(&mut file.node_pools, separate.node_pools, &mut problems);
         }
+        // Nothing can be said of the whole where a part of it could not be read at all.
+        let readable =
+            !problems.iter().any(|problem| problem.severity == Severity::Error && problem.code.is_fatal());
+        let top =
+            cluster.filter(|_| readable).map(|source| Location { source, span: Span { start: 0, end: 0 } });
         let nodes = take(&mut file.nodes);
         let pools = take(&mut file.node_pools);
         let description = Self {
@@ -93,6 +101,7 @@ impl Description {
             nodes,
             pools,
             top,
+            nodes_unreadable,
         };
         (description, problems)
     }
@@ -114,7 +123,7 @@ fn merge_nodes<T>(here: &mut Option<At<T>>, there: Option<At<T>>, problems: &mut
 fn read_cluster(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) -> Cluster {
     let Some(root) = parse(sources, id, problems) else { return Cluster::default() };
     let mut reading = Reading { source: id, problems };
-    read_block(&root, &mut reading, &mut |key, entry, reading| {
+    let file: Option<Cluster> = read_block(&root, &mut reading, &mut |key, entry, reading| {
         let ours = !CLUSTER_TEMPLATE_KEYS.contains(&key);
         if !ours {
             let location = reading.location(&entry.key);
@@ -124,8 +133,9 @@ fn read_cluster(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) ->
             );
         }
         !ours
-    })
-    .unwrap_or_default()
+    });
+    // A file that is not a mapping at all has every key "broken": nothing in it is merely missing.
+    file.unwrap_or_else(|| Cluster { broken: vec!["cluster_uid", "nodes"], ..Cluster::default() })
 }
 
 /// A `nodes.yaml`: the same keys as in `cluster.yaml`, but only nodes and pools.

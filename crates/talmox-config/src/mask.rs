@@ -20,10 +20,17 @@ fn mask_line(line: &str) -> String {
     if let Some(start) = secret_value(line) {
         return mask_from(line, start, line.trim_end().len());
     }
-    match find_token(line) {
+    match find_token(line).or_else(|| find_credentials(line)) {
         Some((start, end)) => mask_from(line, start, end),
         None => line.to_owned(),
     }
+}
+
+/// User name and password in a URL: `https://user:password@host`.
+fn find_credentials(line: &str) -> Option<(usize, usize)> {
+    let start = line.find("://")? + 3;
+    let authority = line[start..].split(['/', ' ', '"', '\'', '\n']).next()?;
+    authority.rfind('@').map(|length| (start, start + length))
 }
 
 fn mask_from(line: &str, start: usize, end: usize) -> String {
@@ -72,6 +79,7 @@ mod tests {
             format!("  cloudflare_token: \"{TOKEN}\"\n"),
             format!("- env: PVE={TOKEN} # used here\n"),
             "password: hunter12345678-1234-1234\n".to_owned(),
+            "- https://root:12345678-1234@pve.lan:8006/\n".to_owned(),
         ] {
             let masked = mask_secrets(&line);
             assert!(!masked.contains("12345678-1234"), "{masked}");

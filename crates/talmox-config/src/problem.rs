@@ -12,6 +12,8 @@ pub struct Problem {
     /// Other places that matter, each with what is there.
     pub related: Vec<(Location, String)>,
     pub hint: Option<String>,
+    /// The innermost key whose value it is about.
+    pub key: Option<&'static str>,
 }
 
 /// Where a problem is.
@@ -57,7 +59,19 @@ impl Problem {
     }
 
     fn new(code: Code, severity: Severity, message: String) -> Self {
-        Self { code, severity, message, place: None, related: Vec::new(), hint: None }
+        Self { code, severity, message, place: None, related: Vec::new(), hint: None, key: None }
+    }
+
+    /// Names the key whose value this is about, unless one further in was named already.
+    pub(crate) fn name_key(&mut self, key: &'static str) {
+        let about_a_value =
+            matches!(self.code, Code::WrongType | Code::OutOfRange | Code::InvalidValue | Code::YamlTrap);
+        if self.key.is_none() {
+            self.key = Some(key);
+            if about_a_value {
+                self.message = format!("{key}: {}", self.message);
+            }
+        }
     }
 
     #[must_use]
@@ -82,6 +96,27 @@ impl Problem {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl Code {
+    /// Whether a whole file could not be read because of it, so that what follows from its absence is no news.
+    pub(crate) fn is_fatal(self) -> bool {
+        use Code as C;
+        matches!(
+            self,
+            C::FileMissing
+                | C::FileUnreadable
+                | C::FileTooLarge
+                | C::FileEmpty
+                | C::FileFormat
+                | C::NotText
+                | C::YamlSyntax
+                | C::YamlTab
+                | C::YamlAlias
+                | C::YamlDepth
+                | C::YamlKey
+        )
     }
 }
 

@@ -50,6 +50,11 @@ impl Sources {
         &self.0[usize::from(id.0)]
     }
 
+    /// The texts somebody wrote: all but the built-in one.
+    pub fn written(&self) -> impl Iterator<Item = SourceId> + use<> {
+        (1..u16::try_from(self.0.len()).unwrap_or(u16::MAX)).map(SourceId)
+    }
+
     /// Line and column of a place, both counted from 1, the column in characters.
     pub fn position(&self, location: Location) -> (usize, usize) {
         self.get(location.source).position(location.span.start)

@@ -13,6 +13,9 @@ pub trait Block: Default {
     /// Takes an entry if its key belongs here.
     fn take(&mut self, key: &str, found: &entries::Found<'_>, reading: &mut Reading<'_>) -> bool;
 
+    /// Keys that are there with a value nobody can use, or misspelt: reported, and not missing.
+    fn broken(&mut self) -> &mut Vec<&'static str>;
+
     /// The value set for a key under any of its names.
     fn shown(&self, key: &str) -> Option<Shown>;
 }
@@ -66,17 +69,25 @@ pub(crate) fn read_block<B: Block>(
     for found in entries::entries(raw, reading) {
         let Some(key) = found.entry.key.as_scalar() else { continue };
         if !block.take(&key.text, &found, reading) && !unknown(&key.text, found.entry, reading) {
-            report_unknown(&key.text, found.entry, &B::info(), reading);
+            let meant = report_unknown(&key.text, found.entry, &B::info(), reading);
+            block.broken().extend(meant);
         }
     }
     Some(block)
 }
 
-fn report_unknown(key: &str, entry: &Entry, info: &BlockInfo, reading: &mut Reading<'_>) {
+/// Reports a key nothing reads, and gives the one that was probably meant: it is misspelt, not missing.
+fn report_unknown(
+    key: &str,
+    entry: &Entry,
+    info: &BlockInfo,
+    reading: &mut Reading<'_>,
+) -> Option<&'static str> {
     let location = reading.location(&entry.key);
     let problem =
         Problem::error(Code::UnknownKey, format!("unknown key {key}")).at(location, "nothing reads this");
-    let hint = match suggest(key, info.names()) {
+    let meant = suggest(key, info.names());
+    let hint = match meant {
         Some(close) => Some(format!("did you mean {close}?")),
         None => crate::file::homes_of(key, info.name)
             .map(|homes| format!("{key} belongs to {homes}"))
@@ -86,6 +97,7 @@ fn report_unknown(key: &str, entry: &Entry, info: &BlockInfo, reading: &mut Read
         Some(hint) => problem.hint(hint),
         None => problem.hint("talmox schema lists every key; docs/reference/cluster-yaml.md explains them"),
     });
+    meant.and_then(|name| info.key(name)).map(|key| key.name)
 }
 
 fn names_of(info: &BlockInfo) -> String {
@@ -120,10 +132,18 @@ pub(crate) fn take_field<T: Value>(
         );
         return true;
     }
-    let Some(value) = T::read(node, reading) else { return false };
+    let before = reading.problems.len();
+    let value = T::read(node, reading);
+    for problem in &mut reading.problems[before..] {
+        problem.name_key(key);
+    }
+    let Some(value) = value else { return false };
     let new = At { value, location: reading.location(node), key };
     if let Some(old) = field {
-        report_second_name(old, &new, reading);
+        // The same name twice is a fault of the YAML, and reported as such.
+        if old.key != new.key {
+            report_second_name(old, &new, reading);
+        }
     } else {
         *field = Some(new);
     }
@@ -160,7 +180,7 @@ macro_rules! block {
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: Option<$crate::read::At<$type>>,)*
             $(pub $part: $part_type,)*
-            /// Keys that are there with a value nobody can use: reported, and not missing.
+            /// Keys that are there with a value nobody can use, or misspelt: reported, and not missing.
             pub broken: Vec<&'static str>,
         }
 
@@ -191,6 +211,10 @@ macro_rules! block {
                 })*
                 $(if self.$part.take(key, found, reading) { return true; })*
                 false
+            }
+
+            fn broken(&mut self) -> &mut Vec<&'static str> {
+                &mut self.broken
             }
 
             fn shown(&self, key: &str) -> Option<$crate::read::Shown> {

@@ -95,6 +95,11 @@ impl<T: Value> Value for Vec<At<T>> {
     fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
         let NodeKind::Sequence(items) = &node.kind else {
             reading.wrong_type(node, "a list");
+            if let (Some(problem), NodeKind::Mapping(_)) = (reading.problems.last_mut(), &node.kind) {
+                problem.hint = Some("a list has a dash before each element".to_owned());
+            } else if let (Some(problem), Some(scalar)) = (reading.problems.last_mut(), node.as_scalar()) {
+                problem.hint = Some(format!("write [{}]", scalar.text));
+            }
             return None;
         };
         let read: Vec<At<T>> = items

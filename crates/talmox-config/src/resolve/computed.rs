@@ -111,7 +111,7 @@ impl Description {
         let vip =
             file.cluster_api_addr.iter().flat_map(|at| at.value.iter().map(move |ip| (ip, at.location)));
         gateway
-            .map(|ip| ("gateway", ip, gateway_place))
+            .map(|ip| ("gateway's address", ip, gateway_place))
             .chain(vip.map(|(ip, place)| ("cluster's virtual address", ip, Some(place))))
             .collect()
     }

@@ -101,7 +101,7 @@ fn taken(subject: &Subject<'_>, ip: IpAddr, location: Location, name: &str, prob
         if address != ip {
             continue;
         }
-        let problem = Problem::error(Code::AddressTaken, format!("{ip} is the address of the {owner}"))
+        let problem = Problem::error(Code::AddressTaken, format!("{ip} is the {owner}"))
             .at(location, format!("{name} cannot have it too"));
         problems.push(match place {
             Some(place) => problem.related(place, format!("the {owner}")),

@@ -10,8 +10,10 @@ use crate::source::Location;
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let description = subject.description;
     if description.nodes.is_empty() && description.pools.is_empty() {
+        let broken = ["nodes", "node_pools"].iter().any(|key| description.cluster.file.broken.contains(key));
         if let Some(top) = description.top
-            && problems.is_empty()
+            && !broken
+            && !description.nodes_unreadable
         {
             problems.push(
                 Problem::error(Code::MissingKey, "the description has no nodes")
@@ -24,6 +26,11 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let controllers: Vec<&Member<'_>> =
         subject.members.iter().filter(|member| member.role == Role::Controller).collect();
     let count = controllers.len();
+    let unclear = description.nodes.iter().any(|node| node.broken.contains(&"controller"))
+        || description.pools.iter().any(|pool| pool.broken.contains(&"controller"));
+    if unclear {
+        return;
+    }
     if count == 0 {
         none(subject, problems);
     } else if count.is_multiple_of(2) {

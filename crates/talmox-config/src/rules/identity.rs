@@ -83,6 +83,10 @@ fn mac_addresses(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let mut seen: HashMap<MacAddress, Owner> = HashMap::new();
     for (mac, owner) in owners(subject) {
         let Some(first) = first_owner(&mut seen, mac, owner.clone()) else { continue };
+        // Two nodes of one name, or two devices in one slot, derive one address; the name or slot is the mistake.
+        if first.derived && owner.derived && first.node == owner.node {
+            continue;
+        }
         let line = format!("mac_addr: {}", MacAddress::in_proxmox_prefix([0, 0, 1]));
         problems.push(if first.derived || owner.derived {
             let whose = if owner.derived { &owner.node } else { &first.node };
@@ -151,6 +155,9 @@ fn vm_ids(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 fn cluster_uid(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let file = &subject.description.cluster.file;
     let (None, Some(top)) = (&file.cluster_uid, subject.description.top) else { return };
+    if file.broken.contains(&"cluster_uid") {
+        return;
+    }
     let derived = owners(subject).any(|(_, owner)| owner.derived);
     let message = "there is no cluster_uid, so this cluster cannot be told from another of its name";
     let problem = if derived {

@@ -48,14 +48,12 @@ fn hosts(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         if !listed && !reported.contains(&host.location) {
             reported.push(host.location);
             let names: Vec<&str> = allowed.value.iter().map(|at| at.value.as_str()).collect();
-            let problem =
+            problems.push(
                 Problem::error(Code::InvalidValue, format!("{} is not one of proxmox_nodes", host.value))
                     .at(host.location, format!("the host of {}", member.name))
-                    .related(allowed.location, "the hosts that may be used");
-            problems.push(match suggest(host.value.as_str(), names) {
-                Some(close) => problem.hint(format!("did you mean {close}?")),
-                None => problem.hint("add it to proxmox_nodes, or choose one of them"),
-            });
+                    .related(allowed.location, "the hosts that may be used")
+                    .hint(format!("add it there, or use one of {}", names.join(", "))),
+            );
         }
     }
 }

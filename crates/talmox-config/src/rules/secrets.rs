@@ -12,11 +12,7 @@ const KEY_MARKERS: [&str; 2] = ["PRIVATE KEY-----", "AGE-SECRET-KEY-1"];
 
 /// Looks at the text itself, so that comments, patches and unknown keys are covered too.
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
-    let mut sources: Vec<SourceId> = Vec::new();
-    sources.extend(subject.description.top.map(|top| top.source));
-    sources.extend(subject.description.nodes.first().map(|node| node.location.source));
-    sources.dedup();
-    for source in sources {
+    for source in subject.description.sources.written() {
         scan(subject, source, problems);
     }
 }

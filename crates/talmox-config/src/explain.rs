@@ -85,11 +85,11 @@ pub fn explain(
     Ok(explanation)
 }
 
-fn find(field: &str) -> Result<KeyInfo, UnknownField> {
+fn find(field: &str) -> Result<&'static KeyInfo, UnknownField> {
     let (node, cluster) = (NodeBlock::info(), Cluster::info());
     if let Some(key) = node.key(field).or_else(|| cluster.key(field)) {
         // A name that is an alias of a setting means that setting, wherever it is looked up.
-        return Ok(node.key(key.name).unwrap_or(key).clone());
+        return Ok(node.key(key.name).unwrap_or(key));
     }
     let suggestion = suggest(field, node.names().chain(cluster.names()));
     Err(UnknownField { field: field.to_owned(), suggestion })

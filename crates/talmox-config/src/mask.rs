@@ -58,7 +58,10 @@ pub(crate) fn find_token(text: &str) -> Option<(usize, usize)> {
         let is_uuid =
             uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') && uuid.matches('-').count() == 4;
         let before = &text[..equals];
-        let start = before.rfind(|c: char| c.is_whitespace() || "\"'=,".contains(c)).map_or(0, |at| at + 1);
+        let user_starts = |(at, character): (usize, char)| {
+            (character.is_whitespace() || "\"'=,".contains(character)).then_some(at + character.len_utf8())
+        };
+        let start = before.char_indices().rev().find_map(user_starts).unwrap_or(0);
         let user = &before[start..];
         let is_token =
             user.split_once('@').is_some_and(|(name, rest)| !name.is_empty() && rest.contains('!'));

@@ -42,8 +42,8 @@ pub fn reference() -> String {
     }
     settings(&mut text, &defaults);
     text.push_str("\n## Blocks\n");
-    nested(&mut text, &cluster);
-    nested(&mut text, &Settings::info());
+    nested(&mut text, cluster);
+    nested(&mut text, Settings::info());
     let _ = writeln!(
         text,
         "\n## Keys left to other tools\n\nAccepted in `cluster.yaml`, never read, listed by `talmox validate -v`:\n\n{}.",
@@ -58,15 +58,13 @@ fn settings(text: &mut String, defaults: &Defaults) {
         "\n## Nodes\n\n`nodes:` is a list; each element has these keys and every key under [Settings](#settings).\n\n",
     );
     let settings = Settings::info();
-    let own = |info: BlockInfo| -> Vec<KeyInfo> {
-        info.keys.into_iter().filter(|key| settings.key(key.name).is_none()).collect()
-    };
-    table(text, own(NodeBlock::info()).iter(), &none);
+    let own = |info: &'static BlockInfo| info.keys.iter().filter(|key| settings.key(key.name).is_none());
+    table(text, own(NodeBlock::info()), &none);
     text.push_str(
         "\n## Node pools\n\n`node_pools:` is a list; its nodes are called `<name>-1`, `<name>-2` and so on. Each element has \
          these keys and every key under [Settings](#settings).\n\n",
     );
-    table(text, own(PoolBlock::info()).iter(), &none);
+    table(text, own(PoolBlock::info()), &none);
     let _ = writeln!(text, "\n## Settings\n\n{}\n", settings.doc);
     text.push_str("Allowed in a node, a pool, `proxmox_vm_defaults` and the two role blocks.\n\n");
     let advanced = Advanced::info();

@@ -16,7 +16,7 @@ pub enum FileKind {
 
 /// The schema of a file, in the draft every editor understands.
 pub fn json_schema(kind: FileKind) -> Json {
-    let mut info = Cluster::info();
+    let mut info = Cluster::info().clone();
     let (title, open) = match kind {
         FileKind::Cluster => ("talmox cluster.yaml", true),
         FileKind::Nodes => {

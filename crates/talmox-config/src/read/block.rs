@@ -8,7 +8,7 @@ use crate::source::Location;
 
 /// A mapping with known keys. Implemented by [`block!`] only.
 pub trait Block: Default {
-    fn info() -> BlockInfo;
+    fn info() -> &'static BlockInfo;
 
     /// Takes an entry if its key belongs here.
     fn take(&mut self, key: &str, found: &entries::Found<'_>, reading: &mut Reading<'_>) -> bool;
@@ -69,7 +69,7 @@ pub(crate) fn read_block<B: Block>(
     for found in entries::entries(raw, reading) {
         let Some(key) = found.entry.key.as_scalar() else { continue };
         if !block.take(&key.text, &found, reading) && !unknown(&key.text, found.entry, reading) {
-            let meant = report_unknown(&key.text, found.entry, &B::info(), reading);
+            let meant = report_unknown(&key.text, found.entry, B::info(), reading);
             block.broken().extend(meant);
         }
     }
@@ -185,16 +185,20 @@ macro_rules! block {
         }
 
         impl $crate::read::Block for $name {
-            fn info() -> $crate::read::BlockInfo {
-                #[allow(unused_mut, reason = "a block without parts has nothing to add")]
-                let mut keys = vec![$($crate::read::KeyInfo {
-                    name: $key,
-                    aliases: vec![$($alias),*],
-                    doc: [$($doc),+].map(str::trim).join("\n"),
-                    shape: <$type as $crate::read::Value>::shape(),
-                }),*];
-                $(keys.extend(<$part_type as $crate::read::Block>::info().keys);)*
-                $crate::read::BlockInfo { name: $title, doc: [$($block_doc),+].map(str::trim).join("\n"), keys }
+            fn info() -> &'static $crate::read::BlockInfo {
+                static INFO: std::sync::LazyLock<$crate::read::BlockInfo> = std::sync::LazyLock::new(|| {
+                    #[allow(unused_mut, reason = "a block without parts has nothing to add")]
+                    let mut keys = vec![$($crate::read::KeyInfo {
+                        name: $key,
+                        aliases: vec![$($alias),*],
+                        doc: [$($doc),+].map(str::trim).join("\n"),
+                        shape: <$type as $crate::read::Value>::shape(),
+                    }),*];
+                    $(keys.extend_from_slice(&<$part_type as $crate::read::Block>::info().keys);)*
+                    let doc = [$($block_doc),+].map(str::trim).join("\n");
+                    $crate::read::BlockInfo { name: $title, doc, keys }
+                });
+                &INFO
             }
 
             fn take(
@@ -235,7 +239,7 @@ macro_rules! block {
             }
 
             fn shape() -> $crate::read::Shape {
-                $crate::read::Shape::Block(<Self as $crate::read::Block>::info())
+                $crate::read::Shape::Block(<Self as $crate::read::Block>::info().clone())
             }
 
             fn show(&self) -> String {

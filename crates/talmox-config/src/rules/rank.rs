@@ -14,7 +14,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         ("proxmox_vm_defaults.", &cluster.defaults),
         ("proxmox_vm_advanced.", &cluster.advanced),
     ];
-    for key in Settings::info().keys {
+    for key in &Settings::info().keys {
         let mut set =
             places.iter().filter_map(|(prefix, settings)| Some((*prefix, settings.shown(key.name)?)));
         let Some((first_prefix, first)) = set.next() else { continue };

@@ -1,0 +1,74 @@
+//! Running the program as a person would, in the project's root, with nothing of the caller's environment.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What came of a run.
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// All of it, as one text for a snapshot.
+    pub(crate) fn whole(&self) -> String {
+        format!("exit {}\n---- stdout\n{}---- stderr\n{}", self.code, self.stdout, self.stderr)
+    }
+
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.whole());
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn failed(self) -> Self {
+        assert_eq!(self.code, 1, "{}", self.whole());
+        self
+    }
+}
+
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_talmox"));
+    command.args(arguments).current_dir(root()).env_clear();
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Run {
+    finish(&mut command(arguments))
+}
+
+pub(crate) fn finish(command: &mut Command) -> Run {
+    let Output { status, stdout, stderr } = command.output().expect("the program was built for this test");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
+    Run { code: status.code().unwrap_or(-1), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// A folder of the test's own, removed afterwards.
+pub(crate) struct Scratch(pub(crate) PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("talmox-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a temporary folder can be made");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

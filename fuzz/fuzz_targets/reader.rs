@@ -1,0 +1,8 @@
+//! `cargo +nightly fuzz run reader crates/talmox-config/tests/faulty`, from the project's root.
+
+#![no_main]
+
+#[path = "../../crates/talmox-config/tests/support/exercise.rs"]
+mod exercise;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| exercise::exercise(bytes));

@@ -36,9 +36,19 @@ pub(crate) fn command() -> clap::Command {
     );
     let hidden: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
     // The template lists the verbs itself; clap must not list them again.
-    let mut command = command.help_template(template);
+    let mut command = without_values(command.help_template(template));
     for name in hidden {
         command = command.mut_subcommand(name, |verb| verb.hide(true));
+    }
+    command
+}
+
+/// Help pages name the variables and keep what is in them to themselves.
+fn without_values(mut command: clap::Command) -> clap::Command {
+    command = command.mut_args(|argument| argument.hide_env_values(true));
+    let names: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, without_values);
     }
     command
 }

@@ -1,7 +1,5 @@
 //! The command line as people meet it: what it prints where, and how it exits.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 mod support;
 
 use std::fs;

@@ -1,6 +1,5 @@
 //! `talmox init` without a terminal: flags and defaults decide, and nothing is ever lost.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 #![expect(clippy::disallowed_methods, reason = "files the test itself had written")]
 
 mod support;

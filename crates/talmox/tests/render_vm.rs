@@ -1,7 +1,5 @@
 //! `talmox render vm`: the deployed VM talmox grew from, line by line.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 mod support;
 
 use std::fs;

@@ -22,7 +22,12 @@ fn to_json(node: &Node) -> Value {
             PlainMeaning::Integer(number) => json!(number),
             PlainMeaning::Float => json!(scalar.text.parse::<f64>().unwrap()),
             PlainMeaning::Null => Value::Null,
-            _ => json!(scalar.text),
+            PlainMeaning::Text
+            | PlainMeaning::OldBool(_)
+            | PlainMeaning::OldOctal
+            | PlainMeaning::OldUnderscore
+            | PlainMeaning::OldSexagesimal
+            | PlainMeaning::OtherBase => json!(scalar.text),
         },
     }
 }

@@ -1,0 +1,47 @@
+//! The API client.
+//!
+//! ```text
+//!  Client::start_vm(..) ── typed calls and replies            api/
+//!      │
+//!  Client::call ── endpoints, turns, login, time, retries     core.rs, session.rs, retry.rs
+//!      │
+//!  reply::read ── words to classes                            reply.rs, classify.rs, error.rs, hints.rs
+//!      │
+//!  dyn Transport ── request in, reply out                     transport.rs
+//!      └── HttpsTransport (https/), or anything in memory
+//! ```
+//!
+//! A call that fails says whether it was never sent, refused, or may have happened ([`Outcome`]), what a caller can do
+//! about it ([`ErrorKind`]), and what Proxmox itself said.
+
+mod api;
+mod classify;
+mod core;
+mod credentials;
+mod encode;
+mod endpoint;
+mod error;
+mod hints;
+mod https;
+mod reply;
+mod retry;
+mod scalar;
+mod session;
+mod transport;
+mod upid;
+mod wait;
+
+pub use api::*;
+pub use classify::{Denial, ErrorKind, UnknownCertificate};
+pub use core::{Client, ClientError, Settings};
+pub use credentials::{Credentials, InvalidCredentials, WrongEndpoint};
+pub use encode::{Params, percent_encode};
+pub use endpoint::{DEFAULT_PORT, Endpoint, InvalidEndpoint, Target};
+pub use error::{Error, Outcome};
+pub use https::{HttpsTransport, InvalidTrust, Trust};
+pub use retry::{Entropy, RetryPolicy, SystemEntropy};
+pub use transport::{
+    Body, BoxFuture, FileContent, HttpRequest, HttpResponse, Method, Transport, TransportError,
+};
+pub use upid::{InvalidUpid, Upid};
+pub use wait::{Look, Progress, Silent, Wait, WaitError, Waiting};

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::ext::ReasonPhrase;
@@ -78,7 +78,7 @@ impl Connection {
         let status = response.status();
         let reason = reason_phrase(&response);
         let body = drive(driver, Limited::new(response.into_body(), LARGEST_REPLY).collect()).await;
-        let body = body.map_err(|error| Failure::Sent(lost(&format!("the reply was cut off: {error}"))))?;
+        let body = body.map_err(|error| Failure::Sent(lost(cut_off(&*error))))?;
         self.requests += 1;
         self.idle_since = Instant::now();
         Ok((HttpResponse { status: status.as_u16(), reason, body: body.to_bytes() }, self))
@@ -105,6 +105,10 @@ fn reason_phrase(response: &Response<Incoming>) -> String {
         Some(phrase) => String::from_utf8_lossy(phrase.as_bytes()).into_owned(),
         None => response.status().canonical_reason().unwrap_or_default().to_owned(),
     }
+}
+
+fn cut_off(error: &(dyn std::error::Error + 'static)) -> &'static str {
+    if error.is::<LengthLimitError>() { "the reply is larger than 64 MiB" } else { "the reply was cut off" }
 }
 
 fn lost(reason: &str) -> TransportError {

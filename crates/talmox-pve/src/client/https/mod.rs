@@ -67,7 +67,7 @@ impl HttpsTransport {
     }
 
     async fn open(&self, target: &Target) -> Result<Connection, TransportError> {
-        let failed = |error: std::io::Error| TransportError::Connect { reason: error.to_string() };
+        let failed = |error: std::io::Error| TransportError::Connect { reason: plain(&error) };
         let endpoint = &target.endpoint;
         let stream = TcpStream::connect((endpoint.host(), endpoint.port())).await.map_err(failed)?;
         // Requests are small and wait for their answer; collecting them in the kernel only costs time.
@@ -93,6 +93,12 @@ impl HttpsTransport {
         }
         response
     }
+}
+
+/// An error of the system without its number, which says nothing to anybody.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 impl Transport for HttpsTransport {

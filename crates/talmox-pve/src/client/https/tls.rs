@@ -196,9 +196,12 @@ impl ServerCertVerifier for Verifier {
 }
 
 fn why(error: &rustls::Error) -> String {
-    use CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer};
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, UnknownIssuer,
+    };
     let rustls::Error::InvalidCertificate(fault) = error else { return error.to_string() };
-    if matches!(fault, UnknownIssuer) {
+    // A wrong signature is that of another authority of the same name: every Proxmox cluster calls its own alike.
+    if matches!(fault, UnknownIssuer | BadSignature) {
         "its issuer is not trusted".to_owned()
     } else if matches!(fault, NotValidForName | NotValidForNameContext { .. }) {
         "it is for another host name".to_owned()
@@ -217,5 +220,5 @@ pub(super) fn connect_error(error: &io::Error) -> TransportError {
     {
         return TransportError::Certificate(certificate.clone());
     }
-    TransportError::Connect { reason: format!("TLS: {error}") }
+    TransportError::Connect { reason: format!("TLS: {}", super::plain(error)) }
 }

@@ -217,6 +217,8 @@ impl Client {
                 Err(error) => error,
             };
             attempt += 1;
+            // A host that stayed silent has had its time; only another one is worth more of it.
+            let attempts = if *error.kind() == ErrorKind::Timeout { hosts.len() } else { attempts };
             if attempt >= attempts || !retries(&error) {
                 return Err(error);
             }

@@ -112,6 +112,17 @@ async fn silence_ends_after_the_time_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_silent_host_is_not_asked_again_but_another_is() {
+    let fake = Fake::new([Answer::Never, data(VERSION)]);
+    assert!(fake.client().version().await.is_err());
+    assert_eq!(fake.seen().len(), 1);
+
+    let fake = Fake::new([Answer::Never, data(VERSION)]);
+    two_hosts(&fake).version().await.unwrap();
+    assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_lock_is_waited_for_and_a_vm_lock_is_not() {
     let busy = "can't lock file '/var/lock/qemu-server/lock-100.conf' - got timeout";
     let fake = Fake::new([refusal(500, busy), refusal(500, busy), data(UPID)]);

@@ -1,6 +1,7 @@
 //! Connections: their reuse, their end, and what that means for a request.
 
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +10,7 @@ use talmox_pve::client::{
 };
 use talmox_types::{HostName, StorageId};
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, oneshot};
 
 use crate::server::{Act, Server, ok, reply};
 use crate::{client, told};
@@ -110,17 +112,36 @@ async fn a_connection_carries_a_hundred_requests() {
 
 #[tokio::test]
 async fn an_idle_connection_that_was_closed_costs_nothing() {
-    let mut server = Server::start(|number| match number {
-        0 => Act::ReplyAndClose(ok(VERSION)),
-        _ => Act::Reply(ok("null")),
-    })
-    .await;
-    let client = client(server.endpoint.clone(), server.trust());
+    // The server has a thread of its own, so that this one can be blocked while the connection is closed: nobody looks
+    // at the socket until the next request.
+    let (says, hears) = std::sync::mpsc::channel();
+    let close = Arc::new(Notify::new());
+    let (end, ended) = oneshot::channel::<()>();
+    let told = Arc::clone(&close);
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let mut server = Server::start(move |number| match number {
+                0 => Act::ReplyAndCloseLater(ok(VERSION), Arc::clone(&told)),
+                _ => Act::Reply(ok("null")),
+            })
+            .await;
+            says.send(Some((server.endpoint.clone(), server.trust()))).unwrap();
+            server.connection_closed().await;
+            says.send(None).unwrap();
+            let _ = ended.await;
+            (server.connections(), server.requests().len())
+        })
+    });
+    let (endpoint, trust) = hears.recv().unwrap().unwrap();
+    let client = client(endpoint, trust);
     client.version().await.unwrap();
-    server.connection_closed().await;
+    close.notify_one();
+    hears.recv().unwrap();
     // A change, asked once: it gets through because the dead connection is noticed before anything is written.
     create_pool(&client).await.unwrap();
-    assert_eq!((server.connections(), server.requests().len()), (2, 2));
+    end.send(()).unwrap();
+    assert_eq!(thread.join().unwrap(), (2, 2));
 }
 
 #[tokio::test]

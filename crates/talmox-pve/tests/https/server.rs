@@ -10,7 +10,7 @@ use talmox_pve::client::{Endpoint, Trust};
 use talmox_types::Fingerprint;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -19,8 +19,10 @@ use tokio_rustls::server::TlsStream;
 pub(crate) enum Act {
     /// Answer and keep the connection.
     Reply(String),
-    /// Answer, then close without having said so, as an idle connection is closed.
+    /// Answer and close.
     ReplyAndClose(String),
+    /// Answer, and close without having said so when told, as an idle connection is closed.
+    ReplyAndCloseLater(String, Arc<Notify>),
     /// Close without an answer.
     Close,
     /// Read the request and stay silent.
@@ -117,10 +119,11 @@ async fn serve(mut stream: TlsStream<TcpStream>, log: &Mutex<Vec<String>>, scrip
             log.push(request);
             log.len() - 1
         };
-        let (answer, close) = match script(number) {
-            Act::Reply(answer) => (answer, false),
-            Act::ReplyAndClose(answer) => (answer, true),
-            Act::Close => (String::new(), true),
+        let (answer, close, later) = match script(number) {
+            Act::Reply(answer) => (answer, false, None),
+            Act::ReplyAndClose(answer) => (answer, true, None),
+            Act::ReplyAndCloseLater(answer, told) => (answer, true, Some(told)),
+            Act::Close => (String::new(), true, None),
             Act::Silence => {
                 // Until the client goes away.
                 let _ = stream.read(&mut [0]).await;
@@ -129,6 +132,9 @@ async fn serve(mut stream: TlsStream<TcpStream>, log: &Mutex<Vec<String>>, scrip
         };
         stream.write_all(answer.as_bytes()).await.unwrap();
         stream.flush().await.unwrap();
+        if let Some(told) = later {
+            told.notified().await;
+        }
         if close {
             let _ = stream.shutdown().await;
             return;

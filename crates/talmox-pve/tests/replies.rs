@@ -88,6 +88,10 @@ async fn read(client: &Client, method: &str, path: &str) -> Option<Result<(), Er
         ("GET", ["nodes", _, "tasks", upid, "log"]) => {
             client.task_log(&Upid::parse(upid).ok()?, 0, 50).await.map(drop)
         }
+        ("GET", ["nodes", _, "qemu"]) => client.vms(&node).await.map(drop),
+        ("GET", ["nodes", _, "qemu", vm, "cloudinit"]) => {
+            client.cloud_init_pending(&node, id(vm)?).await.map(drop)
+        }
         ("GET", ["nodes", _, "qemu", vm, "config"]) => client.vm_config(&node, id(vm)?).await.map(drop),
         ("GET", ["nodes", _, "qemu", vm, "pending"]) => client.pending(&node, id(vm)?).await.map(drop),
         ("GET", ["nodes", _, "qemu", vm, "status", "current"]) => {

@@ -18,8 +18,8 @@ impl Error {
         match self.kind() {
             ErrorKind::Certificate(certificate) => vec![
                 format!(
-                    "compare the fingerprint on {host}: `pvenode cert info`, or in the web interface the node → System → \
-                     Certificates"
+                    "compare the fingerprint on {host}: `pvenode cert info`, or in the web interface Datacenter → node → \
+                     System → Certificates"
                 ),
                 format!(
                     "if it is the same, trust the fingerprint {}, or the cluster's CA (/etc/pve/pve-root-ca.pem)",

@@ -110,8 +110,8 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D
     optional(deserializer).map(Option::unwrap_or_default)
 }
 
-/// For `default, deserialize_with`: a count whose absence means none.
-pub(crate) fn count<'de, D: Deserializer<'de>, T: FromScalar + Default>(
+/// For `default, deserialize_with`: a number or text whose absence means zero or nothing.
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: FromScalar + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     optional(deserializer).map(Option::unwrap_or_default)

@@ -24,7 +24,7 @@ async fn an_unknown_certificate_shows_its_fingerprint_and_where_to_compare_it() 
     insta::assert_snapshot!(told, @"
     error: https://127.0.0.1:PORT shows a certificate that nobody vouches for: its fingerprint is not among the trusted ones
       SHA-256 fingerprint AB:CD:…
-    hint: compare the fingerprint on 127.0.0.1: `pvenode cert info`, or in the web interface the node → System → Certificates
+    hint: compare the fingerprint on 127.0.0.1: `pvenode cert info`, or in the web interface Datacenter → node → System → Certificates
     hint: if it is the same, trust the fingerprint AB:CD:…, or the cluster's CA (/etc/pve/pve-root-ca.pem)
     ");
 }

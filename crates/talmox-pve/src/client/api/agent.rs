@@ -11,7 +11,7 @@ use crate::client::{Client, Error, ErrorKind, Outcome, Params, scalar};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct AgentInterface {
     pub name: String,
-    #[serde(rename = "hardware-address", default)]
+    #[serde(rename = "hardware-address", default, deserialize_with = "scalar::optional")]
     pub hardware_address: Option<String>,
     #[serde(rename = "ip-addresses", default)]
     pub addresses: Vec<AgentAddress>,

@@ -6,13 +6,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::client::{Params, scalar};
-use crate::property::{NetDevice, PropertyError, Slot, SlotKind, VmConfig};
+use crate::property::{Disk, DriveSource, NetDevice, PropertyError, Slot, SlotKind, VmConfig};
 
 /// A change that must not be made as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     #[error("{slot} must name its MAC address: Proxmox gives the device a new one otherwise")]
     NoMacAddress { slot: Slot },
+    #[error("{slot} would get a new disk: add disks to free slots, and repeat the volume to change one")]
+    NewDisk { slot: Slot },
+    #[error("{slot} holds {held} already")]
+    SlotTaken { slot: Slot, held: String },
     #[error(transparent)]
     Property(#[from] PropertyError),
 }
@@ -39,15 +43,31 @@ impl ConfigChange {
         self
     }
 
-    /// Sets a key. A network device must repeat its MAC address.
+    /// Sets a key. A network device must repeat its MAC address and a drive its volume.
     pub fn set(mut self, key: &str, value: &str) -> Result<Self, ChangeError> {
-        if let Ok(slot) = Slot::parse(key)
-            && slot.kind() == SlotKind::Net
-            && NetDevice::parse(value)?.mac.is_none()
-        {
-            return Err(ChangeError::NoMacAddress { slot });
+        if let Ok(slot) = Slot::parse(key) {
+            check_slot(slot, value)?;
         }
         self.set.set(key, value);
+        Ok(self)
+    }
+
+    /// Gives a drive other options on the volume it has.
+    pub fn change_disk(self, slot: Slot, wanted: &Disk, live: &Disk) -> Result<Self, ChangeError> {
+        self.set(&slot.to_string(), &wanted.on_volume_of(live).to_string())
+    }
+
+    /// Changes a network device that keeps its MAC address unless another is wanted.
+    pub fn change_net(self, slot: Slot, wanted: &NetDevice, live: &NetDevice) -> Result<Self, ChangeError> {
+        self.set(&slot.to_string(), &wanted.with_mac_of(live).to_string())
+    }
+
+    /// Puts a disk, made anew or not, into a slot that is free in the live configuration.
+    pub fn add_disk(mut self, slot: Slot, disk: &Disk, live: &VmConfig) -> Result<Self, ChangeError> {
+        if let Some(held) = live.get(&slot.to_string()) {
+            return Err(ChangeError::SlotTaken { slot, held: held.to_owned() });
+        }
+        self.set.set(slot, disk);
         Ok(self)
     }
 
@@ -88,6 +108,17 @@ impl ConfigChange {
             .with_some("digest", digest.as_ref());
         set.iter().chain(extras.iter()).collect()
     }
+}
+
+/// Whether a value can be set without losing what the slot holds.
+fn check_slot(slot: Slot, value: &str) -> Result<(), ChangeError> {
+    if slot.kind() == SlotKind::Net && NetDevice::parse(value)?.mac.is_none() {
+        return Err(ChangeError::NoMacAddress { slot });
+    }
+    if slot.is_drive() && matches!(Disk::parse(value)?.source, DriveSource::Allocate { .. }) {
+        return Err(ChangeError::NewDisk { slot });
+    }
+    Ok(())
 }
 
 /// A key of `/pending`.
@@ -144,6 +175,32 @@ mod tests {
             change.params().encode(),
             "net0=virtio%3DBC%3A24%3A11%3A00%3A00%3A01%2Cbridge%3Dvmbr0&delete=ide0%2Cide2&digest=abc"
         );
+    }
+
+    #[test]
+    fn a_disk_is_never_replaced_by_accident() {
+        let slot = Slot::parse("scsi0").unwrap();
+        let live = Disk::parse("local-zfs:vm-100-disk-0,size=32G").unwrap();
+        let wanted = Disk::parse("local-zfs:32,ssd=1").unwrap();
+        let error = ConfigChange::new().set("scsi0", &wanted.to_string()).unwrap_err();
+        assert_eq!(error, ChangeError::NewDisk { slot });
+        let change = ConfigChange::new().change_disk(slot, &wanted, &live).unwrap();
+        assert_eq!(change.params().encode(), "scsi0=local-zfs%3Avm-100-disk-0%2Csize%3D32G%2Cssd%3D1");
+        let taken: VmConfig = [("scsi0", live.to_string())].into_iter().collect();
+        assert!(matches!(
+            ConfigChange::new().add_disk(slot, &wanted, &taken),
+            Err(ChangeError::SlotTaken { .. })
+        ));
+        assert!(ConfigChange::new().add_disk(slot, &wanted, &VmConfig::default()).is_ok());
+    }
+
+    #[test]
+    fn a_nic_keeps_its_address() {
+        let slot = Slot::parse("net0").unwrap();
+        let live = NetDevice::parse("virtio=BC:24:11:00:00:01,bridge=vmbr0").unwrap();
+        let wanted = NetDevice::parse("virtio,bridge=vmbr1").unwrap();
+        let change = ConfigChange::new().change_net(slot, &wanted, &live).unwrap();
+        assert_eq!(change.params().encode(), "net0=virtio%3DBC%3A24%3A11%3A00%3A00%3A01%2Cbridge%3Dvmbr1");
     }
 
     #[test]

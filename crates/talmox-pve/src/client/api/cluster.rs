@@ -13,7 +13,7 @@ pub struct Version {
     pub version: String,
     /// `9.2`.
     pub release: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub repoid: String,
 }
 
@@ -57,32 +57,32 @@ pub struct VmResource {
     #[serde(deserialize_with = "scalar::scalar")]
     pub vmid: VmId,
     pub node: HostName,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub name: Option<String>,
     /// `running`, `stopped` or `unknown`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub status: String,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub template: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub lock: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub tags: Option<String>,
     #[serde(default, deserialize_with = "scalar::optional")]
     pub pool: Option<PoolName>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub hastate: Option<String>,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub uptime: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub maxcpu: f64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub cpu: f64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub maxmem: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub mem: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub maxdisk: u64,
 }
 
@@ -109,18 +109,18 @@ pub struct NodeResource {
 pub struct StorageResource {
     pub storage: StorageId,
     pub node: HostName,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub plugintype: String,
     /// `available` or `unknown`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub status: String,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub shared: bool,
     #[serde(default, deserialize_with = "scalar::words")]
     pub content: Vec<String>,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub disk: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub maxdisk: u64,
 }
 
@@ -142,7 +142,7 @@ pub struct ClusterStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ClusterNode {
     pub name: HostName,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub ip: Option<String>,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub online: bool,
@@ -167,7 +167,7 @@ enum StatusEntry {
 /// What of `/cluster/options` matters here. Without `Sys.Audit` on `/` most of it is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct ClusterOptions {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub mac_prefix: Option<String>,
     #[serde(rename = "tag-style", default)]
     pub tag_style: Option<TagStyle>,
@@ -182,7 +182,7 @@ pub struct ClusterOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct TagStyle {
     /// `config` keeps the order tags were given in; else they are sorted.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub ordering: Option<String>,
     #[serde(rename = "case-sensitive", default, deserialize_with = "scalar::flag")]
     pub case_sensitive: bool,
@@ -192,7 +192,7 @@ pub struct TagStyle {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct PciMapping {
     pub id: MappingName,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub description: Option<String>,
     /// One property string for each device: `node=pve1,path=0000:01:00.0,id=10de:2204,…`.
     #[serde(default)]

@@ -79,11 +79,11 @@ pub struct Upload {
 /// What a URL leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct UrlMetadata {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub filename: Option<String>,
     #[serde(default, deserialize_with = "scalar::optional")]
     pub size: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub mimetype: Option<String>,
 }
 

@@ -11,12 +11,12 @@ use crate::client::{Client, Error, Params, scalar};
 pub struct HaResource {
     /// `vm:100`.
     pub sid: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub state: Option<String>,
     /// Proxmox 8 only; 9 has rules.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub group: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub comment: Option<String>,
 }
 
@@ -33,7 +33,7 @@ pub struct HaRule {
     pub nodes: Vec<String>,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub strict: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub affinity: Option<String>,
 }
 
@@ -41,13 +41,13 @@ pub struct HaRule {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct HaStatus {
     pub id: String,
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type", default, deserialize_with = "scalar::or_default")]
     pub kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub node: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub status: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub state: Option<String>,
     #[serde(default, deserialize_with = "scalar::optional")]
     pub quorate: Option<bool>,

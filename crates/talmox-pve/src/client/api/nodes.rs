@@ -25,9 +25,9 @@ pub struct Node {
 /// What of `/nodes/{node}/status` matters here.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct NodeStatus {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub pveversion: String,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub uptime: u64,
     pub memory: Amount,
     #[serde(default)]
@@ -36,20 +36,20 @@ pub struct NodeStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Amount {
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub total: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub used: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub free: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct CpuInfo {
     /// Threads a VM can use.
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub cpus: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub model: String,
 }
 

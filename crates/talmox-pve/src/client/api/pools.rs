@@ -8,7 +8,7 @@ use crate::client::{Client, Error, Params, scalar};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Pool {
     pub poolid: PoolName,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub comment: Option<String>,
     #[serde(default)]
     pub members: Vec<PoolMember>,

@@ -230,6 +230,11 @@ impl Client {
         self.put(&vm_path(node, vmid, &[&"cloudinit"]), Params::new()).await
     }
 
+    /// The cloud-init keys, with what the drive does not hold yet.
+    pub async fn cloud_init_pending(&self, node: &HostName, vmid: VmId) -> Result<Vec<PendingItem>, Error> {
+        self.get(&vm_path(node, vmid, &[&"cloudinit"]), Params::new()).await
+    }
+
     /// What the cloud-init drive holds: `user`, `network` or `meta`.
     pub async fn dump_cloud_init(&self, node: &HostName, vmid: VmId, kind: &str) -> Result<String, Error> {
         self.get(&vm_path(node, vmid, &[&"cloudinit", &"dump"]), Params::new().with("type", kind)).await

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use talmox_types::{HostName, VmId};
 
 use super::qemu::vm_path;
+use crate::client::encode::path;
 use crate::client::{Client, Error, Look, Params, Progress, Upid, Wait, WaitError, scalar};
 use crate::property::VmConfig;
 
@@ -26,28 +27,33 @@ pub struct VmStatus {
     #[serde(deserialize_with = "scalar::scalar")]
     pub vmid: VmId,
     pub status: VmPower,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub name: Option<String>,
     /// What QEMU says: `running`, `paused`, `prelaunch`, `io-error`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub qmpstatus: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub lock: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub tags: Option<String>,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub template: bool,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub uptime: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub maxmem: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub mem: u64,
-    #[serde(rename = "running-machine", default)]
+    #[serde(rename = "running-machine", default, deserialize_with = "scalar::optional")]
     pub running_machine: Option<String>,
 }
 
 impl Client {
+    /// The VMs of one host, each as it is now.
+    pub async fn vms(&self, node: &HostName) -> Result<Vec<VmStatus>, Error> {
+        self.get(&path(&[&"nodes", node, &"qemu"]), Params::new()).await
+    }
+
     pub async fn vm_status(&self, node: &HostName, vmid: VmId) -> Result<VmStatus, Error> {
         self.get(&vm_path(node, vmid, &[&"status", &"current"]), Params::new()).await
     }

@@ -21,11 +21,11 @@ pub struct StorageState {
     pub active: bool,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub shared: bool,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub total: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub used: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub avail: u64,
 }
 
@@ -40,17 +40,17 @@ impl StorageState {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Volume {
     pub volid: VolumeId,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub content: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub format: String,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub size: u64,
     #[serde(default, deserialize_with = "scalar::optional")]
     pub ctime: Option<u64>,
     #[serde(default, deserialize_with = "scalar::optional")]
     pub vmid: Option<VmId>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub parent: Option<String>,
     #[serde(default, deserialize_with = "scalar::flag")]
     pub protected: bool,
@@ -60,11 +60,11 @@ pub struct Volume {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct VolumeInfo {
     pub path: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub format: String,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub size: u64,
-    #[serde(default, deserialize_with = "scalar::count")]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub used: u64,
 }
 

@@ -38,7 +38,7 @@ struct RawState {
 pub struct TaskLine {
     #[serde(rename = "n", deserialize_with = "scalar::scalar")]
     pub number: u64,
-    #[serde(rename = "t", default)]
+    #[serde(rename = "t", default, deserialize_with = "scalar::or_default")]
     pub text: String,
 }
 
@@ -46,16 +46,16 @@ pub struct TaskLine {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct TaskInfo {
     pub upid: Upid,
-    #[serde(rename = "type", default)]
+    #[serde(rename = "type", default, deserialize_with = "scalar::or_default")]
     pub kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub id: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::or_default")]
     pub user: String,
     #[serde(default, deserialize_with = "scalar::optional")]
     pub endtime: Option<u64>,
     /// `OK`, an error text, or nothing (`RUNNING`) while it runs.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "scalar::optional")]
     pub status: Option<String>,
 }
 

@@ -13,6 +13,20 @@
 //!
 //! A call that fails says whether it was never sent, refused, or may have happened ([`Outcome`]), what a caller can do
 //! about it ([`ErrorKind`]), and what Proxmox itself said.
+//!
+//! ```no_run
+//! # use std::{sync::Arc, time::Duration};
+//! # use talmox_pve::client::*;
+//! # async fn example(token: secrecy::SecretString, node: talmox_types::HostName, vmid: talmox_types::VmId)
+//! # -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = Endpoint::parse("https://pve1.example:8006")?;
+//! let transport = Arc::new(HttpsTransport::new(Trust::System)?);
+//! let client = Client::new(vec![endpoint], &Credentials::token(&token)?, transport, Settings::default())?;
+//! let task = client.start_vm(&node, vmid).await?;
+//! client.follow(&task, "start of VM 100", Duration::from_secs(120), &Silent).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod api;
 mod classify;

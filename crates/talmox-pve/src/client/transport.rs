@@ -7,6 +7,8 @@ use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use secrecy::SecretString;
@@ -52,6 +54,8 @@ pub enum Body {
         head: Bytes,
         file: FileContent,
         tail: Bytes,
+        /// Counts the bytes of the file as they leave.
+        sent: Arc<AtomicU64>,
     },
 }
 

@@ -10,7 +10,7 @@ use talmox_pve::client::{
 use talmox_pve::property::{DiskSize, Slot, VmConfig, VolumeId};
 use talmox_types::{HostName, PoolName, StorageId, VmId};
 
-use crate::fake::{Fake, data, refused_connection, token};
+use crate::fake::{Answer, Fake, data, refused_connection, token};
 
 const UPID: &str = r#""UPID:pve1:000007EB:0003298C:6AF96CAA:qmstart:100:talmox@pve!ci:""#;
 
@@ -135,7 +135,7 @@ async fn an_upload_has_its_fields_before_the_file() {
         checksum: None,
         timeout: Duration::from_mins(1),
     };
-    fake.client().upload(&node(), &local(), &upload).await.unwrap();
+    fake.client().upload(&node(), &local(), &upload, &Silent).await.unwrap();
     let body = fake.seen()[0].body.replace("\r\n", "\n");
     insta::assert_snapshot!(body, @r#"
     --talmox-00000000000000070000000000000007
@@ -149,6 +149,24 @@ async fn an_upload_has_its_fields_before_the_file() {
     CD001
     --talmox-00000000000000070000000000000007--
     "#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_tells_how_far_it_is() {
+    let fake = Fake::new([Answer::Slowly(Duration::from_millis(2500))]);
+    let upload = Upload {
+        kind: ImageKind::Iso,
+        filename: "seed.iso".to_owned(),
+        content: FileContent::Memory(Bytes::from(vec![0; 3 << 20])),
+        checksum: None,
+        timeout: Duration::from_mins(1),
+    };
+    let told = std::sync::Mutex::new(Vec::new());
+    let progress =
+        |waiting: &Waiting<'_>| told.lock().unwrap().push(format!("{}: {}", waiting.name, waiting.detail));
+    // The script's `null` is no task id; what counts here is what was told before.
+    fake.client().upload(&node(), &local(), &upload, &progress).await.unwrap_err();
+    assert_eq!(*told.lock().unwrap(), ["upload of seed.iso to local: 0 of 3 MiB"; 2]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use talmox_pve::client::{
-    Endpoint, Error, ErrorKind, FileContent, ImageKind, Outcome, Params, Trust, Upload,
+    Endpoint, Error, ErrorKind, FileContent, ImageKind, Outcome, Params, Silent, Trust, Upload,
 };
 use talmox_types::{HostName, StorageId};
 use tokio::net::TcpListener;
@@ -247,11 +247,11 @@ async fn a_file_is_sent_from_disk() {
         timeout: Duration::from_mins(1),
     };
     let (node, storage) = (HostName::parse("pve1").unwrap(), StorageId::parse("local").unwrap());
-    client.upload(&node, &storage, &upload).await.unwrap();
+    client.upload(&node, &storage, &upload, &Silent).await.unwrap();
     assert!(server.requests()[0].contains(&content), "the file did not arrive whole");
 
     upload.content = FileContent::File { path: path.clone(), length: 5 };
-    let error = client.upload(&node, &storage, &upload).await.unwrap_err();
+    let error = client.upload(&node, &storage, &upload, &Silent).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::NeverSent);
     assert!(error.words().contains("expected 5"), "{error}");
     std::fs::remove_file(&path).unwrap();

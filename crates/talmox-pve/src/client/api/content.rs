@@ -1,15 +1,21 @@
 //! Files that come onto a storage: by upload or by URL.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use talmox_types::{HostName, StorageId};
+use tokio::time::Instant;
 
 use crate::client::core::Call;
 use crate::client::encode::path;
-use crate::client::{Body, Client, Error, FileContent, Method, Params, Upid, scalar};
+use crate::client::{Body, Client, Error, FileContent, Method, Params, Progress, Upid, Waiting, scalar};
+
+/// How often an upload says how far it is.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// What a file is to Proxmox. Snippets are missing on purpose: no call writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +119,36 @@ impl Client {
     }
 
     /// Sends a file. One of the same name is overwritten.
-    pub async fn upload(&self, node: &HostName, storage: &StorageId, upload: &Upload) -> Result<Upid, Error> {
+    pub async fn upload(
+        &self,
+        node: &HostName,
+        storage: &StorageId,
+        upload: &Upload,
+        progress: &dyn Progress,
+    ) -> Result<Upid, Error> {
+        let sent = Arc::new(AtomicU64::new(0));
+        let call = self.upload_call(node, storage, upload, Arc::clone(&sent));
+        let name = format!("upload of {} to {storage}", upload.filename);
+        let start = Instant::now();
+        let mut sending = std::pin::pin!(self.call(&call));
+        loop {
+            if let Ok(done) = tokio::time::timeout(REPORT_EVERY, &mut sending).await {
+                return done;
+            }
+            let detail =
+                format!("{} of {} MiB", sent.load(Ordering::Relaxed) >> 20, upload.content.length() >> 20);
+            let elapsed = start.elapsed();
+            progress.report(&Waiting { name: &name, elapsed, limit: upload.timeout, detail: &detail });
+        }
+    }
+
+    fn upload_call(
+        &self,
+        node: &HostName,
+        storage: &StorageId,
+        upload: &Upload,
+        sent: Arc<AtomicU64>,
+    ) -> Call {
         let boundary = format!("talmox-{:016x}{:016x}", self.entropy().next(), self.entropy().next());
         let fields = Params::new().with("content", upload.kind.as_str());
         let checksum = Checksum::params(upload.checksum.as_ref());
@@ -126,8 +161,9 @@ impl Client {
             file: upload.content.clone(),
             tail: Bytes::from(format!("\r\n--{boundary}--\r\n")),
             boundary,
+            sent,
         });
-        self.call(&call).await
+        call
     }
 }
 

@@ -13,6 +13,11 @@ impl Error {
         hints
     }
 
+    /// The VM the call was about.
+    fn vmid(&self) -> Option<&str> {
+        self.call().split_once("/qemu/").and_then(|(_, rest)| rest.split('/').next())
+    }
+
     fn hints_by_kind(&self) -> Vec<String> {
         let host = self.endpoint().host();
         match self.kind() {
@@ -33,7 +38,8 @@ impl Error {
             ],
             ErrorKind::Denied(denial) => denied(denial),
             ErrorKind::Locked { by } => vec![format!(
-                "wait until the {by} is done; if no task of that VM runs any more, `qm unlock VMID` on its host"
+                "wait until the {by} is done; if no task of that VM runs any more, `qm unlock {}` on its host",
+                self.vmid().unwrap_or("VMID")
             )],
             ErrorKind::QuorumLost => vec![
                 "the cluster is read-only until a majority of its hosts is back: `pvecm status` on any of them".to_owned(),

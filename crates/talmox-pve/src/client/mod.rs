@@ -3,7 +3,7 @@
 //! ```text
 //!  Client::start_vm(..) ── typed calls and replies            api/
 //!      │
-//!  Client::call ── endpoints, turns, login, time, retries     core.rs, session.rs, retry.rs
+//!  Client::call ── endpoints, turns, login, time, retries     dispatch.rs, call.rs, session.rs, retry.rs
 //!      │
 //!  reply::read ── words to classes                            reply.rs, classify.rs, error.rs, hints.rs
 //!      │
@@ -29,9 +29,10 @@
 //! ```
 
 mod api;
+mod call;
 mod classify;
-mod core;
 mod credentials;
+mod dispatch;
 mod encode;
 mod endpoint;
 mod error;
@@ -47,8 +48,8 @@ mod wait;
 
 pub use api::*;
 pub use classify::{Denial, ErrorKind, UnknownCertificate};
-pub use core::{Client, ClientError, Settings};
 pub use credentials::{Credentials, InvalidCredentials, WrongEndpoint};
+pub use dispatch::{Client, ClientError, Settings};
 pub use encode::{Params, percent_encode};
 pub use endpoint::{DEFAULT_PORT, Endpoint, InvalidEndpoint, Target};
 pub use error::{Error, Outcome};

@@ -10,12 +10,19 @@ use crate::client::classify::classify;
 use crate::client::{Endpoint, Error, ErrorKind, HttpResponse, Outcome, scalar};
 
 /// A successful reply.
-#[derive(Debug, Deserialize)]
 pub(crate) struct Reply<T> {
     pub(crate) data: T,
     /// Of lists that come in parts: how many there are.
-    #[serde(default, deserialize_with = "scalar::optional")]
     pub(crate) total: Option<u64>,
+    /// Who answered.
+    pub(crate) endpoint: Endpoint,
+}
+
+#[derive(Deserialize)]
+struct Envelope<T> {
+    data: T,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    total: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -35,11 +42,15 @@ pub(crate) fn read<T: DeserializeOwned>(
     if !(200..300).contains(&response.status) {
         return Err(refusal(call, endpoint, response));
     }
-    serde_json::from_slice(&response.body).map_err(|error| {
-        let words = format!("the reply is not what was expected: {error}");
-        Error::new(call, endpoint, ErrorKind::Unreadable, Outcome::MayHaveHappened, &words)
-            .with_status(response.status)
-    })
+    match serde_json::from_slice(&response.body) {
+        Ok(Envelope { data, total }) => Ok(Reply { data, total, endpoint: endpoint.clone() }),
+        Err(error) => {
+            let words = format!("the reply is not what was expected: {error}");
+            let kind = ErrorKind::Unreadable;
+            Err(Error::new(call, endpoint, kind, Outcome::MayHaveHappened, &words)
+                .with_status(response.status))
+        }
+    }
 }
 
 fn refusal(call: &str, endpoint: &Endpoint, response: &HttpResponse) -> Error {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::client::call::Time;
 use crate::client::{Error, Outcome};
 
 /// How a wait stands.
@@ -80,7 +81,7 @@ impl Wait<'_> {
         L: Future<Output = Result<Look<T>, Error>>,
     {
         let start = Instant::now();
-        let deadline = start + self.limit;
+        let deadline = Time::starting_now(self.limit).deadline;
         let mut pause = FIRST_PAUSE;
         let mut detail = "nothing seen yet".to_owned();
         loop {

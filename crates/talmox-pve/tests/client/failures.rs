@@ -136,7 +136,7 @@ async fn a_file_lock_is_waited_for_and_a_vm_lock_is_not() {
     assert_eq!(fake.seen().len(), 1);
     insta::assert_snapshot!(told(&error), @"
     error: POST /nodes/pve1/qemu/100/status/start on https://pve1:8006: VM is locked (clone)
-    hint: wait until the clone is done; if no task of that VM runs any more, `qm unlock VMID` on its host
+    hint: wait until the clone is done; if no task of that VM runs any more, `qm unlock 100` on its host
     ");
 }
 

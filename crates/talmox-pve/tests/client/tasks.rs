@@ -106,6 +106,12 @@ async fn a_host_that_is_away_for_a_while_does_not_end_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_wait_may_be_without_end() {
+    let fake = Fake::new([running(), log(&["x"]), ended("OK")]);
+    fake.client().follow(&upid(), "a task", Duration::MAX, &Silent).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_ends_at_its_deadline_and_says_what_it_waited_for() {
     let answers = std::iter::repeat_with(|| [running(), log(&["transferred 50%"])]).take(200).flatten();
     let fake = Fake::new(answers);

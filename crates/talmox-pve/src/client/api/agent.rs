@@ -1,11 +1,14 @@
 //! What the guest agent says. Never waited for: Talos has one only with an extension.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use talmox_types::{HostName, VmId};
 
 use super::qemu::vm_path;
-use crate::client::{Client, Error, ErrorKind, Outcome, Params, scalar};
+use crate::client::call::Call;
+use crate::client::reply::Reply;
+use crate::client::{Client, Error, ErrorKind, Method, Outcome, Params, scalar};
 
 /// An interface as the guest sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -33,27 +36,30 @@ struct Answer {
 
 impl Client {
     pub async fn agent_ping(&self, node: &HostName, vmid: VmId) -> Result<(), Error> {
-        let call = vm_path(node, vmid, &[&"agent", &"ping"]);
-        let answer: Answer = self.post(&call, Params::new()).await?;
-        self.agent_result::<Value>(&format!("POST {call}"), answer).map(drop)
+        self.agent::<Value>(Method::Post, node, vmid, "ping").await.map(drop)
     }
 
     pub async fn agent_interfaces(&self, node: &HostName, vmid: VmId) -> Result<Vec<AgentInterface>, Error> {
-        let call = vm_path(node, vmid, &[&"agent", &"network-get-interfaces"]);
-        let answer: Answer = self.get(&call, Params::new()).await?;
-        self.agent_result(&format!("GET {call}"), answer)
+        self.agent(Method::Get, node, vmid, "network-get-interfaces").await
     }
 
-    /// A command the agent refuses comes as a success with an error inside.
-    fn agent_result<T: serde::de::DeserializeOwned>(&self, call: &str, answer: Answer) -> Result<T, Error> {
-        let endpoint = self.endpoints().swap_remove(0);
-        if let Some(refusal) = answer.result.get("error") {
+    /// Has the agent do something. A command it refuses comes as a success with an error inside.
+    async fn agent<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        node: &HostName,
+        vmid: VmId,
+        command: &str,
+    ) -> Result<T, Error> {
+        let call = Call::new(method, vm_path(node, vmid, &[&"agent", &command]), Params::new());
+        let Reply { data: Answer { result }, endpoint, .. } = self.call_whole(&call).await?;
+        if let Some(refusal) = result.get("error") {
             let words = refusal["desc"].as_str().unwrap_or("the agent refused the command");
-            return Err(Error::new(call, &endpoint, ErrorKind::Agent, Outcome::Refused, words));
+            return Err(Error::new(&call.name(), &endpoint, ErrorKind::Agent, Outcome::Refused, words));
         }
-        serde_json::from_value(answer.result).map_err(|error| {
+        serde_json::from_value(result).map_err(|error| {
             let words = format!("the agent's answer is not what was expected: {error}");
-            Error::new(call, &endpoint, ErrorKind::Unreadable, Outcome::MayHaveHappened, &words)
+            Error::new(&call.name(), &endpoint, ErrorKind::Unreadable, Outcome::MayHaveHappened, &words)
         })
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use talmox_types::{HostName, StorageId};
 use tokio::time::Instant;
 
-use crate::client::core::Call;
+use crate::client::call::Call;
 use crate::client::encode::path;
 use crate::client::{Body, Client, Error, FileContent, Method, Params, Progress, Upid, Waiting, scalar};
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use talmox_types::{HostName, VmId};
 use tokio::time::Instant;
 
+use crate::client::call::Call;
 use crate::client::classify::by_words;
-use crate::client::core::Call;
 use crate::client::encode::path;
 use crate::client::{
     Client, Error, ErrorKind, Look, Method, Params, Progress, Upid, Wait, WaitError, scalar,

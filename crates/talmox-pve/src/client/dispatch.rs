@@ -5,18 +5,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
+use crate::client::call::{Call, Headers, Time};
 use crate::client::reply::{self, Reply};
 use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
 use crate::client::session::{Next, Session, TicketReply};
 use crate::client::{
-    Body, Credentials, Endpoint, Error, ErrorKind, HttpRequest, HttpResponse, Method, Outcome, Params,
-    Target, Transport, TransportError, WrongEndpoint,
+    Credentials, Endpoint, Error, ErrorKind, HttpRequest, HttpResponse, Method, Outcome, Params, Target,
+    Transport, TransportError, WrongEndpoint,
 };
 
 /// How the client behaves; the defaults suit a cluster on a local network.
@@ -61,58 +59,6 @@ pub enum ClientError {
     NoEndpoint,
     #[error(transparent)]
     WrongEndpoint(#[from] WrongEndpoint),
-}
-
-/// Headers that say who we are.
-type Headers = Vec<(&'static str, SecretString)>;
-
-/// How long a call may take, and until when.
-#[derive(Clone, Copy)]
-struct Time {
-    limit: Duration,
-    deadline: Instant,
-}
-
-impl Time {
-    fn starting_now(limit: Duration) -> Self {
-        Self { limit, deadline: Instant::now() + limit }
-    }
-}
-
-/// One call: what to ask, whoever is asked.
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) params: Params,
-    /// Sent instead of the parameters.
-    pub(crate) body: Option<Body>,
-    pub(crate) timeout: Option<Duration>,
-}
-
-impl Call {
-    pub(crate) fn new(method: Method, path: impl Into<String>, params: Params) -> Self {
-        Self { method, path: path.into(), params, body: None, timeout: None }
-    }
-
-    /// Method and path as errors name them.
-    pub(crate) fn name(&self) -> String {
-        format!("{} {}", self.method.as_str(), self.path)
-    }
-
-    fn request(&self, headers: Headers) -> HttpRequest {
-        let mut path = format!("/api2/json{}", self.path);
-        let body = match &self.body {
-            Some(body) => body.clone(),
-            None if self.method.has_body() => Body::Form(Bytes::from(self.params.encode())),
-            None => {
-                if !self.params.is_empty() {
-                    path = format!("{path}?{}", self.params.encode());
-                }
-                Body::Empty
-            }
-        };
-        HttpRequest { method: self.method, path, headers, body }
-    }
 }
 
 impl Client {

@@ -1,5 +1,4 @@
-//! Description files: read with the place of every value, checked as a whole, resolved into
-//! [`Desired`](talmox_types::desired::Desired).
+//! Description files: read with the place of every value, checked as a whole, resolved into [`Desired`].
 //!
 //! ```text
 //! load ──▶ read ──▶ Description ──▶ rules ──▶ resolve ──▶ Desired

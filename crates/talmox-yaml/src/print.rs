@@ -144,7 +144,7 @@ mod tests {
             "x: \"a\\tb\\n\\\"c\\u2028\"\ny: |-\n  text\nz: >\n  folded\n  text\n",
             "s: &a {k: v}\nt: *a\n",
             "k: !custom value\nm: !map {a: 1}\n",
-            "plain over\n  two lines: 1\n",
+            "key: plain over\n  two lines\n",
         ] {
             let first = parse(text);
             assert!(first.faults.is_empty(), "{text}: {:?}", first.faults);

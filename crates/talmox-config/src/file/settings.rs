@@ -95,7 +95,7 @@ block! {
         storage: StorageId = "storage",
         /// Whether the disk survives the VM. Default: false.
         keep: bool = "keep",
-        /// Name of the Talos user volume made on it, mounted at /var/mnt/<name>.
+        /// Name of the Talos user volume made on it, mounted at `/var/mnt/<name>`.
         mount: Text = "mount",
     }
 }

@@ -1,7 +1,7 @@
 //! A VM's whole configuration.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +14,23 @@ use crate::property::{
 ///
 /// A getter gives `None` for a key that is not set, and an error for a text it cannot read: a VM of somebody else may
 /// hold what this crate does not understand, and only its reader can tell whether that matters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VmConfig(BTreeMap<String, String>);
+
+/// What Proxmox itself shows instead of a password.
+const MASK: &str = "**********";
+
+/// Keys that can hold secrets: a password, and the URL a machine configuration is fetched from.
+const SECRET_KEYS: [&str; 2] = ["cipassword", "smbios1"];
+
+impl fmt::Debug for VmConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown =
+            self.iter().map(|(key, value)| (key, if SECRET_KEYS.contains(&key) { MASK } else { value }));
+        f.debug_map().entries(shown).finish()
+    }
+}
 
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $key:literal;)+) => {$(
@@ -43,11 +57,7 @@ impl VmConfig {
     }
 
     /// Sets a key and gives its text before.
-    pub fn set(
-        &mut self,
-        key: impl Into<String>,
-        value: &(impl std::fmt::Display + ?Sized),
-    ) -> Option<String> {
+    pub fn set(&mut self, key: impl Into<String>, value: &(impl fmt::Display + ?Sized)) -> Option<String> {
         self.0.insert(key.into(), value.to_string())
     }
 
@@ -121,11 +131,16 @@ impl VmConfig {
         self.flag("template")
     }
 
-    /// `key: value` lines sorted by key, as `qm config` prints them: without the digest, the description encoded.
+    /// `key: value` lines sorted by key, as `qm config` prints them: without the digest, the description encoded, the
+    /// password masked.
     pub fn to_qm_config_text(&self) -> String {
         let mut text = String::new();
         for (key, value) in self.iter().filter(|(key, _)| *key != "digest") {
-            let value = if key == "description" { encode_text(value) } else { value.to_owned() };
+            let value = match key {
+                "description" => encode_text(value),
+                "cipassword" => MASK.to_owned(),
+                _ => value.to_owned(),
+            };
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{key}: {value}");
         }
@@ -179,6 +194,14 @@ mod tests {
             "agent: enabled=1\ncores: 4\ndescription: 50%25%3A %C3%A4%0Ab\nnuma: 1\n\
              scsi10: local:vm-1-disk-2,size=1G\nscsi2: local:vm-1-disk-1,size=1G\nscsihw: virtio-scsi-pci\n"
         );
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let config: VmConfig =
+            [("cipassword", "hunter2"), ("smbios1", "serial=hunter2")].into_iter().collect();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert!(config.to_qm_config_text().starts_with("cipassword: **********\n"));
     }
 
     #[test]

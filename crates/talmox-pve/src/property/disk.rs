@@ -97,6 +97,18 @@ property_struct! {
     }
 }
 
+impl EfiDisk {
+    /// Whether both have the same options, whatever volume they hold and whatever Proxmox noted there.
+    pub fn same_options(&self, other: &Self) -> bool {
+        self.options() == other.options()
+    }
+
+    fn options(&self) -> Self {
+        let source = DriveSource::Empty;
+        Self { source, ms_cert: None, size: None, format: None, import_from: None, ..self.clone() }
+    }
+}
+
 property_struct! {
     /// The state of the virtual TPM: `tpmstate0`.
     TpmState: Grammar::new("a TPM state").default_key("file").aliases(FILE_ALIAS);
@@ -147,6 +159,14 @@ mod tests {
         for different in ["backup=0", "ssd=1", "mbps=10", "size=1G"] {
             assert_ne!(Disk::parse(&format!("local:vm-1-x,{different}")).unwrap(), plain, "{different}");
         }
+    }
+
+    #[test]
+    fn what_proxmox_notes_on_an_efi_disk_is_no_difference() {
+        let wanted = EfiDisk::parse("local-zfs:1,efitype=4m,pre-enrolled-keys=1").unwrap();
+        let live = "local-zfs:vm-100-disk-0,efitype=4m,ms-cert=2023k,pre-enrolled-keys=1,size=4M";
+        assert!(wanted.same_options(&EfiDisk::parse(live).unwrap()));
+        assert!(!wanted.same_options(&EfiDisk::parse("local-zfs:vm-100-disk-0,efitype=4m").unwrap()));
     }
 
     #[test]

@@ -12,9 +12,8 @@ use crate::property::{Grammar, PropertyError, PropertyString, PropertyValue};
 ///
 /// Proxmox takes only letters of the base64 alphabet, so every text is printed encoded with `base64=1`; a value that
 /// was given plain means the same and compares equal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Smbios {
-    /// In lower case.
     pub uuid: Option<String>,
     pub manufacturer: Option<String>,
     pub product: Option<String>,
@@ -44,14 +43,14 @@ impl Smbios {
             serial: text("serial")?,
             sku: text("sku")?,
             family: text("family")?,
-            uuid: options.remove("uuid").map(|uuid| uuid.to_ascii_lowercase()),
+            uuid: options.remove("uuid"),
             other: options.into_options(),
         })
     }
 
-    fn print(&self) -> String {
-        let Self { uuid, manufacturer, product, version, serial, sku, family, other } = self;
-        let mut options = PropertyString::from(other.clone());
+    /// The texts there are. An empty one has no encoding Proxmox would take, and means the same as none.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let Self { uuid: _, manufacturer, product, version, serial, sku, family, other: _ } = self;
         let texts = [
             ("manufacturer", manufacturer),
             ("product", product),
@@ -60,19 +59,33 @@ impl Smbios {
             ("sku", sku),
             ("family", family),
         ];
-        // An empty text has no encoding Proxmox would take, and means the same as none.
-        for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_deref()?))) {
-            if !text.is_empty() {
-                options.insert(key, STANDARD.encode(text));
-                options.insert("base64", "1");
-            }
+        texts
+            .into_iter()
+            .filter_map(|(key, text)| Some((key, text.as_deref().filter(|text| !text.is_empty())?)))
+    }
+
+    fn print(&self) -> String {
+        let mut options = PropertyString::from(self.other.clone());
+        for (key, text) in self.texts() {
+            options.insert(key, STANDARD.encode(text));
+            options.insert("base64", "1");
         }
-        if let Some(uuid) = uuid {
-            options.insert("uuid", uuid.clone());
+        if let Some(uuid) = &self.uuid {
+            options.insert("uuid", uuid.to_ascii_lowercase());
         }
         options.print(&Self::GRAMMAR)
     }
 }
+
+/// Equal in meaning: the case of the uuid and empty texts do not matter.
+impl PartialEq for Smbios {
+    fn eq(&self, other: &Self) -> bool {
+        let uuid = |smbios: &Self| smbios.uuid.as_deref().map(str::to_ascii_lowercase);
+        uuid(self) == uuid(other) && self.texts().eq(other.texts()) && self.other == other.other
+    }
+}
+
+impl Eq for Smbios {}
 
 fn decode(key: &str, value: String, encoded: bool) -> Result<String, String> {
     if !encoded {
@@ -107,5 +120,7 @@ mod tests {
         let plain = Smbios::parse(&format!("uuid={},product=KVM", UUID.to_uppercase())).unwrap();
         assert_eq!(plain, Smbios::parse(&format!("product=S1ZN,base64=on,uuid={UUID}")).unwrap());
         assert!(Smbios::parse("base64=1,serial=?").is_err());
+        let empty = Smbios { serial: Some(String::new()), ..Smbios::default() };
+        assert_eq!(empty, Smbios::default());
     }
 }

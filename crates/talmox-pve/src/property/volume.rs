@@ -17,8 +17,9 @@ pub struct VolumeId {
 
 impl VolumeId {
     pub fn new(storage: StorageId, name: &str) -> Result<Self, PropertyError> {
-        let valid = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == ',');
-        let problem = "the name on the storage must not be empty or contain blanks or commas";
+        // People put files with blanks and commas on storages; Proxmox lists them, though no drive can name them all.
+        let valid = !name.is_empty() && !name.contains(char::is_control);
+        let problem = "the name on the storage must not be empty or contain control characters";
         valid
             .then(|| Self { storage, name: name.to_owned() })
             .ok_or_else(|| PropertyError::new("a volume", name, problem))
@@ -200,6 +201,7 @@ mod tests {
             ("local:120/base-120-disk-0.qcow2", Some(120), true),
             ("local:120/base-120-disk-0.qcow2/121/vm-121-disk-0.qcow2", Some(121), false),
             ("local:iso/talos.iso", None, false),
+            ("local:iso/some, old file.iso", None, false),
         ] {
             let volume = VolumeId::parse(text).unwrap();
             assert_eq!(volume.owner().map(VmId::get), owner, "{text}");

@@ -1,0 +1,36 @@
+//! What the credentials may do.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::client::{Client, Error, Params};
+
+/// Privileges by path, as Proxmox worked them out for the credentials.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Permissions(BTreeMap<String, BTreeMap<String, Value>>);
+
+impl Permissions {
+    /// Whether a privilege is granted at exactly this path. Ask Proxmox about a path to have inheritance resolved.
+    pub fn has(&self, path: &str, privilege: &str) -> bool {
+        self.0.get(path).is_some_and(|granted| granted.contains_key(privilege))
+    }
+
+    /// The paths and the privileges granted there.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Vec<&str>)> {
+        self.0.iter().map(|(path, granted)| (path.as_str(), granted.keys().map(String::as_str).collect()))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Client {
+    /// The credentials' privileges: everywhere, or resolved for one path.
+    pub async fn permissions(&self, path: Option<&str>) -> Result<Permissions, Error> {
+        self.get("/access/permissions", Params::new().with_some("path", path)).await
+    }
+}

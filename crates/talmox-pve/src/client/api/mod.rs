@@ -1,0 +1,30 @@
+//! The calls provisioning needs, by what they are about.
+
+mod access;
+mod agent;
+mod change;
+mod cluster;
+mod content;
+mod ha;
+mod nodes;
+mod pools;
+mod qemu;
+mod status;
+mod storage;
+mod tasks;
+
+pub use access::Permissions;
+pub use agent::{AgentAddress, AgentInterface};
+pub use change::{ChangeError, ConfigChange, PendingItem};
+pub use cluster::{
+    ClusterNode, ClusterOptions, ClusterStatus, NodeResource, NodeState, PciMapping, PoolResource, Resource,
+    StorageResource, TagStyle, Version, VmResource,
+};
+pub use content::{Checksum, ChecksumAlgorithm, Download, ImageKind, Upload, UrlMetadata};
+pub use ha::{HaResource, HaRule, HaStatus, NewHaResource};
+pub use nodes::{Amount, Bridge, CpuInfo, Node, NodeStatus, Peer};
+pub use pools::{Pool, PoolChange, PoolMember};
+pub use qemu::{CloneKind, CloneVm, CreateVm, Feature, MigratePreconditions, Migration, MoveDisk};
+pub use status::{VmPower, VmStatus};
+pub use storage::{StorageState, Volume, VolumeInfo};
+pub use tasks::{TaskEnd, TaskError, TaskInfo, TaskLine, TaskQuery, TaskSource, TaskState};

@@ -1,0 +1,106 @@
+//! Hosts.
+
+use serde::Deserialize;
+use talmox_types::{Fingerprint, HostName};
+
+use crate::client::encode::path;
+use crate::client::{Client, Endpoint, Error, NodeState, Params, Target, scalar};
+
+/// An entry of `/nodes`. Numbers need `Sys.Audit`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Node {
+    pub node: HostName,
+    #[serde(default)]
+    pub status: NodeState,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub ssl_fingerprint: Option<Fingerprint>,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub maxcpu: Option<u64>,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub maxmem: Option<u64>,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub mem: Option<u64>,
+}
+
+/// What of `/nodes/{node}/status` matters here.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct NodeStatus {
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub pveversion: String,
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub uptime: u64,
+    pub memory: Amount,
+    #[serde(default)]
+    pub cpuinfo: CpuInfo,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Amount {
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub total: u64,
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub used: u64,
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub free: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct CpuInfo {
+    /// Threads a VM can use.
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub cpus: u64,
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub model: String,
+}
+
+/// A bridge of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Bridge {
+    pub iface: String,
+    #[serde(default, deserialize_with = "scalar::flag")]
+    pub active: bool,
+    #[serde(default, deserialize_with = "scalar::flag")]
+    pub bridge_vlan_aware: bool,
+}
+
+/// Another host of the cluster, as a trusted one reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub node: HostName,
+    pub endpoint: Endpoint,
+    pub fingerprint: Fingerprint,
+    pub online: bool,
+}
+
+impl Client {
+    pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        self.get("/nodes", Params::new()).await
+    }
+
+    pub async fn node_status(&self, node: &HostName) -> Result<NodeStatus, Error> {
+        self.get(&path(&[&"nodes", node, &"status"]), Params::new()).await
+    }
+
+    pub async fn bridges(&self, node: &HostName) -> Result<Vec<Bridge>, Error> {
+        self.get(&path(&[&"nodes", node, &"network"]), Params::new().with("type", "any_bridge")).await
+    }
+
+    /// Learns the other hosts of the cluster from the one that is trusted already, with the certificates it reports,
+    /// and asks them too from now on when an endpoint fails. Needs `Sys.Audit` on `/` for the addresses.
+    pub async fn learn_peers(&self) -> Result<Vec<Peer>, Error> {
+        let status = self.cluster_status().await?;
+        let nodes = self.nodes().await?;
+        let port = self.endpoints().first().map_or(crate::client::DEFAULT_PORT, Endpoint::port);
+        let peer = |node: &Node| {
+            let member = status.nodes.iter().find(|member| member.name == node.node && !member.local)?;
+            let endpoint = Endpoint::new(member.ip.as_deref()?, port).ok()?;
+            let (node, fingerprint) = (node.node.clone(), node.ssl_fingerprint?);
+            Some(Peer { node, endpoint, fingerprint, online: member.online })
+        };
+        let peers: Vec<Peer> = nodes.iter().filter_map(peer).collect();
+        for peer in &peers {
+            self.add_target(Target { endpoint: peer.endpoint.clone(), fingerprints: vec![peer.fingerprint] });
+        }
+        Ok(peers)
+    }
+}

@@ -1,0 +1,297 @@
+//! The client: one call over several endpoints.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use crate::client::call::{Call, Headers, Time};
+use crate::client::reply::{self, Reply};
+use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
+use crate::client::session::{Next, Session, TicketReply};
+use crate::client::{
+    Credentials, Endpoint, Error, ErrorKind, HttpRequest, HttpResponse, Method, Outcome, Params, Target,
+    Transport, TransportError, WrongEndpoint,
+};
+
+/// How the client behaves; the defaults suit a cluster on a local network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a call may take, waiting for its turn included. Proxmox itself gives up a hop after 30 s.
+    pub timeout: Duration,
+    /// Requests under way to one host at a time. Its API has three workers of each kind.
+    pub in_flight_per_host: usize,
+    pub retry: RetryPolicy,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(40), in_flight_per_host: 4, retry: RetryPolicy::default() }
+    }
+}
+
+/// A client of one Proxmox cluster. Clones share connections, ticket and limits.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    hosts: RwLock<Vec<Arc<Host>>>,
+    /// The endpoint that answered last.
+    preferred: AtomicUsize,
+    transport: Arc<dyn Transport>,
+    session: Session,
+    entropy: Arc<dyn Entropy>,
+    settings: Settings,
+}
+
+struct Host {
+    target: Target,
+    turns: Semaphore,
+}
+
+/// Why there can be no client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    #[error("no Proxmox endpoint is given")]
+    NoEndpoint,
+    #[error(transparent)]
+    WrongEndpoint(#[from] WrongEndpoint),
+}
+
+impl Client {
+    /// A client for endpoints of one cluster, asked in this order. Credentials bound to certain endpoints are refused
+    /// for others.
+    pub fn new(
+        endpoints: Vec<Endpoint>,
+        credentials: &Credentials,
+        transport: Arc<dyn Transport>,
+        settings: Settings,
+    ) -> Result<Self, ClientError> {
+        Self::with_entropy(endpoints, credentials, transport, settings, Arc::new(SystemEntropy))
+    }
+
+    /// The same with randomness of one's own.
+    pub fn with_entropy(
+        endpoints: Vec<Endpoint>,
+        credentials: &Credentials,
+        transport: Arc<dyn Transport>,
+        settings: Settings,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, ClientError> {
+        if endpoints.is_empty() {
+            return Err(ClientError::NoEndpoint);
+        }
+        for endpoint in &endpoints {
+            credentials.check(endpoint)?;
+        }
+        let hosts = endpoints.into_iter().map(|endpoint| Host::new(endpoint.into(), &settings)).collect();
+        Ok(Self(Arc::new(Inner {
+            hosts: RwLock::new(hosts),
+            preferred: AtomicUsize::new(0),
+            transport,
+            session: Session::new(credentials),
+            entropy,
+            settings,
+        })))
+    }
+
+    /// The endpoints, those learned included.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        self.hosts().iter().map(|host| host.target.endpoint.clone()).collect()
+    }
+
+    /// Adds an endpoint a trusted host vouched for, unless it is known. The credentials may go there: the host that
+    /// reported it already has them.
+    pub(crate) fn add_target(&self, target: Target) {
+        let mut hosts = self.0.hosts.write().unwrap_or_else(PoisonError::into_inner);
+        if !hosts.iter().any(|host| host.target.endpoint == target.endpoint) {
+            hosts.push(Host::new(target, &self.0.settings));
+        }
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.0.entropy
+    }
+
+    /// Reads. For what this crate has no method for; the path begins with `/` and is encoded already.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str, params: Params) -> Result<T, Error> {
+        self.call(&Call::new(Method::Get, path, params)).await
+    }
+
+    /// Creates or starts something.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, params: Params) -> Result<T, Error> {
+        self.call(&Call::new(Method::Post, path, params)).await
+    }
+
+    /// Changes something.
+    pub async fn put<T: DeserializeOwned>(&self, path: &str, params: Params) -> Result<T, Error> {
+        self.call(&Call::new(Method::Put, path, params)).await
+    }
+
+    /// Removes something.
+    pub async fn delete<T: DeserializeOwned>(&self, path: &str, params: Params) -> Result<T, Error> {
+        self.call(&Call::new(Method::Delete, path, params)).await
+    }
+
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        self.call_whole(call).await.map(|reply| reply.data)
+    }
+
+    /// Makes a call, again and elsewhere where that is safe, and reads the whole reply.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the call up. A call other than a read may then have happened.
+    pub(crate) async fn call_whole<T: DeserializeOwned>(&self, call: &Call) -> Result<Reply<T>, Error> {
+        let hosts = self.hosts();
+        let first = self.0.preferred.load(Ordering::Relaxed);
+        let attempts = self.0.settings.retry.attempts.max(hosts.len());
+        let mut attempt = 0;
+        loop {
+            let index = (first + attempt) % hosts.len();
+            let error = match self.attempt(&hosts[index], call).await {
+                Ok(response) => {
+                    self.0.preferred.store(index, Ordering::Relaxed);
+                    match reply::read(&call.name(), &hosts[index].target.endpoint, &response) {
+                        Ok(reply) => return Ok(reply),
+                        Err(error) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            attempt += 1;
+            // A host that stayed silent has had its time; only another one is worth more of it.
+            let attempts = if *error.kind() == ErrorKind::Timeout { hosts.len() } else { attempts };
+            if attempt >= attempts || !retries(&error) {
+                return Err(error);
+            }
+            tracing::warn!(call = error.call(), endpoint = %error.endpoint(), attempt, "asking again: {}", error.words());
+            // Another endpoint is asked at once; only when all had their turn does waiting help.
+            let elsewhere = error.outcome() == Outcome::NeverSent && attempt < hosts.len();
+            if !elsewhere {
+                tokio::time::sleep(self.0.settings.retry.delay(attempt, self.entropy())).await;
+            }
+        }
+    }
+
+    /// Asks one host, logging in before if need be, and once more if the ticket turns out to have run out.
+    async fn attempt(&self, host: &Host, call: &Call) -> Result<HttpResponse, Error> {
+        let time = Time::starting_now(call.timeout.unwrap_or(self.0.settings.timeout));
+        let response = self.attempt_once(host, call, time).await?;
+        if response.status == 401 && self.0.session.forget_ticket() {
+            return self.attempt_once(host, call, time).await;
+        }
+        Ok(response)
+    }
+
+    async fn attempt_once(&self, host: &Host, call: &Call, time: Time) -> Result<HttpResponse, Error> {
+        let headers = match self.0.session.next(call.method) {
+            Next::Headers(headers) => headers,
+            Next::Login(_) => self.log_in(host, call.method, time).await?,
+        };
+        self.exchange(host, &call.name(), call.request(headers), time).await
+    }
+
+    async fn log_in(&self, host: &Host, method: Method, time: Time) -> Result<Headers, Error> {
+        // Held while logging in, on purpose: those who come meanwhile use the ticket instead of making their own.
+        let _turn = self.0.session.login.lock().await;
+        loop {
+            let params = match self.0.session.next(method) {
+                Next::Headers(headers) => return Ok(headers),
+                Next::Login(params) => params,
+            };
+            match self.fetch_ticket(host, params, time).await {
+                Ok(ticket) => self.0.session.remember(ticket),
+                // The ticket that was to be renewed is no longer good: now the password is tried.
+                Err(error)
+                    if *error.kind() == ErrorKind::Unauthenticated && self.0.session.forget_ticket() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn fetch_ticket(&self, host: &Host, params: Params, time: Time) -> Result<TicketReply, Error> {
+        let call = Call::new(Method::Post, "/access/ticket", params);
+        let endpoint = &host.target.endpoint;
+        let response = self.exchange(host, &call.name(), call.request(Vec::new()), time).await?;
+        let ticket = reply::read::<TicketReply>(&call.name(), endpoint, &response)?.data;
+        if ticket.needs_second_factor {
+            let words = "the user has a second factor: use an API token instead";
+            return Err(Error::new(
+                &call.name(),
+                endpoint,
+                ErrorKind::Unauthenticated,
+                Outcome::Refused,
+                words,
+            ));
+        }
+        Ok(ticket)
+    }
+
+    /// Sends a request when it is its turn, within its time.
+    async fn exchange(
+        &self,
+        host: &Host,
+        name: &str,
+        request: HttpRequest,
+        time: Time,
+    ) -> Result<HttpResponse, Error> {
+        let endpoint = &host.target.endpoint;
+        let seconds = time.limit.as_secs();
+        let Ok(Ok(_turn)) = tokio::time::timeout_at(time.deadline, host.turns.acquire()).await else {
+            let words = format!("other requests to this host took all of {seconds} s");
+            return Err(Error::new(name, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));
+        };
+        tracing::trace!(%endpoint, ?request, "request");
+        let answer =
+            tokio::time::timeout_at(time.deadline, self.0.transport.send(&host.target, request)).await;
+        let response = answer.unwrap_or(Err(TransportError::Silent { seconds }));
+        tracing::trace!(%endpoint, ?response, "reply");
+        response.map_err(|error| transport_error(name, endpoint, error))
+    }
+
+    fn hosts(&self) -> Vec<Arc<Host>> {
+        self.0.hosts.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Host {
+    fn new(target: Target, settings: &Settings) -> Arc<Self> {
+        Arc::new(Self { target, turns: Semaphore::new(settings.in_flight_per_host.max(1)) })
+    }
+}
+
+/// Whether the client itself asks again. A VM's lock is not waited for here: that can take hours and is the caller's
+/// business. Of Proxmox's own locks only the ones that are taken before anything is done are tried again.
+fn retries(error: &Error) -> bool {
+    match error.outcome() {
+        Outcome::NeverSent | Outcome::MayHaveHappened => error.is_safe_to_retry(),
+        Outcome::Refused => {
+            let words = error.words();
+            words.contains("got no worker upid")
+                || (words.starts_with("can't lock file '/var/lock/qemu-server/")
+                    && words.ends_with("got timeout"))
+        }
+    }
+}
+
+fn transport_error(name: &str, endpoint: &Endpoint, error: TransportError) -> Error {
+    let words = error.to_string();
+    let (kind, outcome) = match error {
+        TransportError::Connect { .. } => (ErrorKind::Unreachable, Outcome::NeverSent),
+        TransportError::Certificate(certificate) => (ErrorKind::Certificate(certificate), Outcome::NeverSent),
+        TransportError::Unsendable { .. } => (ErrorKind::Other, Outcome::NeverSent),
+        TransportError::Lost { .. } => (ErrorKind::Lost, Outcome::MayHaveHappened),
+        TransportError::Silent { .. } => (ErrorKind::Timeout, Outcome::MayHaveHappened),
+    };
+    Error::new(name, endpoint, kind, outcome, &words)
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("endpoints", &self.endpoints()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! The error of a call.
+
+use std::fmt;
+
+use crate::client::{Endpoint, ErrorKind, UnknownCertificate};
+
+/// Whether a failed call may have done something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It never reached the host that would act: asking again, elsewhere too, is safe.
+    NeverSent,
+    /// It was answered with a no.
+    Refused,
+    /// It was sent, and no answer tells what became of it: look before trying again.
+    MayHaveHappened,
+}
+
+/// A call that failed: what was asked of whom, Proxmox's own words, their class, and whether it may have happened.
+pub struct Error(Box<Details>);
+
+struct Details {
+    call: String,
+    endpoint: Endpoint,
+    kind: ErrorKind,
+    outcome: Outcome,
+    words: String,
+    status: Option<u16>,
+}
+
+impl Error {
+    pub(crate) fn new(
+        call: &str,
+        endpoint: &Endpoint,
+        kind: ErrorKind,
+        outcome: Outcome,
+        words: &str,
+    ) -> Self {
+        Self(Box::new(Details {
+            call: call.to_owned(),
+            endpoint: endpoint.clone(),
+            kind,
+            outcome,
+            words: words.trim().to_owned(),
+            status: None,
+        }))
+    }
+
+    pub(crate) fn with_status(mut self, status: u16) -> Self {
+        self.0.status = Some(status);
+        self
+    }
+
+    /// What was asked: `POST /nodes/pve1/qemu/100/status/start`.
+    pub fn call(&self) -> &str {
+        &self.0.call
+    }
+
+    /// Who was asked.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.0.endpoint
+    }
+
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        self.0.outcome
+    }
+
+    /// Proxmox's own words, or what the connection died of.
+    pub fn words(&self) -> &str {
+        &self.0.words
+    }
+
+    /// The HTTP status, if there was an answer.
+    pub fn status(&self) -> Option<u16> {
+        self.0.status
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.0.kind == ErrorKind::NotFound
+    }
+
+    /// Whether the same call can be made again without harm.
+    pub fn is_safe_to_retry(&self) -> bool {
+        match self.0.outcome {
+            Outcome::NeverSent => !matches!(self.0.kind, ErrorKind::Certificate(_) | ErrorKind::Other),
+            Outcome::Refused => {
+                matches!(self.0.kind, ErrorKind::Busy | ErrorKind::QuorumLost | ErrorKind::Locked { .. })
+            }
+            Outcome::MayHaveHappened => self.0.call.starts_with("GET "),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { call, endpoint, kind, outcome, words, .. } = &*self.0;
+        if let ErrorKind::Certificate(UnknownCertificate { fingerprint, reason }) = kind {
+            writeln!(f, "{endpoint} shows a certificate that nobody vouches for: {reason}")?;
+            return write!(f, "  SHA-256 fingerprint {fingerprint}");
+        }
+        if *kind == ErrorKind::Unreachable {
+            return write!(f, "no connection to {endpoint}: {words}");
+        }
+        if *kind == ErrorKind::Unauthenticated {
+            return write!(f, "{endpoint} does not accept the credentials: {words}");
+        }
+        write!(f, "{call} on {endpoint}: {words}")?;
+        if *outcome == Outcome::MayHaveHappened && !call.starts_with("GET ") {
+            f.write_str(" (it was sent and may have happened)")?;
+        }
+        if let ErrorKind::Invalid(reasons) | ErrorKind::StaysPending(reasons) = kind {
+            for (parameter, reason) in reasons {
+                write!(f, "\n  {parameter}: {}", reason.split_whitespace().collect::<Vec<_>>().join(" "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Details { call, endpoint, kind, outcome, words, status } = &*self.0;
+        f.debug_struct("Error")
+            .field("call", call)
+            .field("endpoint", endpoint)
+            .field("kind", kind)
+            .field("outcome", outcome)
+            .field("words", words)
+            .field("status", status)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}

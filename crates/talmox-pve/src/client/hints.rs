@@ -1,0 +1,91 @@
+//! What a person can do next about a failed call.
+
+use crate::client::classify::Denial;
+use crate::client::{Error, ErrorKind, Outcome};
+
+impl Error {
+    /// The next things to look at or do, most useful first.
+    pub fn hints(&self) -> Vec<String> {
+        let mut hints = self.hints_by_kind();
+        if self.outcome() == Outcome::MayHaveHappened && !self.call().starts_with("GET ") {
+            hints.push("look at what is there before asking again: the request was sent".to_owned());
+        }
+        hints
+    }
+
+    /// The VM the call was about.
+    fn vmid(&self) -> Option<&str> {
+        self.call().split_once("/qemu/").and_then(|(_, rest)| rest.split('/').next())
+    }
+
+    fn hints_by_kind(&self) -> Vec<String> {
+        let host = self.endpoint().host();
+        match self.kind() {
+            ErrorKind::Certificate(certificate) => vec![
+                format!(
+                    "compare the fingerprint on {host}: `pvenode cert info`, or in the web interface Datacenter → node → \
+                     System → Certificates"
+                ),
+                format!(
+                    "if it is the same, trust the fingerprint {}, or the cluster's CA (/etc/pve/pve-root-ca.pem)",
+                    certificate.fingerprint
+                ),
+            ],
+            ErrorKind::Unauthenticated => vec![
+                "a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names, the secret is \
+                 shown only when the token is made"
+                    .to_owned(),
+            ],
+            ErrorKind::Denied(denial) => denied(denial),
+            ErrorKind::Locked { by } => vec![format!(
+                "wait until the {by} is done; if no task of that VM runs any more, `qm unlock {}` on its host",
+                self.vmid().unwrap_or("VMID")
+            )],
+            ErrorKind::QuorumLost => vec![
+                "the cluster is read-only until a majority of its hosts is back: `pvecm status` on any of them".to_owned(),
+            ],
+            ErrorKind::NodeDown => {
+                vec!["the host that should act cannot be reached from the one that was asked: is it up?".to_owned()]
+            }
+            ErrorKind::Unreachable => vec![format!(
+                "is {host} up, and does a firewall let port {} through?",
+                self.endpoint().port()
+            )],
+            ErrorKind::Lost | ErrorKind::Timeout => {
+                vec!["the tasks of the host (`pvenode task list`) tell whether it still works on it".to_owned()]
+            }
+            ErrorKind::StorageFull => vec!["`pvesm status` on the host shows what is left".to_owned()],
+            ErrorKind::Busy => vec!["another operation holds the lock: try again in a while".to_owned()],
+            ErrorKind::Conflict => vec!["somebody else changed this meanwhile: look again and repeat".to_owned()],
+            ErrorKind::NotImplemented => vec!["this version of Proxmox does not know the call".to_owned()],
+            ErrorKind::StaysPending(_) => vec!["the change is kept and takes effect at the next restart".to_owned()],
+            ErrorKind::NotFound
+            | ErrorKind::Exists
+            | ErrorKind::Invalid(_)
+            | ErrorKind::WrongState
+            | ErrorKind::InUse
+            | ErrorKind::Agent
+            | ErrorKind::Unreadable
+            | ErrorKind::Other => Vec::new(),
+        }
+    }
+}
+
+fn denied(denial: &Denial) -> Vec<String> {
+    let both =
+        "a token with privilege separation needs it granted twice: to its user and to itself".to_owned();
+    match denial {
+        Denial { root_only: true, .. } => {
+            vec!["only root@pam, logged in by password, may do this; no token can".to_owned()]
+        }
+        Denial { path: Some(path), privileges, .. } => {
+            let mut hints = vec![format!("the credentials need {} on {path}", privileges.join(" or "))];
+            if path.starts_with("/vms/") {
+                hints.push("Proxmox checks rights first, so the VM may also not exist".to_owned());
+            }
+            hints.push(both);
+            hints
+        }
+        Denial { .. } => vec![both],
+    }
+}

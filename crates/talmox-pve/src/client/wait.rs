@@ -1,0 +1,110 @@
+//! Waiting: every wait has a name, a deadline and somebody who hears how it goes.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::client::call::Time;
+use crate::client::{Error, Outcome};
+
+/// How a wait stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting<'a> {
+    /// What is waited for: `clone of 9000 to 2001`.
+    pub name: &'a str,
+    pub elapsed: Duration,
+    pub limit: Duration,
+    /// What was seen last.
+    pub detail: &'a str,
+}
+
+/// Hears how waits go. Closures are reporters.
+pub trait Progress: Send + Sync {
+    fn report(&self, waiting: &Waiting<'_>);
+}
+
+impl<F: Fn(&Waiting<'_>) + Send + Sync> Progress for F {
+    fn report(&self, waiting: &Waiting<'_>) {
+        self(waiting);
+    }
+}
+
+/// For those who do not care.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn report(&self, _: &Waiting<'_>) {}
+}
+
+/// What a look at the world showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look<T> {
+    Done(T),
+    /// Not yet, with what was seen instead.
+    NotYet(String),
+}
+
+/// Why a wait ended without what was waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    #[error("gave up waiting for {name} after {} s: {detail}", .limit.as_secs())]
+    Deadline { name: String, limit: Duration, detail: String },
+    /// What was waited for cannot come any more.
+    #[error("could not go on waiting for {name}")]
+    Call { name: String, source: Error },
+}
+
+/// A wait to be held.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    pub name: &'a str,
+    /// How long at most.
+    pub limit: Duration,
+    pub progress: &'a dyn Progress,
+}
+
+/// Looks come quickly at first, then every two seconds: most things take either a moment or minutes.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+impl Wait<'_> {
+    /// Looks again and again until it is done, is refused, or the time is up. A host that cannot be reached meanwhile
+    /// is reported and looked at again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Looking changes nothing, so the wait can be dropped at any time.
+    pub async fn until<T, F, L>(&self, mut look: F) -> Result<T, WaitError>
+    where
+        F: FnMut() -> L,
+        L: Future<Output = Result<Look<T>, Error>>,
+    {
+        let start = Instant::now();
+        let deadline = Time::starting_now(self.limit).deadline;
+        let mut pause = FIRST_PAUSE;
+        let mut detail = "nothing seen yet".to_owned();
+        loop {
+            match tokio::time::timeout_at(deadline, look()).await {
+                Ok(Ok(Look::Done(found))) => return Ok(found),
+                Ok(Ok(Look::NotYet(seen))) => detail = seen,
+                Ok(Err(error)) if error.outcome() == Outcome::Refused => {
+                    return Err(WaitError::Call { name: self.name.to_owned(), source: error });
+                }
+                Ok(Err(error)) => detail = error.to_string(),
+                Err(_) => {}
+            }
+            self.progress.report(&Waiting {
+                name: self.name,
+                elapsed: start.elapsed(),
+                limit: self.limit,
+                detail: &detail,
+            });
+            if Instant::now() + pause >= deadline {
+                return Err(WaitError::Deadline { name: self.name.to_owned(), limit: self.limit, detail });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        }
+    }
+}

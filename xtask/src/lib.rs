@@ -1,0 +1,3 @@
+//! Chores of the workspace that are programs of their own.
+
+pub mod truth;

@@ -17,6 +17,7 @@ impl World {
     /// Answers one request. `now` is in milliseconds since boot; time never goes back.
     pub fn handle(&mut self, request: &Request, now: u64) -> Reply {
         self.advance_to(now);
+        self.call_end = 0;
         if !METHODS.contains(&request.method.as_str()) {
             return Reply::plain(501, &format!("method '{}' not available", request.method), "");
         }
@@ -39,7 +40,9 @@ impl World {
                 format!("no formatter for uri {}, {format}", if path.is_empty() { "/" } else { &path });
             return Reply::plain(501, &text, &text);
         }
-        let reply = self.route(request, &caller, &path, params);
+        let mut reply = self.route(request, &caller, &path, params);
+        // A synchronous call may have waited for a worker or a lock.
+        reply.delay += self.call_end.max(self.clock) - now.min(self.clock);
         if format == "extjs" { as_extjs(&reply) } else { reply }
     }
 
@@ -139,6 +142,7 @@ impl World {
         if let Some(worker) = host.workers.get_mut(index) {
             *worker = start + call + longer;
         }
+        self.call_end = start + call + longer;
         self.advance_to(start);
     }
 }
@@ -186,6 +190,6 @@ mod tests {
                 world.clock
             })
             .collect();
-        assert_eq!(starts, [0, 0, 0, 30, 40, 50]);
+        assert_eq!(starts, [0, 0, 0, 9, 12, 15]);
     }
 }

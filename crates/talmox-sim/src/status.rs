@@ -28,6 +28,18 @@ pub(crate) fn next_broadcast(now: u64, phase: u64) -> u64 {
 }
 
 impl World {
+    /// Says when within ten seconds a host broadcasts.
+    pub fn set_broadcast_phase(&mut self, name: &str, phase: u64) {
+        let Some(node) = self.nodes.get_mut(name) else { return };
+        node.broadcast_phase = phase % BROADCAST_PERIOD;
+        let of_node = |event: &Event| matches!(event, Event::Broadcast(node) if node == name);
+        for events in self.events.values_mut() {
+            events.retain(|event| !of_node(event));
+        }
+        let next = next_broadcast(self.clock, phase);
+        self.schedule(next, Event::Broadcast(name.to_owned()));
+    }
+
     pub(crate) fn broadcast(&mut self, node: &str) {
         let now = self.clock;
         for (vmid, vm) in self.vms.iter_mut().filter(|(_, vm)| vm.node == node) {

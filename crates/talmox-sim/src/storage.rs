@@ -321,6 +321,19 @@ impl World {
         self.volumes.insert(key, volume);
     }
 
+    /// Takes a file off a storage as if by other means.
+    pub fn remove_file(&mut self, node: &str, volid: &str) {
+        let key = self.volume_key(node, volid);
+        self.volumes.remove(&key);
+    }
+
+    /// Volumes of a storage as a host sees it, with the VMs that own them.
+    pub fn volume_ids(&self, node: &str, storage: &str) -> Vec<(String, Option<u32>)> {
+        let place = self.volume_key(node, &format!("{storage}:"));
+        let found = self.volumes.iter().filter(|(key, _)| key.starts_with(&place));
+        found.map(|(_, volume)| (volume.volid.clone(), volume.vmid)).collect()
+    }
+
     /// Volumes that are linked clones of the given one.
     pub(crate) fn has_linked_clones(&self, volid: &str) -> bool {
         self.volumes.values().any(|volume| volume.parent.as_deref() == Some(volid))

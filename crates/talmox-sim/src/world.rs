@@ -35,13 +35,13 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            fork: 10,
-            call: 30,
+            fork: 2,
+            call: 9,
             create: 60,
             per_disk: 40,
-            destroy: 45,
+            destroy: 11,
             start: 600,
-            stop: 800,
+            stop: 200,
             guest_shutdown: 2000,
             small: 60,
             copy_rate: 4 << 20,
@@ -156,6 +156,9 @@ pub struct World {
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) locks: BTreeMap<u32, FileLock>,
     pub(crate) journal: Vec<LogEntry>,
+    /// When the privileged worker of the call at hand will be done with it.
+    #[serde(skip)]
+    pub(crate) call_end: u64,
     /// Guests react to power buttons and unplugging unless a VM says otherwise.
     pub guests_react: bool,
 }
@@ -189,6 +192,7 @@ impl World {
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
             journal: Vec::new(),
+            call_end: 0,
             guests_react: true,
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use talmox_sim::{Reach, World};
+use talmox_sim::{FileFacts, Reach, World};
 
 use super::data::Pair;
 
@@ -13,9 +13,27 @@ use super::data::Pair;
 pub(crate) struct Gaps {
     removals: BTreeMap<usize, Vec<u32>>,
     last_mention: BTreeMap<u32, usize>,
+    /// The last request that says anything of a name, by number; all requests as text.
+    requests: Vec<(usize, String)>,
+    pools: Vec<(usize, String)>,
+    /// Snippets of listings: no call can write them, so somebody put them there before they were first named.
+    snippets: BTreeMap<String, (usize, u64)>,
     exits: BTreeMap<String, String>,
     /// Locks that were set from outside and are still there.
     outside_locks: BTreeSet<u32>,
+}
+
+fn request_text(pair: &Pair) -> String {
+    format!("{} {}", pair.request.path, pair.request.params)
+}
+
+/// The pool a request names.
+fn named_pool(pair: &Pair) -> Option<String> {
+    let by_path = match pair.parts()[..] {
+        ["pools", pool] => Some(pool.to_owned()),
+        _ => None,
+    };
+    by_path.or_else(|| pair.param("poolid")).or_else(|| pair.param("pool"))
 }
 
 /// The VMs a request names.
@@ -32,6 +50,9 @@ impl Gaps {
     /// Looks through the pairs of one chain, given with their numbers.
     pub(crate) fn find(pairs: &[(usize, &Pair)]) -> Self {
         let mut gaps = Self::default();
+        gaps.requests = pairs.iter().map(|(number, pair)| (*number, request_text(pair))).collect();
+        gaps.pools = pairs.iter().filter_map(|(number, pair)| Some((*number, named_pool(pair)?))).collect();
+        gaps.snippets = gaps.listed_snippets(pairs);
         for (_, pair) in pairs {
             if let Some((upid, exit)) = recorded_exit(pair) {
                 gaps.exits.insert(upid, exit);
@@ -90,6 +111,9 @@ impl Gaps {
             }
         }
         said.extend(self.removed_by_listing(number, pair, world));
+        said.extend(self.pools_gone(number, pair, world));
+        said.extend(self.volumes_gone(number, pair, world));
+        said.extend(self.snippets(number, pair, world));
         said.extend(self.locks(pair, world));
         said.extend(reach(pair, world));
         said
@@ -117,6 +141,96 @@ impl Gaps {
         let gone: Vec<u32> = done.map(|(vmid, _)| *vmid).filter(|vmid| world.has_vm(*vmid)).collect();
         gone.iter().for_each(|vmid| world.remove_vm(*vmid));
         gone.iter().map(|vmid| format!("VM {vmid} was removed (a listing lacks it)")).collect()
+    }
+
+    fn named_later(&self, number: usize, name: &str) -> bool {
+        self.requests.iter().any(|(at, text)| *at > number && text.contains(name))
+    }
+
+    /// Pools are cleaned up like VMs.
+    fn pools_gone(&self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
+        let key = match pair.parts()[..] {
+            ["pools"] if pair.request.method == "GET" && pair.param("poolid").is_none() => "poolid",
+            ["cluster", "resources"] if pair.param("type").is_none() => "pool",
+            _ => return Vec::new(),
+        };
+        let entries = pair.response.body["data"].as_array().into_iter().flatten();
+        let listed: BTreeSet<&str> = entries.filter_map(|entry| entry[key].as_str()).collect();
+        let lacking = world.pools.keys().filter(|pool| !listed.is_empty() && !listed.contains(pool.as_str()));
+        let named = |pool: &&String| self.pools.iter().any(|(at, name)| *at > number && name == *pool);
+        let gone: Vec<String> = lacking.filter(|pool| !named(pool)).cloned().collect();
+        gone.iter().for_each(|pool| drop(world.pools.remove(pool)));
+        gone.iter().map(|pool| format!("pool '{pool}' was removed (a listing lacks it)")).collect()
+    }
+
+    /// A whole listing of a storage without a file that nobody names again proves that it was removed.
+    fn volumes_gone(&self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
+        let (["nodes", node, "storage", storage, "content"], "GET") =
+            (&pair.parts()[..], pair.request.method.as_str())
+        else {
+            return Vec::new();
+        };
+        let Some(entries) = pair.response.body["data"].as_array() else { return Vec::new() };
+        let filtered = pair.param("content").is_some() || pair.param("vmid").is_some();
+        let listed: BTreeSet<&str> = entries.iter().filter_map(|entry| entry["volid"].as_str()).collect();
+        if filtered || listed.is_empty() {
+            return Vec::new();
+        }
+        let sees_disks = entries.iter().any(|entry| entry["vmid"].is_number());
+        let mut said = Vec::new();
+        for (volid, owner) in world.volume_ids(node, storage) {
+            if listed.contains(volid.as_str())
+                || self.snippets.contains_key(&volid)
+                || self.named_later(number, &volid)
+            {
+                continue;
+            }
+            match owner {
+                None => {
+                    world.remove_file(node, &volid);
+                    said.push(format!("{volid} was removed (a listing lacks it)"));
+                }
+                Some(vmid)
+                    if sees_disks && self.last_mention.get(&vmid).is_none_or(|last| *last < number) =>
+                {
+                    if world.has_vm(vmid) {
+                        world.remove_vm(vmid);
+                        said.push(format!("VM {vmid} was removed (a listing lacks its disk)"));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        said
+    }
+
+    fn listed_snippets(&self, pairs: &[(usize, &Pair)]) -> BTreeMap<String, (usize, u64)> {
+        let mut found = BTreeMap::new();
+        for (number, pair) in pairs {
+            let entries = pair.response.body["data"].as_array().into_iter().flatten();
+            for entry in entries.filter(|entry| entry["content"] == "snippets") {
+                let Some(volid) = entry["volid"].as_str() else { continue };
+                let first = self
+                    .requests
+                    .iter()
+                    .find(|(_, text)| text.contains(volid))
+                    .map_or(*number, |(at, _)| *at);
+                found
+                    .entry(volid.to_owned())
+                    .or_insert((first.min(*number), entry["size"].as_u64().unwrap_or_default()));
+            }
+        }
+        found
+    }
+
+    fn snippets(&self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
+        let node = pair.host().unwrap_or_default().to_owned();
+        let mut said = Vec::new();
+        for (volid, (first, size)) in self.snippets.iter().filter(|(_, (first, _))| *first == number) {
+            world.add_file(&node, volid, FileFacts { size: *size, ..FileFacts::default() });
+            said.push(format!("{volid} was put there (first named in #{first})"));
+        }
+        said
     }
 
     /// Locks no call can set are set on the host; a call that succeeds proves that they are gone.

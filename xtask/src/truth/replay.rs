@@ -9,6 +9,7 @@ use super::compare::differences;
 use super::data::{Chain, OutsideVm, Pair, Worlds};
 use super::gaps::{Gaps, agent_answers};
 use super::ids::Ids;
+use super::phase::broadcast_phase;
 use super::setup::{PASSWORD, build, secret_of, text, uploaded};
 use super::timeline::Timeline;
 
@@ -27,14 +28,22 @@ pub(crate) struct Replay<'a> {
     agents: BTreeMap<u32, BTreeMap<String, Value>>,
     tickets: BTreeMap<String, (String, String)>,
     pairs: &'a [(usize, &'a Pair)],
+    /// When the last reply was out: the recorder sent its next request after it.
+    answered: u64,
     pub(crate) assumptions: Vec<(usize, String)>,
 }
 
 impl<'a> Replay<'a> {
     pub(crate) fn new(worlds: &Worlds, chain: Chain, pairs: &'a [(usize, &'a Pair)]) -> Self {
         let clock = Timeline::new(pairs);
+        let mut world = build(worlds, &chain, clock.epoch);
+        for host in &chain.hosts {
+            if let Some(phase) = broadcast_phase(pairs, &clock, &host.name) {
+                world.set_broadcast_phase(&host.name, phase);
+            }
+        }
         Self {
-            world: build(worlds, &chain, clock.epoch),
+            world,
             chain,
             ids: Ids::default(),
             gaps: Gaps::find(pairs),
@@ -42,6 +51,7 @@ impl<'a> Replay<'a> {
             agents: agent_answers(pairs),
             tickets: BTreeMap::new(),
             pairs,
+            answered: 0,
             assumptions: Vec::new(),
         }
     }
@@ -67,10 +77,11 @@ impl<'a> Replay<'a> {
 
     fn run_one(&mut self, at: usize) -> Outcome {
         let (number, pair) = self.pairs[at];
-        let now = self.clock.next(number, pair, self.world.clock());
+        let now = self.clock.next(number, pair, self.world.clock().max(self.answered));
         self.prepare(number, pair, now);
         let request = self.request(pair);
         let reply = self.world.handle(&request, now);
+        self.answered = now + reply.delay;
         let differences = differences(pair, &reply, &mut self.ids);
         self.remember(pair, &reply);
         Outcome { number, differences }
@@ -80,7 +91,7 @@ impl<'a> Replay<'a> {
     fn run_batch(&mut self, at: usize, count: usize) -> Vec<Outcome> {
         let batch = &self.pairs[at..at + count];
         let (first, pair) = batch[0];
-        let now = self.clock.next(first, pair, self.world.clock());
+        let now = self.clock.next(first, pair, self.world.clock().max(self.answered));
         self.prepare(first, pair, now);
         let replies: Vec<Reply> = batch
             .iter()
@@ -138,6 +149,7 @@ impl<'a> Replay<'a> {
             .cloned()
             .collect();
         outside.iter().for_each(|vm| self.add_outside(vm));
+        self.fail_as_recorded(pair);
         self.wait_for_task(pair);
         for said in self.gaps.fill(number, pair, &mut self.world) {
             self.assumptions.push((number, said));
@@ -145,7 +157,6 @@ impl<'a> Replay<'a> {
         for (vmid, answers) in &self.agents {
             self.world.set_guest(*vmid, true, answers.clone());
         }
-        self.fail_as_recorded(pair);
         self.learn_digest(pair);
     }
 

@@ -108,13 +108,15 @@ impl Work {
                 world.remove_vm(work.target);
                 "clone failed: received interrupt".into()
             }
-            Self::Destroy(_)
-            | Self::Update(_)
+            Self::Migrate(MigrateJob { vmid, .. }) | Self::Destroy(DestroyJob { vmid, .. }) => {
+                world.set_lock(*vmid, None);
+                "received interrupt".into()
+            }
+            Self::Update(_)
             | Self::Power(_)
             | Self::Resize(_)
             | Self::Template(_)
             | Self::Move(_)
-            | Self::Migrate(_)
             | Self::Snapshot(_)
             | Self::Download(_)
             | Self::Upload(_)

@@ -51,10 +51,7 @@ pub(crate) fn vm_option(key: &str) -> Option<&'static Prop> {
     TABLES.vm_config.get(key)
 }
 
-pub(crate) fn vm_options() -> impl Iterator<Item = &'static Prop> {
-    TABLES.vm_config.values()
-}
-
+#[cfg(test)]
 pub(crate) fn routes() -> &'static [Route] {
     &TABLES.routes
 }

@@ -33,18 +33,28 @@ fn documents() -> anyhow::Result<Vec<(&'static str, String)>> {
     ])
 }
 
-pub(crate) fn write() -> anyhow::Result<()> {
-    for (path, text) in documents()? {
+/// `cargo xtask docs [--check]`; gives what to print.
+pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
+    match (args.next().as_deref(), args.next()) {
+        (None, _) => write(),
+        (Some("--check"), None) => check(),
+        _ => bail!("usage: cargo xtask docs [--check]"),
+    }
+}
+
+fn write() -> anyhow::Result<String> {
+    let documents = documents()?;
+    for (path, text) in &documents {
         let path = root().join(path);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
     }
-    Ok(())
+    Ok(format!("wrote {} documents", documents.len()))
 }
 
-pub(crate) fn check() -> anyhow::Result<()> {
+fn check() -> anyhow::Result<String> {
     let mut stale = Vec::new();
     for (path, text) in documents()? {
         #[expect(clippy::disallowed_methods, reason = "a document of the project")]
@@ -56,7 +66,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if !stale.is_empty() {
         bail!("stale: {}; run cargo xtask docs and commit the result", stale.join(", "));
     }
-    Ok(())
+    Ok("every generated document is fresh".to_owned())
 }
 
 /// What talmox prints, run in a folder; both streams, whatever the exit code.

@@ -1,18 +1,31 @@
-//! Chores of the project: `cargo xtask NAME`.
+//! `cargo xtask <chore>`.
 
-mod docs;
+use std::process::ExitCode;
 
-use anyhow::bail;
+use xtask::{docs, truth};
 
 const USAGE: &str = "\
-cargo xtask docs            write the generated documents anew
-cargo xtask docs --check    fail if one of them is stale";
+usage:
+  cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
+  cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
+                                                   replay recorded replies of Proxmox VE against the simulator";
 
-fn main() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["docs"] => docs::write(),
-        ["docs", "--check"] => docs::check(),
-        _ => bail!("usage:\n{USAGE}"),
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let outcome = match args.next().as_deref() {
+        Some("docs") => docs::command(args),
+        Some("truth") => truth::command(args),
+        _ => Err(anyhow::anyhow!(USAGE)),
+    };
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

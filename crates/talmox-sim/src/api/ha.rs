@@ -1,0 +1,249 @@
+//! High availability: resources and rules. The manager itself is not simulated: wishes are taken, nothing moves.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Call, subdirs, unknown};
+use crate::files::sha1_hex;
+use crate::reply::{Answer, ApiError};
+use crate::schema::split_list;
+use crate::world::World;
+
+pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
+    match (method, rest) {
+        ("GET", "") => Ok(subdirs("id", "status resources groups rules")),
+        ("GET", "/status") => Ok(subdirs("name", "current manager_status disarm-ha arm-ha")),
+        ("GET", "/status/current") => Ok(current(world, call)),
+        ("GET", "/status/manager_status") => Ok(manager(world, call)),
+        (_, "/groups" | "/groups/{group}") => groups(method, rest),
+        ("GET", "/resources") => resources(world, call),
+        ("POST", "/resources") => add_resource(world, call),
+        ("GET", "/resources/{sid}") => resource(world, call),
+        ("PUT", "/resources/{sid}") => set_resource(world, call),
+        ("DELETE", "/resources/{sid}") => remove_resource(world, call),
+        ("POST", _) if rest.starts_with("/resources/") => move_resource(world, call),
+        ("GET", "/rules") => rules(world, call),
+        ("POST", "/rules") => add_rule(world, call),
+        ("GET", "/rules/{rule}") => rule(world, call),
+        ("PUT", "/rules/{rule}") => set_rule(world, call),
+        ("DELETE", "/rules/{rule}") => remove_rule(world, call),
+        _ => unknown(method, rest),
+    }
+}
+
+impl World {
+    pub(crate) fn ha_state(&self, vmid: u32) -> Value {
+        if self.ha_resources.contains_key(&format!("vm:{vmid}")) {
+            json!({"managed": 1, "state": null})
+        } else {
+            json!({"managed": 0})
+        }
+    }
+}
+
+fn current(world: &World, call: &Call) -> Value {
+    let quorate = world.quorate();
+    json!([
+        {
+            "id": "quorum", "type": "quorum", "node": call.contact, "quorate": u8::from(quorate),
+            "status": if quorate { "OK" } else { "No quorum on node" },
+        },
+        {
+            "id": "fencing", "type": "fencing", "node": call.contact, "armed-state": "standby",
+            "status": "standby (CRM watchdog standby)",
+        },
+    ])
+}
+
+fn manager(world: &World, call: &Call) -> Value {
+    let quorate = if world.quorate() { "1" } else { "0" };
+    json!({"manager_status": {"node_status": {}}, "quorum": {"node": call.contact, "quorate": quorate}})
+}
+
+fn groups(method: &str, rest: &str) -> Answer {
+    let what = match (method, rest) {
+        ("GET", "/groups") => "index groups",
+        ("GET", _) => "read group",
+        ("POST", _) => "create group",
+        ("PUT", _) => "update group",
+        _ => "delete group",
+    };
+    Err(ApiError::plain(format!("cannot {what}: ha groups have been migrated to rules")))
+}
+
+/// A resource may be named by its VM's id alone.
+fn sid_of(call: &Call) -> String {
+    let sid = call.args.text("sid");
+    if sid.contains(':') { sid.to_owned() } else { format!("vm:{sid}") }
+}
+
+fn digest(world: &World) -> String {
+    sha1_hex(&format!("{:?}", world.ha_resources))
+}
+
+/// Numbers come back as numbers.
+fn shown(entry: &BTreeMap<String, String>) -> Map<String, Value> {
+    let value = |text: &String| text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
+    entry.iter().map(|(key, text)| (key.clone(), value(text))).collect()
+}
+
+fn shown_resource(world: &World, sid: &str, entry: &BTreeMap<String, String>) -> Value {
+    let mut shown = shown(entry);
+    shown.insert("sid".into(), json!(sid));
+    shown.insert("type".into(), json!(sid.split(':').next().unwrap_or_default()));
+    shown.insert("digest".into(), json!(digest(world)));
+    Value::Object(shown)
+}
+
+fn resources(world: &World, call: &Call) -> Answer {
+    let kind = call.args.get("type");
+    let wanted = world.ha_resources.iter().filter(|(sid, _)| kind.is_none_or(|kind| sid.starts_with(kind)));
+    Ok(wanted.map(|(sid, entry)| shown_resource(world, sid, entry)).collect())
+}
+
+fn resource(world: &World, call: &Call) -> Answer {
+    let sid = sid_of(call);
+    let missing = || ApiError::plain(format!("no such resource '{sid}'"));
+    Ok(shown_resource(world, &sid, world.ha_resources.get(&sid).ok_or_else(missing)?))
+}
+
+const RESOURCE_KEYS: [&str; 6] = ["comment", "failback", "group", "max_relocate", "max_restart", "state"];
+
+fn fields(call: &Call, keys: &[&str]) -> BTreeMap<String, String> {
+    keys.iter().filter_map(|key| Some(((*key).to_owned(), call.args.get(key)?.to_owned()))).collect()
+}
+
+fn add_resource(world: &mut World, call: &Call) -> Answer {
+    let sid = sid_of(call);
+    let vmid: Option<u32> = sid.split_once(':').and_then(|(_, id)| id.parse().ok());
+    if !vmid.is_some_and(|vmid| world.vms.contains_key(&vmid)) {
+        return Err(ApiError::plain(format!("resource '{sid}' does not exist in cluster")));
+    }
+    if !world.quorate() {
+        return Err(ApiError::plain(
+            "create resource failed: cfs-lock 'file-ha_resources_cfg' error: no quorum!",
+        ));
+    }
+    if world.ha_resources.contains_key(&sid) {
+        return Err(ApiError::plain(format!("create resource failed: resource ID '{sid}' already defined")));
+    }
+    world.ha_resources.insert(sid, fields(call, &RESOURCE_KEYS));
+    Ok(Value::Null)
+}
+
+fn set_resource(world: &mut World, call: &Call) -> Answer {
+    let sid = sid_of(call);
+    let Some(entry) = world.ha_resources.get_mut(&sid) else {
+        return Err(ApiError::plain(format!("no such resource '{sid}'")));
+    };
+    entry.extend(fields(call, &RESOURCE_KEYS));
+    for key in split_list(call.args.text("delete")) {
+        entry.remove(key);
+    }
+    Ok(Value::Null)
+}
+
+fn remove_resource(world: &mut World, call: &Call) -> Answer {
+    let sid = sid_of(call);
+    if world.ha_resources.remove(&sid).is_none() {
+        return Err(ApiError::plain(format!("cannot delete service '{sid}', not HA managed!")));
+    }
+    Ok(Value::Null)
+}
+
+fn move_resource(world: &World, call: &Call) -> Answer {
+    let sid = sid_of(call);
+    if !world.ha_resources.contains_key(&sid) {
+        return Err(ApiError::plain(format!("no such resource '{sid}'")));
+    }
+    let node = call.args.text("node");
+    if !world.nodes.contains_key(node) {
+        return Err(ApiError::plain(format!("no such cluster node '{node}'")));
+    }
+    Ok(json!({"sid": sid, "requested-node": node}))
+}
+
+fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Value {
+    let mut shown = shown(entry);
+    let order = world.ha_rules.keys().position(|other| other == id).unwrap_or_default() + 1;
+    shown.insert("rule".into(), json!(id));
+    shown.insert("order".into(), json!(order));
+    shown.insert("digest".into(), json!(sha1_hex(&format!("{:?}", world.ha_rules))));
+    Value::Object(shown)
+}
+
+fn rules(world: &World, call: &Call) -> Answer {
+    let kind = call.args.get("type");
+    let resource = call.args.get("resource");
+    let wanted = world.ha_rules.iter().filter(|(_, entry)| {
+        let of_kind = kind.is_none_or(|kind| entry.get("type").is_some_and(|own| own == kind));
+        let holds =
+            |sid: &str| entry.get("resources").is_some_and(|list| split_list(list).any(|item| item == sid));
+        of_kind && resource.is_none_or(holds)
+    });
+    Ok(wanted.map(|(id, entry)| shown_rule(world, id, entry)).collect())
+}
+
+fn rule(world: &World, call: &Call) -> Answer {
+    let id = call.args.text("rule");
+    let missing = || ApiError::plain(format!("no such ha rule '{id}'"));
+    Ok(shown_rule(world, id, world.ha_rules.get(id).ok_or_else(missing)?))
+}
+
+const RULE_KEYS: [&str; 7] = ["affinity", "comment", "disable", "nodes", "resources", "strict", "type"];
+
+/// Why a rule could never be kept.
+fn rule_faults(world: &World, entry: &BTreeMap<String, String>) -> Option<String> {
+    if entry.get("type").is_none_or(|kind| kind != "resource-affinity") {
+        return None;
+    }
+    let count = entry.get("resources").map_or(0, |list| split_list(list).count());
+    let apart = entry.get("affinity").is_some_and(|affinity| affinity == "negative");
+    let mut faults = Vec::new();
+    if count < 2 {
+        faults.push("rule is ineffective as there are less than two resources");
+    }
+    if apart && count >= world.nodes.len() {
+        faults.push("rule defines more resources than available nodes");
+    }
+    (!faults.is_empty()).then(|| faults.join(", "))
+}
+
+fn check_rule(world: &World, id: &str, entry: &BTreeMap<String, String>, verb: &str) -> Result<(), ApiError> {
+    let Some(faults) = rule_faults(world, entry) else { return Ok(()) };
+    Err(ApiError::plain(format!("{verb} ha rule failed: 400 Rule '{id}' is invalid.\nresources: {faults}\n")))
+}
+
+fn add_rule(world: &mut World, call: &Call) -> Answer {
+    let id = call.args.text("rule").to_owned();
+    if world.ha_rules.contains_key(&id) {
+        return Err(ApiError::plain(format!("create ha rule failed: HA rule '{id}' already defined")));
+    }
+    let entry = fields(call, &RULE_KEYS);
+    let needed = if call.args.text("type") == "node-affinity" { "nodes" } else { "affinity" };
+    if !entry.contains_key(needed) {
+        return Err(ApiError::parameter(needed, "property is missing and it is not optional"));
+    }
+    check_rule(world, &id, &entry, "create")?;
+    world.ha_rules.insert(id, entry);
+    Ok(Value::Null)
+}
+
+fn set_rule(world: &mut World, call: &Call) -> Answer {
+    let id = call.args.text("rule").to_owned();
+    let missing = || ApiError::plain(format!("no such ha rule '{id}'"));
+    let mut entry = world.ha_rules.get(&id).cloned().ok_or_else(missing)?;
+    entry.extend(fields(call, &RULE_KEYS));
+    for key in split_list(call.args.text("delete")) {
+        entry.remove(key);
+    }
+    check_rule(world, &id, &entry, "update")?;
+    world.ha_rules.insert(id, entry);
+    Ok(Value::Null)
+}
+
+fn remove_rule(world: &mut World, call: &Call) -> Answer {
+    world.ha_rules.remove(call.args.text("rule"));
+    Ok(Value::Null)
+}

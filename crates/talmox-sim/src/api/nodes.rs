@@ -1,0 +1,167 @@
+//! Hosts: what they are, and the calls under them that are not about VMs.
+
+use serde_json::{Value, json};
+
+use super::{Call, cluster, storage, subdirs, tasks, unknown, version};
+use crate::reply::Answer;
+use crate::schema::cpu_models;
+use crate::world::World;
+
+pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &Call) -> Answer {
+    let Some(rest) = template.strip_prefix("/nodes/{node}") else {
+        return Ok(list(world, call));
+    };
+    if let Some(rest) = rest.strip_prefix("/storage") {
+        return storage::on_node(world, method, rest, call);
+    }
+    match (method, rest) {
+        ("GET", "") => Ok(index()),
+        ("GET", "/version") => Ok(version(world)),
+        ("GET", "/status") => Ok(status(world, call)),
+        ("GET", "/network") => Ok(network(world, call)),
+        ("GET", "/dns") => {
+            Ok(json!({"dns1": world.nodes.get(&call.node).map(|node| node.name_server.clone())}))
+        }
+        ("GET", "/hardware") => Ok(subdirs("type", "pci usb")),
+        ("GET", "/hardware/pci") => Ok(pci(world, call)),
+        ("GET", "/capabilities") => Ok(subdirs("name", "qemu")),
+        ("GET", "/capabilities/qemu") => Ok(subdirs("name", "cpu cpu-flags machines migration")),
+        ("GET", "/capabilities/qemu/cpu") => Ok(cpus()),
+        ("GET", "/capabilities/qemu/machines") => Ok(machines()),
+        ("GET", "/vzdump/defaults") => Ok(backup_defaults()),
+        ("GET", "/query-url-metadata") => storage::url_metadata(world, call),
+        ("GET", "/tasks") => tasks::list(world, call),
+        ("GET", "/tasks/{upid}") => Ok(subdirs("name", "log status")),
+        ("GET", "/tasks/{upid}/status") => tasks::status(world, call),
+        ("GET", "/tasks/{upid}/log") => tasks::log(world, call),
+        ("DELETE", "/tasks/{upid}") => tasks::stop(world, call),
+        _ => unknown(method, template),
+    }
+}
+
+fn index() -> Value {
+    subdirs(
+        "name",
+        "aplinfo apt capabilities ceph certificates config disks dns firewall hardware hosts journal lxc migrateall netstat \
+         network qemu query-oci-repo-tags query-url-metadata replication report rrd rrddata scan sdn services spiceshell \
+         startall status stopall storage subscription suspendall syslog tasks termproxy time version vncshell vzdump wakeonlan",
+    )
+}
+
+fn list(world: &World, call: &Call) -> Value {
+    let shown = world.nodes.iter().map(|(name, node)| {
+        let mut entry = cluster::node_entry(world, call, name);
+        entry["ssl_fingerprint"] = json!(node.fingerprint);
+        entry
+    });
+    shown.collect()
+}
+
+fn status(world: &World, call: &Call) -> Value {
+    let Some(node) = world.nodes.get(&call.node) else { return Value::Null };
+    let used = node.memory / 16;
+    let disk = 1_u64 << 30;
+    let kernel = "6.17.2-1-pve";
+    json!({
+        "cpu": 0.05, "idle": 0, "wait": 0, "uptime": world.clock / 1000, "loadavg": ["0.10", "0.08", "0.05"],
+        "kversion": format!("Linux {kernel} #1 SMP PREEMPT_DYNAMIC"),
+        "current-kernel": {"sysname": "Linux", "release": kernel, "version": "#1 SMP PREEMPT_DYNAMIC", "machine": "x86_64"},
+        "boot-info": {"mode": "efi"},
+        "pveversion": format!("pve-manager/{}/{}", world.version, world.repoid),
+        "cpuinfo": {
+            "cores": node.cpus, "cpus": node.cpus, "sockets": 1, "model": "QEMU Virtual CPU", "vendor": "AuthenticAMD",
+            "family": "25", "flags": "fpu sse sse2 svm aes", "hvm": "1", "mhz": "2600.000", "user_hz": 100,
+        },
+        "ksm": {"shared": 0},
+        "memory": {"total": node.memory, "used": used, "free": node.memory - used, "available": node.memory - used},
+        "swap": {"total": 0, "used": 0, "free": 0},
+        "rootfs": {"total": node.disk, "used": disk, "free": node.disk - disk, "avail": node.disk - disk},
+    })
+}
+
+/// Interfaces; a bridge only for those who may use or see it.
+fn network(world: &World, call: &Call) -> Value {
+    let Some(node) = world.nodes.get(&call.node) else { return json!([]) };
+    let kind = call.args.get("type");
+    let mut all: Vec<Value> = Vec::new();
+    if kind.is_none_or(|kind| kind == "eth") {
+        all.extend(node.interfaces.iter().map(|name| {
+            json!({
+                "iface": name, "type": "eth", "active": 1, "exists": 1, "method": "manual", "method6": "manual",
+                "families": ["inet"], "priority": 3,
+            })
+        }));
+    }
+    if kind.is_none_or(|kind| matches!(kind, "bridge" | "any_bridge" | "any_local_bridge")) {
+        let visible = node.bridges.iter().filter(|name| {
+            let held = world.privileges(&call.caller, &format!("/sdn/zones/localnetwork/{name}"));
+            ["SDN.Audit", "SDN.Use", "SDN.Allocate"].iter().any(|privilege| held.contains_key(*privilege))
+        });
+        all.extend(visible.map(|name| {
+            json!({
+                "iface": name, "type": "bridge", "active": 1, "autostart": 1, "method": "manual", "method6": "manual",
+                "families": ["inet"], "priority": 4, "bridge_ports": "", "bridge_stp": "off", "bridge_fd": "0",
+            })
+        }));
+    }
+    Value::Array(all)
+}
+
+fn pci(world: &World, call: &Call) -> Value {
+    let devices = world.nodes.get(&call.node).into_iter().flat_map(|node| &node.pci);
+    let shown = devices.map(|device| {
+        json!({
+            "id": device.address, "class": device.class, "vendor": device.vendor, "device": device.device,
+            "subsystem_vendor": device.vendor, "subsystem_device": device.device, "iommugroup": device.iommu_group,
+        })
+    });
+    shown.collect()
+}
+
+fn cpus() -> Value {
+    let shown = cpu_models().iter().map(|(name, vendor)| {
+        let mut entry = json!({"name": name, "vendor": vendor, "custom": 0});
+        if name.starts_with("x86-64-") {
+            entry["abstract"] = json!(1);
+        }
+        entry
+    });
+    shown.collect()
+}
+
+/// Machine versions, newest first; `+pveN` where PVE changed something of its own.
+fn machines() -> Value {
+    const OWN: [(&str, u8, &str); 4] = [
+        ("10.0", 1, "Set host_mtu vNIC option even with default value for migration compat."),
+        ("9.2", 1, "Disables S3/S4 power states by default."),
+        ("4.1", 2, "Increases the number of SCSI drives supported."),
+        ("4.1", 1, "Introduction of pveX versioning, no changes."),
+    ];
+    let mut versions = vec!["10.0".to_owned()];
+    versions
+        .extend((4..=9).rev().flat_map(|major| (0..=2).rev().map(move |minor| format!("{major}.{minor}"))));
+    versions.extend(["3.1", "3.0"].map(str::to_owned));
+    versions.extend((4..=12).rev().map(|minor| format!("2.{minor}")));
+    let mut all = Vec::new();
+    for version in versions {
+        for (_, own, changes) in OWN.iter().filter(|(of, _, _)| *of == version) {
+            for kind in ["i440fx", "q35"] {
+                let full = format!("{version}+pve{own}");
+                all.push(json!({"id": format!("pc-{kind}-{full}"), "type": kind, "version": full, "changes": changes}));
+            }
+        }
+        for kind in ["i440fx", "q35"] {
+            all.push(json!({"id": format!("pc-{kind}-{version}"), "type": kind, "version": version}));
+        }
+    }
+    Value::Array(all)
+}
+
+fn backup_defaults() -> Value {
+    json!({
+        "all": 0, "bwlimit": 0, "compress": "0", "dumpdir": "/var/lib/vz/dump", "fleecing": {"enabled": 0}, "ionice": 7,
+        "lockwait": 180, "mailnotification": "always", "mode": "snapshot", "notification-mode": "auto",
+        "performance": {"max-workers": 16, "pbs-entries-max": 1_048_576}, "pigz": 0, "prune-backups": "keep-all=1",
+        "quiet": 0, "remove": 1, "stdexcludes": 1, "stop": 0, "stopwait": 10, "storage": "local", "zstd": 1,
+    })
+}

@@ -1,0 +1,628 @@
+//! Storages: definitions, content, uploads and downloads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Call, subdirs, unknown};
+use crate::files::{FileFacts, sha1_hex};
+use crate::jobs::Work;
+use crate::qemu::perms::Subject;
+use crate::reply::{Answer, ApiError};
+use crate::schema::split_list;
+use crate::storage::{NewImage, Storage, Volume, split_volid, visible_size};
+use crate::tasks::Job;
+use crate::world::World;
+
+/// `/storage`: the definitions, the same for all hosts.
+pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &Call) -> Answer {
+    match (method, template) {
+        ("GET", "/storage") => Ok(definitions(world, call)),
+        ("POST", "/storage") => create(world, call),
+        ("GET", _) => {
+            let found = world.storage(call.args.text("storage")).map_err(ApiError::Plain)?;
+            Ok(definition(world, found))
+        }
+        ("PUT", _) => update(world, call),
+        ("DELETE", _) => {
+            let id = call.args.text("storage").to_owned();
+            world.storage(&id).map_err(|text| ApiError::plain(format!("delete storage failed: {text}")))?;
+            world.storages.retain(|storage| storage.id != id);
+            Ok(Value::Null)
+        }
+        _ => unknown(method, template),
+    }
+}
+
+fn definition(world: &World, storage: &Storage) -> Value {
+    let content: Vec<&str> = storage.content.iter().map(String::as_str).collect();
+    let digest = sha1_hex(&format!("{:?}", world.storages));
+    let mut shown =
+        json!({"storage": storage.id, "type": storage.kind, "content": content.join(","), "digest": digest});
+    let place = if storage.holds_files() { "path" } else { "pool" };
+    shown[place] = json!(storage.place);
+    if !storage.nodes.is_empty() {
+        shown["nodes"] = json!(storage.nodes.iter().map(String::as_str).collect::<Vec<_>>().join(","));
+    }
+    for (flag, name) in [(storage.shared, "shared"), (storage.disabled, "disable")] {
+        if flag {
+            shown[name] = json!(1);
+        }
+    }
+    for (key, text) in &storage.options {
+        shown[key] = text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
+    }
+    shown
+}
+
+fn may_see(world: &World, call: &Call, id: &str) -> bool {
+    let held = world.privileges(&call.caller, &format!("/storage/{id}"));
+    ["Datastore.Audit", "Datastore.AllocateSpace"].iter().any(|name| held.contains_key(*name))
+}
+
+fn definitions(world: &World, call: &Call) -> Value {
+    let kind = call.args.get("type");
+    let visible = world.storages.iter().filter(|storage| may_see(world, call, &storage.id));
+    let wanted = visible.filter(|storage| kind.is_none_or(|kind| kind == storage.kind));
+    wanted.map(|storage| definition(world, storage)).collect()
+}
+
+fn options(call: &Call) -> BTreeMap<String, String> {
+    let known =
+        ["storage", "type", "path", "pool", "content", "nodes", "shared", "disable", "delete", "digest"];
+    let rest = call.args.values.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+    rest.map(|(key, text)| (key.clone(), text.clone())).collect()
+}
+
+fn create(world: &mut World, call: &Call) -> Answer {
+    let (id, kind) = (call.args.text("storage").to_owned(), call.args.text("type").to_owned());
+    if world.storage(&id).is_ok() {
+        return Err(ApiError::plain(format!("create storage failed: storage ID '{id}' already defined")));
+    }
+    let files = Storage { kind: kind.clone(), ..Storage::default() }.holds_files();
+    let place = call.args.get(if files { "path" } else { "pool" }).unwrap_or_default().to_owned();
+    let defaults: &[&str] = if files {
+        &["images", "rootdir", "vztmpl", "iso", "backup", "snippets"]
+    } else {
+        &["images", "rootdir"]
+    };
+    let content = match call.args.get("content") {
+        Some(list) => split_list(list).map(str::to_owned).collect(),
+        None => defaults.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    world.storages.push(Storage {
+        id: id.clone(),
+        kind: kind.clone(),
+        place,
+        content,
+        nodes: split_list(call.args.text("nodes")).map(str::to_owned).collect(),
+        shared: call.args.flag("shared"),
+        disabled: call.args.flag("disable"),
+        total: None,
+        options: options(call),
+    });
+    Ok(json!({"storage": id, "type": kind}))
+}
+
+fn update(world: &mut World, call: &Call) -> Answer {
+    let id = call.args.text("storage").to_owned();
+    let missing = ApiError::plain(format!("update storage failed: storage '{id}' does not exist"));
+    let storage = world.storages.iter_mut().find(|storage| storage.id == id).ok_or(missing)?;
+    if let Some(flag) = call.args.get("disable") {
+        storage.disabled = flag == "1";
+    }
+    if let Some(flag) = call.args.get("shared") {
+        storage.shared = flag == "1";
+    }
+    if let Some(list) = call.args.get("content") {
+        storage.content = split_list(list).map(str::to_owned).collect();
+    }
+    if let Some(list) = call.args.get("nodes") {
+        storage.nodes = split_list(list).map(str::to_owned).collect();
+    }
+    storage.options.extend(options(call));
+    for key in split_list(call.args.text("delete")) {
+        match key {
+            "disable" => storage.disabled = false,
+            "shared" => storage.shared = false,
+            "nodes" => storage.nodes.clear(),
+            other => drop(storage.options.remove(other)),
+        }
+    }
+    Ok(json!({"storage": id, "type": storage.kind}))
+}
+
+/// `/nodes/{node}/storage…`: the storages as a host sees them.
+pub(crate) fn on_node(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
+    match (method, rest) {
+        ("GET", "") => list(world, call),
+        ("GET", "/{storage}") => Ok(subdirs(
+            "subdir",
+            "content download-url file-restore identity import-metadata oci-registry-pull prunebackups rrd rrddata status upload",
+        )),
+        ("GET", "/{storage}/status") => status(world, call),
+        ("GET", "/{storage}/content") => content(world, call),
+        ("POST", "/{storage}/content") => allocate(world, call),
+        ("GET", "/{storage}/content/{volume}") => attributes(world, call),
+        ("PUT", "/{storage}/content/{volume}") => annotate(world, call),
+        ("DELETE", "/{storage}/content/{volume}") => delete(world, call),
+        ("POST", "/{storage}/upload") => upload(world, call),
+        ("POST", "/{storage}/download-url") => download(world, call),
+        _ => Err(ApiError::plain("copying volumes is not simulated")),
+    }
+}
+
+fn state(world: &World, storage: &Storage, node: &str) -> Value {
+    let usable = storage.on(node) && !storage.disabled;
+    let content: Vec<&str> = storage.content.iter().map(String::as_str).collect();
+    let total =
+        storage.total.or(world.nodes.get(node).map(|node| node.disk)).filter(|_| usable).unwrap_or_default();
+    let used = if usable { (1 << 30).min(total) } else { 0 };
+    json!({
+        "type": storage.kind, "content": content.join(","), "enabled": u8::from(usable), "active": u8::from(usable),
+        "shared": u8::from(storage.shared), "total": total, "used": used, "avail": total - used,
+    })
+}
+
+fn list(world: &World, call: &Call) -> Answer {
+    let wanted: BTreeSet<&str> = split_list(call.args.text("content")).collect();
+    let mut all = Vec::new();
+    for storage in world.storages.iter().filter(|storage| may_see(world, call, &storage.id)) {
+        let usable = storage.on(&call.node) && !storage.disabled;
+        let named = call.args.get("storage").is_none_or(|id| id == storage.id);
+        let holds =
+            wanted.is_empty() || (usable && wanted.iter().any(|kind| storage.content.contains(*kind)));
+        if !named || !holds || (call.args.flag("enabled") && !usable) {
+            continue;
+        }
+        let mut entry = state(world, storage, &call.node);
+        entry["storage"] = json!(storage.id);
+        if usable {
+            entry["used_fraction"] = json!(0.01);
+        }
+        all.push(entry);
+    }
+    Ok(Value::Array(all))
+}
+
+fn status(world: &World, call: &Call) -> Answer {
+    let missing = |_| ApiError::parameter("storage", "No such storage.");
+    let storage = world.storage(call.args.text("storage")).map_err(missing)?;
+    Ok(state(world, storage, &call.node))
+}
+
+fn content(world: &World, call: &Call) -> Answer {
+    let id = call.args.text("storage");
+    world.storage_on(id, &call.node).map_err(ApiError::Plain)?;
+    let place = world.volume_key(&call.node, &format!("{id}:"));
+    let kind = call.args.get("content");
+    let owner = call.args.int("vmid");
+    let all = world.volumes.iter().filter(|(key, _)| key.starts_with(&place)).map(|(_, volume)| volume);
+    let wanted = all.filter(|volume| kind.is_none_or(|kind| kind == volume.content));
+    let wanted = wanted.filter(|volume| owner.is_none_or(|owner| volume.vmid.map(u64::from) == Some(owner)));
+    let visible = wanted.filter(|volume| may_see_volume(world, call, id, volume));
+    Ok(visible.map(shown_volume).collect())
+}
+
+/// Files for all who see the storage, disks for those who may change their VM, snippets for administrators.
+fn may_see_volume(world: &World, call: &Call, storage: &str, volume: &Volume) -> bool {
+    let path = format!("/storage/{storage}");
+    match (volume.content.as_str(), volume.vmid) {
+        (_, Some(vmid)) => {
+            world.may(&call.caller, &path, "Datastore.Audit")
+                && world.may(&call.caller, &format!("/vms/{vmid}"), "VM.Config.Disk")
+                || world.may(&call.caller, &path, "Datastore.Allocate")
+        }
+        ("iso" | "vztmpl" | "import", None) => true,
+        _ => world.may(&call.caller, &path, "Datastore.Allocate"),
+    }
+}
+
+fn shown_volume(volume: &Volume) -> Value {
+    let mut shown = json!({
+        "volid": volume.volid, "content": volume.content, "format": volume.format, "size": volume.size, "ctime": volume.ctime,
+    });
+    if let Some(vmid) = volume.vmid {
+        shown["vmid"] = json!(vmid);
+        shown["used"] = json!(volume.size);
+        let base = volume
+            .parent
+            .as_ref()
+            .and_then(|parent| split_volid(parent))
+            .map(|(_, name)| format!("../{name}"));
+        shown["parent"] = json!(base);
+    }
+    if let Some(notes) = &volume.notes {
+        shown["notes"] = json!(notes);
+    }
+    if volume.protected {
+        shown["protected"] = json!(1);
+    }
+    shown
+}
+
+/// A volume may be named with or without its storage.
+fn volid_of(call: &Call) -> String {
+    let volume = call.args.text("volume");
+    match call.args.get("storage") {
+        Some(storage) if split_volid(volume).is_none() => format!("{storage}:{volume}"),
+        _ => volume.to_owned(),
+    }
+}
+
+fn subject(call: &Call) -> Subject<'_> {
+    Subject { caller: &call.caller, vmid: 0, pool: None }
+}
+
+fn attributes(world: &World, call: &Call) -> Answer {
+    let volid = volid_of(call);
+    world.name_of(&volid).map_err(ApiError::Plain)?;
+    world.check_volume_access(&subject(call), &volid)?;
+    let missing = || ApiError::plain(format!("volume_size_info on '{volid}' failed - no format"));
+    let volume = world.volume(&call.node, &volid).ok_or_else(missing)?;
+    let format = if volume.format == "iso" { "raw" } else { &volume.format };
+    Ok(json!({
+        "path": world.path_of(&volid), "size": visible_size(volume), "used": volume.size.div_ceil(4096) * 4096, "format": format,
+    }))
+}
+
+fn annotate(world: &mut World, call: &Call) -> Answer {
+    let volid = volid_of(call);
+    world.check_volume_access(&subject(call), &volid)?;
+    let missing = ApiError::plain(format!("volume '{volid}' does not exist"));
+    let volume = world.volume_mut(&call.node, &volid).ok_or(missing)?;
+    volume.notes = call.args.get("notes").map(str::to_owned).or(volume.notes.take());
+    volume.protected = call.args.get("protected").map_or(volume.protected, |flag| flag == "1");
+    Ok(Value::Null)
+}
+
+fn allocate(world: &mut World, call: &Call) -> Answer {
+    let text = call.args.text("size");
+    let shift = match text.chars().last() {
+        Some('M') => 20,
+        Some('G') => 30,
+        _ => 10,
+    };
+    let size = crate::drive::scale(text.trim_end_matches(['M', 'G']), shift).unwrap_or_default();
+    let file = call.args.text("filename");
+    let extension = file.rsplit_once('.').map(|(_, extension)| extension);
+    let format = call.args.get("format").or(extension).unwrap_or("raw").to_owned();
+    let stem = file.strip_suffix(&format!(".{format}")).unwrap_or(file);
+    let image = NewImage { vmid: call.vmid(), name: Some(stem), format: &format, size };
+    let volid =
+        world.allocate(None, &call.node, call.args.text("storage"), image).map_err(ApiError::Plain)?;
+    Ok(json!(volid))
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DeleteVolume {
+    volid: String,
+}
+
+fn delete(world: &mut World, call: &Call) -> Answer {
+    let volid = volid_of(call);
+    let name = world.name_of(&volid).map_err(ApiError::Plain)?;
+    let storage = split_volid(&volid).map_or("", |(storage, _)| storage).to_owned();
+    match name.vmid {
+        Some(_) => world.need_any(&call.caller, &format!("/storage/{storage}"), &["Datastore.Allocate"])?,
+        None => world.need(&call.caller, &format!("/storage/{storage}"), "Datastore.Allocate")?,
+    }
+    let id = name.vmid.map_or_else(|| storage.clone(), |vmid| format!("{vmid}@{storage}"));
+    let upid =
+        world.spawn(&call.node, "imgdel", &id, &call.caller, Work::DeleteVolume(DeleteVolume { volid }));
+    if let Some(delay) = call.args.int("delay") {
+        // The call waits for its worker, and says nothing if that was quick enough.
+        let deadline = world.clock + delay * 1000;
+        while let Some(at) = world.next_event().filter(|at| *at <= deadline) {
+            world.advance_to(at);
+            if world.task_status(&upid).flatten().is_some() {
+                return Ok(Value::Null);
+            }
+        }
+    }
+    Ok(Value::from(upid))
+}
+
+impl DeleteVolume {
+    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        if world.has_linked_clones(&self.volid) {
+            return Err(format!("base volume '{}' is still in use by linked cloned", self.volid));
+        }
+        let key = world.volume_key(&job.node, &self.volid);
+        match world.volumes.get(&key) {
+            Some(volume) if volume.protected => {
+                return Err(format!("cannot remove protected volume '{}' on '{}'", self.volid, job.node));
+            }
+            Some(_) => drop(world.volumes.remove(&key)),
+            None => world.log(job, format!("disk image '{}' does not exist", world.path_of(&self.volid))),
+        }
+        world.log(job, format!("Removed volume '{}'", self.volid));
+        Ok(world.timing.fork)
+    }
+}
+
+/// A file name as the server stores it: no path, odd characters replaced.
+fn plain_name(text: &str) -> String {
+    let last = text.rsplit(['/', '\\']).next().unwrap_or_default();
+    last.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect()
+}
+
+fn check_extension(content: &str, name: &str) -> Result<(), ApiError> {
+    let lower = name.to_lowercase();
+    let ends = |list: &[&str]| {
+        list.iter().any(|extension| lower.ends_with(extension) && lower.len() > extension.len())
+    };
+    let (good, reason) = match content {
+        "iso" => (ends(&[".iso", ".img"]), "wrong file extension"),
+        "vztmpl" => (ends(&[".tar.gz", ".tar.xz", ".tar.zst", ".tar.bz2", ".tar"]), "wrong file extension"),
+        _ => (
+            [".ova", ".qcow2", ".raw", ".vmdk"].iter().any(|extension| name.ends_with(extension)),
+            "invalid filename or wrong extension",
+        ),
+    };
+    if good { Ok(()) } else { Err(ApiError::parameter("filename", reason)) }
+}
+
+fn target_volid(storage: &str, content: &str, name: &str) -> String {
+    format!("{storage}:{content}/{name}")
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Upload {
+    volid: String,
+    temporary: String,
+    checksum: Option<(String, String)>,
+    file: FileFacts,
+}
+
+fn checksum_of(call: &Call) -> Option<(String, String)> {
+    let algorithm = call.args.get("checksum-algorithm")?.to_owned();
+    Some((algorithm, call.args.get("checksum")?.to_lowercase()))
+}
+
+fn upload(world: &mut World, call: &Call) -> Answer {
+    let (id, content) = (call.args.text("storage").to_owned(), call.args.text("content").to_owned());
+    let storage = world.storage_on(&id, &call.node).map_err(ApiError::Plain)?;
+    if !storage.holds_files() {
+        return Err(ApiError::plain(format!(
+            "can't upload to storage type '{}', not a file based storage!",
+            storage.kind
+        )));
+    }
+    if !storage.content.contains(&content) {
+        return Err(ApiError::plain(format!("storage '{id}' does not support '{content}' content")));
+    }
+    let name = plain_name(call.args.text("filename"));
+    check_extension(&content, &name)?;
+    let job = Upload {
+        volid: target_volid(&id, &content, &name),
+        temporary: format!("/var/tmp/pveupload-{}", world.random.hex(32)),
+        checksum: checksum_of(call),
+        file: call.file.clone().unwrap_or_default(),
+    };
+    Ok(Value::from(world.spawn(&call.node, "imgcopy", "", &call.caller, Work::Upload(job))))
+}
+
+impl Upload {
+    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        world.log(job, format!("starting file import from: {}", self.temporary));
+        if let Some((algorithm, wanted)) = &self.checksum {
+            let got = self.file.digests.get(algorithm).cloned().unwrap_or_else(|| wanted.clone());
+            if got != *wanted {
+                world.log(job, "calculating checksum...");
+                return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'"));
+            }
+            world.log(job, "calculating checksum...OK, checksum verified");
+        }
+        self.probe(world, job)?;
+        let path = world.path_of(&self.volid);
+        let size = self.file.size;
+        for line in [
+            format!("target node: {}", job.node),
+            format!("target file: {path}"),
+            format!("file size is: {size}"),
+            format!("command: cp -- {} {path}", self.temporary),
+        ] {
+            world.log(job, line);
+        }
+        Ok(world.timing.small + size / world.timing.copy_rate)
+    }
+
+    /// Images to import are opened by the tool that will read them.
+    fn probe(&self, world: &mut World, job: &Job) -> Result<(), String> {
+        let name = world.name_of(&self.volid)?;
+        let lies = name.content == "import"
+            && name.format != "raw"
+            && self.file.format.as_ref() != Some(&name.format);
+        if !lies || name.format == "ova" {
+            return Ok(());
+        }
+        let (temporary, format) = (&self.temporary, &name.format);
+        world.log(
+            job,
+            format!(
+                "command '/usr/bin/qemu-img info '--output=json' {temporary} -f {format}' failed: exit code 1"
+            ),
+        );
+        Err(format!("qemu-img: Could not open '{temporary}': Image is not in {format} format"))
+    }
+
+    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+        world.log(job, "finished file import successfully");
+        world.add_file(&job.node, &self.volid, self.file.clone());
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Download {
+    url: String,
+    volid: String,
+    compression: Option<String>,
+    checksum: Option<(String, String)>,
+    got: Option<FileFacts>,
+}
+
+fn download(world: &mut World, call: &Call) -> Answer {
+    let (id, content) = (call.args.text("storage").to_owned(), call.args.text("content").to_owned());
+    let storage = world.storage_on(&id, &call.node).map_err(ApiError::Plain)?;
+    if !storage.holds_files() {
+        return Err(ApiError::plain(format!(
+            "can't upload to storage type '{}', not a file based storage!",
+            storage.kind
+        )));
+    }
+    if !storage.content.contains(&content) {
+        return Err(ApiError::plain(format!(
+            "storage '{id}' is not configured for content-type '{content}'"
+        )));
+    }
+    let name = plain_name(call.args.text("filename"));
+    check_extension(&content, &name)?;
+    let job = Download {
+        url: call.args.text("url").to_owned(),
+        volid: target_volid(&id, &content, &name),
+        compression: call.args.get("compression").map(str::to_owned),
+        checksum: checksum_of(call),
+        got: None,
+    };
+    Ok(Value::from(world.spawn(&call.node, "download", &name, &call.caller, Work::Download(job))))
+}
+
+/// What a web server has under a URL.
+enum Fetched {
+    File(FileFacts),
+    Missing,
+    Refused(String),
+}
+
+fn fetch(world: &World, url: &str) -> Fetched {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let Some(site) = world.sites.get(host) else { return Fetched::Refused(host.to_owned()) };
+    let name = path.split('?').next().unwrap_or_default();
+    site.files.get(name).map_or(Fetched::Missing, |file| Fetched::File(file.clone()))
+}
+
+impl Download {
+    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        let name = world.name_of(&self.volid)?;
+        if let Some(compression) = &self.compression {
+            if name.content != "iso" {
+                return Err(format!("decompression not supported for {}", name.content));
+            }
+            if !matches!(compression.as_str(), "gz" | "lzo" | "zst" | "bz2") {
+                return Err("no decompression method found".into());
+            }
+        }
+        let path = world.path_of(&self.volid);
+        world.log(job, format!("downloading {} to {path}", self.url));
+        if let Some(existing) = world.volume(&job.node, &self.volid).cloned() {
+            return self.compare_existing(world, job, &existing, &path);
+        }
+        let file = self.fetch(world, job, &path)?;
+        self.got = Some(file);
+        Ok(world.timing.small)
+    }
+
+    fn compare_existing(
+        &self,
+        world: &mut World,
+        job: &Job,
+        existing: &Volume,
+        path: &str,
+    ) -> Result<u64, String> {
+        let Some((algorithm, wanted)) = &self.checksum else {
+            return Err(format!("refusing to override existing file '{path}'"));
+        };
+        let got =
+            existing.file.as_ref().and_then(|file| file.digests.get(algorithm)).cloned().unwrap_or_default();
+        if got != *wanted {
+            world.log(job, "calculating checksum of existing file...");
+            return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}', aborting"));
+        }
+        world.log(
+            job,
+            "calculating checksum of existing file...OK, got correct file already, no need to download",
+        );
+        Ok(world.timing.fork)
+    }
+
+    fn fetch(&self, world: &mut World, job: &Job, path: &str) -> Result<FileFacts, String> {
+        let host = self
+            .url
+            .split_once("://")
+            .map_or("", |(_, rest)| rest)
+            .split('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let file = match fetch(world, &self.url) {
+            Fetched::Refused(host) => {
+                return Err(format!("download failed: Connecting to {host}... failed: Connection refused."));
+            }
+            Fetched::Missing => {
+                world.log(job, format!("Connecting to {host}... connected."));
+                world.log(job, "HTTP request sent, awaiting response... 404 File not found");
+                return Err("download failed: exit code 8".into());
+            }
+            Fetched::File(file) => file,
+        };
+        world.log(job, format!("Connecting to {host}... connected."));
+        world.log(job, "HTTP request sent, awaiting response... 200 OK");
+        if let Some((algorithm, wanted)) = &self.checksum {
+            world.log(job, "calculating checksum...");
+            let got = file.digests.get(algorithm).cloned().unwrap_or_else(|| wanted.clone());
+            if got != *wanted {
+                return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'"));
+            }
+        }
+        let name = world.name_of(&self.volid)?;
+        let lies =
+            name.content == "import" && name.format != "raw" && file.format.as_ref() != Some(&name.format);
+        if lies && name.format != "ova" {
+            return Err(format!("failed to verify file: Image is not in {} format", name.format));
+        }
+        if self.compression.is_some() {
+            world.log(job, format!("decompressing {path}"));
+        }
+        world.log(job, format!("download of '{}' to '{path}' finished", self.url));
+        Ok(file)
+    }
+
+    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+        if let Some(file) = self.got.take() {
+            world.add_file(&job.node, &self.volid, file);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn url_metadata(world: &World, call: &Call) -> Answer {
+    let url = call.args.text("url");
+    match fetch(world, url) {
+        Fetched::File(file) => {
+            let name = url.rsplit('/').next().unwrap_or_default();
+            let mimetype = file.mimetype.unwrap_or_else(|| "application/octet-stream".into());
+            Ok(json!({"filename": name, "size": file.size, "mimetype": mimetype}))
+        }
+        Fetched::Missing => Err(ApiError::plain("invalid server response: '404 File not found'")),
+        Fetched::Refused(host) => {
+            Err(ApiError::plain(format!("invalid server response: '500 Can't connect to {host}'")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_extensions_are_checked_by_content() {
+        assert_eq!(plain_name("/a/b c.iso"), "b_c.iso");
+        assert!(check_extension("iso", "x.ISO").is_ok() && check_extension("iso", "x.txt").is_err());
+        assert!(check_extension("import", "x.qcow2").is_ok() && check_extension("import", "x.img").is_err());
+        assert!(check_extension("import", "x.raw.xz").is_err() && check_extension("iso", "x").is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Authentication: API tokens, tickets with their anti-forgery tokens, and logging in.
+
+use serde_json::{Map, Value, json};
+
+use crate::access::Caller;
+use crate::api::Call;
+use crate::reply::{Answer, ApiError};
+use crate::wire::{Request, percent_decode};
+use crate::world::{Session, World};
+
+/// A ticket lives two hours.
+const TICKET_LIFE: u64 = 2 * 3600 * 1000;
+/// A refusal while authenticating is always this late: milliseconds.
+pub(crate) const REFUSAL_DELAY: u64 = 3000;
+
+pub(crate) const FAILED: &str = "Authentication failed!";
+
+impl World {
+    /// Who calls, or the reason of a 401.
+    pub(crate) fn authenticate(&self, request: &Request) -> Result<Caller, &'static str> {
+        if let Some(cookie) = &request.cookie {
+            return self.by_ticket(request, &percent_decode(cookie));
+        }
+        let header = request.authorization.as_deref().unwrap_or_default();
+        let Some(token) = header.strip_prefix("PVEAPIToken").and_then(|rest| rest.strip_prefix(['=', ' ']))
+        else {
+            return Err("No ticket");
+        };
+        self.by_token(&percent_decode(token.split(';').next().unwrap_or_default())).ok_or(FAILED)
+    }
+
+    fn by_token(&self, text: &str) -> Option<Caller> {
+        let (id, secret) = text.split_once('=')?;
+        let (user, token) = id.split_once('!')?;
+        let entry = self.access.users.get(user)?.tokens.get(token)?;
+        let alive = entry.expire == 0 || entry.expire > self.unix();
+        (alive && entry.secret == secret)
+            .then(|| Caller { user: user.to_owned(), token: Some(token.to_owned()) })
+    }
+
+    fn by_ticket(&self, request: &Request, ticket: &str) -> Result<Caller, &'static str> {
+        let session = self.live_session(ticket).ok_or(FAILED)?;
+        if request.method != "GET" && request.csrf.as_deref() != Some(&session.csrf) {
+            return Err("Permission denied - invalid csrf token");
+        }
+        Ok(Caller { user: session.user.clone(), token: None })
+    }
+
+    fn live_session(&self, ticket: &str) -> Option<&Session> {
+        self.sessions.get(ticket).filter(|session| session.issued + TICKET_LIFE > self.clock)
+    }
+}
+
+/// `POST /access/ticket`.
+pub(crate) fn login(world: &mut World, call: &Call) -> Answer {
+    let failure = || ApiError::Status(401, "authentication failure\n".into());
+    let given = call.args.text("username");
+    let user = match call.args.get("realm") {
+        Some(realm) if !given.contains('@') => format!("{given}@{realm}"),
+        _ => given.to_owned(),
+    };
+    let password = call.args.text("password");
+    let renewed = world.live_session(password).is_some_and(|session| session.user == user);
+    let known = world.access.users.get(&user).and_then(|entry| entry.password.as_deref());
+    if !renewed && known != Some(password) {
+        return Err(failure());
+    }
+    let issued = world.unix();
+    let ticket = format!("PVE:{user}:{issued:08X}::{}", world.random.hex(64));
+    let csrf = format!("{issued:08X}:{}", world.random.hex(43));
+    let session = Session { user: user.clone(), csrf: csrf.clone(), issued: world.clock };
+    world.sessions.insert(ticket.clone(), session);
+    let caller = Caller { user: user.clone(), token: None };
+    let mut reply = json!({
+        "username": user, "ticket": ticket, "CSRFPreventionToken": csrf, "cap": capabilities(world, &caller),
+    });
+    if let Some((name, _)) = &world.cluster {
+        reply["clustername"] = json!(name);
+    }
+    Ok(reply)
+}
+
+/// What the caller could do somewhere, by area, as the web interface wants it.
+fn capabilities(world: &World, caller: &Caller) -> Value {
+    let areas: [(&str, &str, &[&str]); 7] = [
+        ("vms", "/vms", &["VM."]),
+        ("storage", "/storage", &["Datastore."]),
+        ("access", "/access", &["User.", "Group."]),
+        ("nodes", "/nodes", &["Sys."]),
+        ("sdn", "/sdn", &["SDN."]),
+        ("dc", "/", &["Sys.Audit", "Sys.Modify", "SDN."]),
+        ("mapping", "/mapping", &["Mapping."]),
+    ];
+    let of = |path: &str, prefixes: &[&str]| -> Map<String, Value> {
+        let held = world.privileges(caller, path).into_keys();
+        let wanted = held.filter(|name| {
+            prefixes.iter().any(|prefix| name.starts_with(prefix))
+                || (name == "Permissions.Modify" && path != "/")
+        });
+        wanted.map(|name| (name, json!(1))).collect()
+    };
+    let all =
+        areas.iter().map(|(area, path, prefixes)| ((*area).to_owned(), Value::Object(of(path, prefixes))));
+    Value::Object(all.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{Token, User};
+
+    fn world() -> World {
+        let mut world = World::new(1, 1_700_000_000_000);
+        let token = |expire| Token { secret: "s".into(), expire, ..Token::default() };
+        let tokens =
+            [("good", 0), ("old", 1_600_000_000)].map(|(name, expire)| (name.to_owned(), token(expire)));
+        let user = User { password: Some("p".into()), tokens: tokens.into(), ..User::default() };
+        world.access.users.insert("a@pve".into(), user);
+        world
+    }
+
+    fn with_header(text: &str) -> Request {
+        Request { method: "GET".into(), authorization: Some(text.into()), ..Request::default() }
+    }
+
+    #[test]
+    fn tokens_work_with_an_equals_sign_or_a_blank_and_expire() {
+        let world = world();
+        assert!(world.authenticate(&with_header("PVEAPIToken=a@pve!good=s")).is_ok());
+        assert!(world.authenticate(&with_header("PVEAPIToken a@pve!good=s")).is_ok());
+        for bad in [
+            "PVEAPIToken=a@pve!good=x",
+            "PVEAPIToken=a@pve!old=s",
+            "PVEAPIToken=a@pve",
+            "PVEAPIToken=b@pve!x=s",
+        ] {
+            assert_eq!(world.authenticate(&with_header(bad)), Err(FAILED), "{bad}");
+        }
+        assert_eq!(world.authenticate(&with_header("Bearer x")), Err("No ticket"));
+    }
+
+    #[test]
+    fn tickets_need_the_anti_forgery_token_to_write_and_end_after_two_hours() {
+        let mut world = world();
+        let session = Session { user: "a@pve".into(), csrf: "c".into(), issued: 0 };
+        world.sessions.insert("t".into(), session);
+        let mut request = Request { method: "GET".into(), cookie: Some("t".into()), ..Request::default() };
+        assert!(world.authenticate(&request).is_ok());
+        request.method = "POST".into();
+        assert_eq!(world.authenticate(&request), Err("Permission denied - invalid csrf token"));
+        request.csrf = Some("c".into());
+        assert!(world.authenticate(&request).is_ok());
+        world.advance_to(TICKET_LIFE);
+        assert_eq!(world.authenticate(&request), Err(FAILED));
+    }
+}

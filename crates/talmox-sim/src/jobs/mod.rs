@@ -1,0 +1,127 @@
+//! What workers do, each in the module of its subject.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::storage::{DeleteVolume, Download, Upload};
+use crate::qemu::clone::CloneJob;
+use crate::qemu::create::CreateJob;
+use crate::qemu::destroy::DestroyJob;
+use crate::qemu::migrate::MigrateJob;
+use crate::qemu::power::PowerJob;
+use crate::qemu::reshape::{MoveJob, ResizeJob, TemplateJob};
+use crate::qemu::snapshot::SnapshotJob;
+use crate::qemu::update::UpdateJob;
+use crate::tasks::Job;
+use crate::world::World;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Work {
+    Create(CreateJob),
+    Destroy(DestroyJob),
+    Update(UpdateJob),
+    Clone(CloneJob),
+    Power(PowerJob),
+    Resize(ResizeJob),
+    Template(TemplateJob),
+    Move(MoveJob),
+    Migrate(MigrateJob),
+    Snapshot(SnapshotJob),
+    Download(Download),
+    Upload(Upload),
+    DeleteVolume(DeleteVolume),
+    /// Hands a wish to the HA manager and ends.
+    Ask(String),
+}
+
+impl Work {
+    /// The VM whose configuration the worker locks, and whether it wants it alone.
+    pub(crate) fn lock(&self) -> Option<(u32, bool)> {
+        match self {
+            Self::Create(job) => Some((job.vmid, true)),
+            Self::Destroy(job) => Some((job.vmid, true)),
+            Self::Update(job) => Some((job.vmid, true)),
+            Self::Clone(job) => Some((job.target, true)),
+            Self::Power(job) => job.lock(),
+            Self::Resize(job) => Some((job.vmid, true)),
+            Self::Template(job) => Some((job.vmid, true)),
+            Self::Move(job) => Some((job.vmid, true)),
+            Self::Migrate(job) => Some((job.vmid, true)),
+            Self::Snapshot(job) => Some((job.vmid, true)),
+            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask(_) => None,
+        }
+    }
+
+    /// What comes before the lock; may be a reason to fail.
+    pub(crate) fn before_lock(&self, world: &mut World, job: &Job) -> Option<String> {
+        if let Self::Power(work) = self { work.before_lock(world, job) } else { None }
+    }
+
+    /// Begins: answers how long the work takes, or fails at once.
+    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        match self {
+            Self::Create(work) => work.enter(world, job),
+            Self::Destroy(work) => work.enter(world, job),
+            Self::Update(work) => work.enter(world, job),
+            Self::Clone(work) => work.enter(world, job),
+            Self::Power(work) => work.enter(world, job),
+            Self::Resize(work) => work.enter(world, job),
+            Self::Template(work) => work.enter(world, job),
+            Self::Move(work) => work.enter(world, job),
+            Self::Migrate(work) => work.enter(world, job),
+            Self::Snapshot(work) => work.enter(world, job),
+            Self::Download(work) => work.enter(world, job),
+            Self::Upload(work) => work.enter(world, job),
+            Self::DeleteVolume(work) => work.enter(world, job),
+            Self::Ask(line) => {
+                world.log(job, line.clone());
+                Ok(world.timing.small)
+            }
+        }
+    }
+
+    /// Ends: what the work changes becomes visible.
+    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+        match self {
+            Self::Create(work) => work.finish(world, job),
+            Self::Destroy(work) => work.finish(world, job),
+            Self::Clone(work) => work.finish(world, job),
+            Self::Power(work) => work.finish(world, job),
+            Self::Resize(work) => work.finish(world, job),
+            Self::Template(work) => work.finish(world, job),
+            Self::Move(work) => work.finish(world, job),
+            Self::Migrate(work) => work.finish(world, job),
+            Self::Snapshot(work) => work.finish(world, job),
+            Self::Download(work) => work.finish(world, job),
+            Self::Upload(work) => work.finish(world, job),
+            Self::Update(_) | Self::DeleteVolume(_) | Self::Ask(_) => Ok(()),
+        }
+    }
+
+    /// A signal came: cleans up what a worker cleans up, and words the end.
+    pub(crate) fn abandon(&self, world: &mut World, _job: &Job) -> String {
+        match self {
+            Self::Create(work) => {
+                world.remove_vm(work.vmid);
+                format!("unable to create VM {} - received interrupt", work.vmid)
+            }
+            Self::Clone(work) => {
+                world.remove_vm(work.target);
+                "clone failed: received interrupt".into()
+            }
+            Self::Migrate(MigrateJob { vmid, .. }) | Self::Destroy(DestroyJob { vmid, .. }) => {
+                world.set_lock(*vmid, None);
+                "received interrupt".into()
+            }
+            Self::Update(_)
+            | Self::Power(_)
+            | Self::Resize(_)
+            | Self::Template(_)
+            | Self::Move(_)
+            | Self::Snapshot(_)
+            | Self::Download(_)
+            | Self::Upload(_)
+            | Self::DeleteVolume(_)
+            | Self::Ask(_) => "received interrupt".into(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A Proxmox VE that lives in memory.
+//!
+//! The core does no I/O: [`World::handle`] takes a request and the time, and answers with a reply; what happens later
+//! happens when [`World::advance_to`] says so, and [`World::next_event`] tells when that is. Shells around it speak HTTPS
+//! or hand requests over in memory. The simulator knows only the wire: it parses and prints with its own code from its own
+//! tables, so that a mistake of a client cannot prove itself. [`behaviours`] says where each behaviour is known from.
+
+mod access;
+mod api;
+mod auth;
+pub mod behaviours;
+mod drive;
+mod files;
+mod jobs;
+mod locks;
+mod qemu;
+mod random;
+mod reply;
+mod schema;
+mod server;
+mod status;
+mod storage;
+mod tasks;
+mod vm;
+mod wire;
+mod world;
+
+pub use access::{Access, AclEntry, Caller, Token, User};
+pub use files::FileFacts;
+pub use storage::Storage;
+pub use wire::{Body, JSON, Reply, Request, encode_form, percent_encode};
+pub use world::{Node, PciDevice, Pool, Reach, Site, Timing, World};
+
+/// The QEMU that new VMs say they were made with.
+pub(crate) const QEMU_VERSION: &str = "10.0.2";

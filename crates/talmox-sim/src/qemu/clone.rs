@@ -1,0 +1,293 @@
+//! Clones: full copies and linked ones.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::access::Caller;
+use crate::api::Call;
+use crate::drive::{Drive, print_size};
+use crate::jobs::Work;
+use crate::reply::{Answer, ApiError};
+use crate::schema;
+use crate::storage::{NewImage, split_volid};
+use crate::tasks::Job;
+use crate::vm::{Vm, drives_of, not_found};
+use crate::world::World;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct CloneJob {
+    source: u32,
+    pub(crate) target: u32,
+    full: bool,
+    name: Option<String>,
+    description: Option<String>,
+    pool: Option<String>,
+    storage: Option<String>,
+    format: Option<String>,
+    snapshot: Option<String>,
+    /// Host the clone will live on.
+    node: String,
+    made: BTreeMap<String, String>,
+}
+
+pub(crate) fn clone(world: &mut World, call: &Call) -> Answer {
+    let source = call.vmid();
+    let target = call.args.int("newid").and_then(|id| u32::try_from(id).ok()).unwrap_or_default();
+    let text = |name: &str| call.args.get(name).map(str::to_owned);
+    let node = text("target").filter(|node| *node != call.node);
+    check_place(world, call, node.as_deref())?;
+    let vm = world.vms.get(&source).filter(|vm| vm.node == call.node);
+    let vm = vm.ok_or_else(|| ApiError::plain(not_found(&call.node, source)))?;
+    vm.check_lock().map_err(ApiError::Plain)?;
+    let snapshot = text("snapname");
+    if let Some(name) = snapshot.as_ref().filter(|name| !vm.snapshots.contains_key(*name)) {
+        return Err(ApiError::plain(format!("snapshot '{name}' does not exist")));
+    }
+    let full = call.args.get("full").map_or(!vm.is_template(), |flag| flag == "1");
+    for name in ["storage", "format"] {
+        if !full && call.args.get(name).is_some() {
+            return Err(ApiError::plain(format!("parameter '{name}' not allowed for linked clones")));
+        }
+    }
+    let shared = check_drives(world, &call.caller, vm, call.args.get("storage"))?;
+    if let Some(node) = node.as_ref().filter(|_| !shared) {
+        return Err(ApiError::plain(format!("can't clone VM to node '{node}' (VM uses local storage)")));
+    }
+    for key in vm.nic_keys() {
+        world.check_bridge(&call.caller, &key, &vm.config[&key])?;
+    }
+    if world.vms.get(&target).is_some_and(|other| other.node == call.node) {
+        return Err(ApiError::plain(format!("unable to create VM {target}: config file already exists")));
+    }
+    check_features(world, vm, full)?;
+    let job = CloneJob {
+        source,
+        target,
+        full,
+        name: text("name"),
+        description: text("description"),
+        pool: text("pool"),
+        storage: text("storage"),
+        format: text("format"),
+        snapshot,
+        node: node.unwrap_or_else(|| call.node.clone()),
+        made: BTreeMap::new(),
+    };
+    Ok(Value::from(world.spawn(&call.node, "qmclone", &source.to_string(), &call.caller, Work::Clone(job))))
+}
+
+fn check_place(world: &World, call: &Call, node: Option<&str>) -> Result<(), ApiError> {
+    if let Some(pool) = call.args.get("pool").filter(|pool| !world.pools.contains_key(*pool)) {
+        return Err(ApiError::Permission(Some(format!("pool '{pool}' does not exist"))));
+    }
+    if let Some(target) = call.args.get("target").filter(|target| !world.nodes.contains_key(*target)) {
+        return Err(ApiError::plain(format!("no such cluster node '{target}'")));
+    }
+    if let Some(id) = call.args.get("storage") {
+        let storage = world.storage_on(id, &call.node).map_err(ApiError::Plain)?;
+        if !storage.content.contains("images") {
+            return Err(ApiError::parameter("storage", format!("storage '{id}' does not support vm images")));
+        }
+        if node.is_some() && !storage.shared {
+            return Err(ApiError::plain(format!("can't clone to non-shared storage '{id}'")));
+        }
+    }
+    world.need_quorum()
+}
+
+/// Space on the storages, and whether all of them can be reached from anywhere.
+fn check_drives(world: &World, caller: &Caller, vm: &Vm, target: Option<&str>) -> Result<bool, ApiError> {
+    let mut shared = true;
+    for drive in vm.drives().iter().filter(|drive| !drive.is_none()) {
+        let Some((own, _)) = split_volid(drive.file()) else {
+            shared = false;
+            continue;
+        };
+        shared &= world.storage(own).is_ok_and(|storage| storage.shared);
+        if !drive.is_cdrom() || drive.is_cloudinit() {
+            world.need(caller, &format!("/storage/{}", target.unwrap_or(own)), "Datastore.AllocateSpace")?;
+        }
+    }
+    Ok(shared)
+}
+
+fn check_features(world: &World, vm: &Vm, full: bool) -> Result<(), ApiError> {
+    for drive in vm.drives().iter().filter(|drive| is_copied(drive)) {
+        if !full && !always_full(drive) && !is_base(world, drive.file()) {
+            let text =
+                format!("Linked clone feature is not supported for '{}' ({})", drive.file(), drive.key);
+            return Err(ApiError::Plain(text));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn is_base(world: &World, volid: &str) -> bool {
+    world.name_of(volid).is_ok_and(|name| name.name.starts_with("base-"))
+}
+
+fn is_copied(drive: &Drive) -> bool {
+    !drive.is_none() && (!drive.is_cdrom() || drive.is_cloudinit())
+}
+
+fn always_full(drive: &Drive) -> bool {
+    drive.is_cloudinit() || drive.key == "tpmstate0"
+}
+
+impl CloneJob {
+    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        let taken = format!("unable to create VM {}: config file already exists", self.target);
+        if world.vms.contains_key(&self.target) {
+            return Err(taken);
+        }
+        let source = world.vm_for_job(&job.node, self.source)?.clone();
+        let config = self
+            .snapshot
+            .as_ref()
+            .and_then(|name| source.snapshots.get(name))
+            .unwrap_or(&source.config)
+            .clone();
+        let pairs = [("lock", "clone"), ("description", " qmclone temporary file")];
+        let claimed = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        world.vms.insert(self.target, Vm { node: job.node.clone(), config: claimed, ..Vm::default() });
+        world.log(job, format!("creating a clone of VM {} with ID {}", self.source, self.target));
+        let (made, bytes) = match self.copy_drives(world, job, &config) {
+            Ok(made) => made,
+            Err(reason) => {
+                world.remove_vm(self.target);
+                return Err(format!("clone failed: {reason}"));
+            }
+        };
+        self.made = self.new_config(world, config, made);
+        Ok(world.timing.create + bytes / world.timing.copy_rate)
+    }
+
+    fn copy_drives(
+        &self,
+        world: &mut World,
+        job: &Job,
+        config: &BTreeMap<String, String>,
+    ) -> Result<(BTreeMap<String, String>, u64), String> {
+        let mut made = BTreeMap::new();
+        let mut bytes = 0;
+        for drive in drives_of(config).into_iter().filter(is_copied) {
+            let full = self.full || always_full(&drive);
+            let volid = if full {
+                let (volid, size) = self.copy_full(world, job, &drive)?;
+                bytes += size;
+                volid
+            } else {
+                self.copy_linked(world, job, &drive)?
+            };
+            let size = world.volume(&job.node, &volid).map_or(0, |volume| volume.size);
+            let mut copy = drive.clone();
+            copy.set("file", volid);
+            copy.set("size", print_size(size));
+            made.insert(drive.key.clone(), copy.print());
+        }
+        Ok((made, bytes))
+    }
+
+    fn copy_full(&self, world: &mut World, job: &Job, drive: &Drive) -> Result<(String, u64), String> {
+        world.log(job, format!("create full clone of drive {} ({})", drive.key, drive.file()));
+        let source = world.volume(&job.node, drive.file());
+        let source = source.ok_or_else(|| format!("volume '{}' does not exist", drive.file()))?.clone();
+        let own = split_volid(drive.file()).map_or("", |(storage, _)| storage);
+        let storage = self.storage.as_deref().unwrap_or(own).to_owned();
+        let format = self.format.clone().unwrap_or(source.format);
+        let name = drive.is_cloudinit().then(|| format!("vm-{}-cloudinit", self.target));
+        let image = NewImage { vmid: self.target, name: name.as_deref(), format: &format, size: source.size };
+        let volid = world.allocate(Some(job), &job.node, &storage, image)?;
+        world.log(job, format!("allocated target volume '{volid}'"));
+        if name.is_none() {
+            world.log_copy(job, source.size);
+        }
+        Ok((volid, source.size))
+    }
+
+    fn copy_linked(&self, world: &mut World, job: &Job, drive: &Drive) -> Result<String, String> {
+        world.log(job, format!("create linked clone of drive {} ({})", drive.key, drive.file()));
+        let base = world.volume(&job.node, drive.file());
+        let base = base.ok_or_else(|| format!("volume '{}' does not exist", drive.file()))?.clone();
+        let (storage_id, base_name) = split_volid(drive.file()).unwrap_or_default();
+        let storage = world.storage_on(storage_id, &job.node)?.clone();
+        let name = world.free_disk_name(&job.node, storage_id, self.target);
+        let own = World::image_volid(&storage, self.target, &name, &base.format);
+        let own_name = split_volid(&own).map_or("", |(_, name)| name).to_owned();
+        let volid = format!("{storage_id}:{base_name}/{own_name}");
+        if storage.holds_files() {
+            let file = own_name.rsplit('/').next().unwrap_or_default();
+            world.log(
+                job,
+                format!("clone {base_name}: images, {file}, {} to {file} (base=../{base_name})", self.target),
+            );
+            let path = world.path_of(&own);
+            world.log(
+                job,
+                format!(
+                    "Formatting '{path}', fmt={0} cluster_size=131072 extended_l2=on preallocation=metadata \
+                     compression_type=zlib size={1} backing_file=../{base_name} backing_fmt={0} lazy_refcounts=off \
+                     refcount_bits=16",
+                    base.format, base.size
+                ),
+            );
+        }
+        world.insert_image(
+            &job.node,
+            &volid,
+            &base.format,
+            base.size,
+            self.target,
+            Some(drive.file().to_owned()),
+        );
+        Ok(volid)
+    }
+
+    fn new_config(
+        &self,
+        world: &mut World,
+        mut config: BTreeMap<String, String>,
+        made: BTreeMap<String, String>,
+    ) -> BTreeMap<String, String> {
+        let dropped = ["template", "lock", "parent", "snaptime", "vmstate", "runningmachine", "runningcpu"];
+        config.retain(|key, _| !dropped.contains(&key.as_str()) && !key.starts_with("unused"));
+        config.extend(made);
+        let mut nics: BTreeMap<String, String> = config
+            .iter()
+            .filter(|(key, _)| crate::drive::is_nic(key))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect();
+        for text in nics.values_mut() {
+            let mut net = schema::parse_as("net", text);
+            net.remove("macaddr");
+            *text = schema::print("net", &net);
+        }
+        world.add_macs(&mut nics);
+        config.extend(nics);
+        let mut smbios =
+            config.get("smbios1").map(|text| schema::parse_as("smbios1", text)).unwrap_or_default();
+        smbios.insert("uuid".into(), world.random.uuid());
+        config.insert("smbios1".into(), schema::print("smbios1", &smbios));
+        if let Some(generation) = config.get_mut("vmgenid") {
+            *generation = world.random.uuid();
+        }
+        let old = config.get("name").cloned().unwrap_or_else(|| self.source.to_string());
+        config.insert("name".into(), self.name.clone().unwrap_or_else(|| format!("Copy-of-VM-{old}")));
+        if let Some(description) = &self.description {
+            config.insert("description".into(), description.clone());
+        }
+        config
+    }
+
+    pub(crate) fn finish(&mut self, world: &mut World, _job: &Job) -> Result<(), String> {
+        let vm = world.vm_mut(self.target)?;
+        vm.config = std::mem::take(&mut self.made);
+        vm.node.clone_from(&self.node);
+        if let Some(pool) = self.pool.as_ref().and_then(|pool| world.pools.get_mut(pool)) {
+            pool.vms.insert(self.target);
+        }
+        Ok(())
+    }
+}

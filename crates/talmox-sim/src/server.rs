@@ -1,0 +1,195 @@
+//! One request from the wire to the reply, in the order of the real server: method, format, authentication, body, route,
+//! token rule, doubled parameters, permission, host, worker, schema, handler.
+
+use serde_json::{Value, json};
+
+use crate::access::{Caller, Check};
+use crate::api::{self, Call};
+use crate::auth::REFUSAL_DELAY;
+use crate::reply::{ApiError, success};
+use crate::schema::{Route, route_for, validate};
+use crate::wire::{Body, Param, Params, Reply, Request, decode};
+use crate::world::{Reach, World};
+
+const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
+
+impl World {
+    /// Answers one request. `now` is in milliseconds since boot; time never goes back.
+    pub fn handle(&mut self, request: &Request, now: u64) -> Reply {
+        self.advance_to(now);
+        self.call_end = 0;
+        if !METHODS.contains(&request.method.as_str()) {
+            return Reply::plain(501, &format!("method '{}' not available", request.method), "");
+        }
+        let Some((format, path)) = split_path(&request.path) else {
+            return Reply::plain(404, "not found", "");
+        };
+        let world_readable =
+            route_for(&request.method, &path).is_some_and(|(route, _)| route.check == Check::World);
+        let caller = match self.authenticate(request) {
+            Ok(caller) => caller,
+            Err(_) if world_readable => Caller { user: String::new(), token: None },
+            Err(reason) => return Reply { delay: REFUSAL_DELAY, ..Reply::plain(401, reason, "") },
+        };
+        let params = match decode(request) {
+            Ok(params) => params,
+            Err(error) => return Reply::plain(error.status, &error.text, &error.text),
+        };
+        if !matches!(format.as_str(), "json" | "extjs") {
+            let text =
+                format!("no formatter for uri {}, {format}", if path.is_empty() { "/" } else { &path });
+            return Reply::plain(501, &text, &text);
+        }
+        let mut reply = self.route(request, &caller, &path, params);
+        // A synchronous call may have waited for a worker or a lock.
+        reply.delay += self.call_end.max(self.clock) - now.min(self.clock);
+        if format == "extjs" { as_extjs(&reply) } else { reply }
+    }
+
+    fn route(&mut self, request: &Request, caller: &Caller, path: &str, params: Params) -> Reply {
+        let Some((route, found)) = route_for(&request.method, path) else {
+            let text = format!("Method '{} {path}' not implemented", request.method);
+            return ApiError::Status(501, text).reply();
+        };
+        let is_upload = matches!(request.body, Body::Upload { .. });
+        match self.answer(request, caller, path, route, found, params) {
+            Ok(data) => success(data),
+            // The proxy checks an upload's permission before it reads the file, and says only the reason.
+            Err(error @ ApiError::Permission(_)) if is_upload => {
+                let reply = error.reply();
+                Reply::plain(reply.status, &reply.reason, "")
+            }
+            Err(ApiError::Status(401, text)) => {
+                Reply { delay: REFUSAL_DELAY, ..ApiError::Status(401, text).reply() }
+            }
+            Err(error) => error.reply(),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request,
+        caller: &Caller,
+        path: &str,
+        route: &'static Route,
+        found: std::collections::BTreeMap<String, String>,
+        mut params: Params,
+    ) -> Result<Value, ApiError> {
+        if caller.token.is_some() && !route.tokens_allowed {
+            let text = format!("URI '{path}' not available with API token, need proper ticket.\n");
+            return Err(ApiError::Permission(Some(text)));
+        }
+        for (name, value) in found {
+            let value = Param::Text(value);
+            if params.get(&name).is_some_and(|given| *given != value) {
+                let text = "duplicate parameter (already defined in URI) with conflicting values!";
+                return Err(ApiError::parameter(&name, text));
+            }
+            params.insert(name, value);
+        }
+        let raw = |name: &str| match params.get(name) {
+            Some(Param::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        self.apply_check(&route.check, caller, &raw)?;
+        let contact = request.via.clone().unwrap_or_else(|| self.contact.clone());
+        let mut node =
+            raw("node").filter(|_| route.template.contains("{node}")).unwrap_or_else(|| contact.clone());
+        if node == "localhost" {
+            node.clone_from(&contact);
+        }
+        if route.proxied {
+            self.hop(&contact, &node)?;
+        }
+        if route.protected {
+            self.take_worker(&node);
+        }
+        let args = validate(route, &params).map_err(ApiError::Parameter)?;
+        let file = match &request.body {
+            Body::Upload { file, .. } => Some(file.clone()),
+            Body::Empty | Body::Bytes { .. } => None,
+        };
+        let call = Call { caller: caller.clone(), node, contact, args, file };
+        api::dispatch(self, route, &call)
+    }
+
+    /// The way to another host, or how it fails.
+    fn hop(&self, contact: &str, node: &str) -> Result<(), ApiError> {
+        if node == contact {
+            return Ok(());
+        }
+        match self.nodes.get(node).map(|node| node.reach) {
+            Some(Reach::Up) => Ok(()),
+            Some(Reach::ProxyDown) => Err(ApiError::Hop(595, "Connection refused".into())),
+            Some(Reach::Unreachable) => Err(ApiError::Hop(595, "No route to host".into())),
+            None => {
+                let text = format!(
+                    "hostname lookup '{node}' failed - failed to get address info for: {node}: Name or service not known"
+                );
+                Err(ApiError::Plain(text))
+            }
+        }
+    }
+
+    /// The privileged daemon has three workers; a call waits for one, and what happens meanwhile has happened.
+    fn take_worker(&mut self, node: &str) {
+        let (clock, call) = (self.clock, self.timing.call);
+        let Some(host) = self.nodes.get_mut(node) else { return };
+        let (index, free) =
+            host.workers.iter().copied().enumerate().min_by_key(|(_, free)| *free).unwrap_or_default();
+        let start = free.max(clock);
+        let longer = u64::try_from(index).unwrap_or_default() * call / 3;
+        if let Some(worker) = host.workers.get_mut(index) {
+            *worker = start + call + longer;
+        }
+        self.call_end = start + call + longer;
+        self.advance_to(start);
+    }
+}
+
+/// Splits `/api2/json/version` into format and path; empty parts are dropped.
+fn split_path(path: &str) -> Option<(String, String)> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (first, rest) = parts.split_first()?;
+    let (format, rest) = rest.split_first().filter(|_| *first == "api2")?;
+    let path: String = rest.iter().map(|part| format!("/{part}")).collect();
+    Some(((*format).to_owned(), if path.is_empty() { "/".into() } else { path }))
+}
+
+/// The format of the web interface: always 200, with the outcome in the body.
+fn as_extjs(reply: &Reply) -> Reply {
+    let mut body: Value = serde_json::from_slice(&reply.body).unwrap_or_else(|_| json!({"data": null}));
+    let good = reply.status == 200;
+    body["success"] = json!(u8::from(good));
+    if !good {
+        body["status"] = if reply.status == 400 { json!("400") } else { json!(reply.status) };
+    }
+    Reply { delay: reply.delay, ..Reply::json(200, "OK", &body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_as_the_server_splits_them() {
+        let split = |path: &str| split_path(path).unwrap();
+        assert_eq!(split("/api2/json//version"), ("json".into(), "/version".into()));
+        assert_eq!(split("/api2/version"), ("version".into(), "/".into()));
+        assert_eq!(split("/api2/json/nodes/"), ("json".into(), "/nodes".into()));
+        assert!(split_path("/pve2/x").is_none());
+    }
+
+    #[test]
+    fn the_fourth_call_waits_for_a_worker() {
+        let mut world = World::new(1, 0);
+        world.add_node("n", "192.0.2.1");
+        let starts: Vec<u64> = (0..6)
+            .map(|_| {
+                world.take_worker("n");
+                world.clock
+            })
+            .collect();
+        assert_eq!(starts, [0, 0, 0, 9, 12, 15]);
+    }
+}

@@ -1,0 +1,449 @@
+//! Storages and the volumes on them: `dir` with files, `zfspool` with zvols.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::drive::{Drive, print_size};
+use crate::files::FileFacts;
+use crate::tasks::Job;
+use crate::world::World;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Storage {
+    pub id: String,
+    /// `dir` or `zfspool`; other types of the same family behave like these.
+    pub kind: String,
+    /// Directory of a `dir` storage, dataset of a `zfspool`.
+    pub place: String,
+    pub content: BTreeSet<String>,
+    /// Hosts it is limited to; empty for all.
+    pub nodes: BTreeSet<String>,
+    pub shared: bool,
+    pub disabled: bool,
+    /// Bytes; the host's disk if not given.
+    pub total: Option<u64>,
+    /// Options that are only shown back.
+    pub options: BTreeMap<String, String>,
+}
+
+impl Storage {
+    pub(crate) fn holds_files(&self) -> bool {
+        !matches!(self.kind.as_str(), "zfspool" | "lvm" | "lvmthin" | "rbd" | "zfs")
+    }
+
+    pub(crate) fn on(&self, node: &str) -> bool {
+        self.nodes.is_empty() || self.nodes.contains(node)
+    }
+
+    fn folder(&self, content: &str) -> String {
+        let folder = match content {
+            "iso" => "template/iso",
+            "vztmpl" => "template/cache",
+            "images" | "rootdir" => "images",
+            "backup" => "dump",
+            other => other,
+        };
+        format!("{}/{folder}", self.place)
+    }
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Volume {
+    pub(crate) volid: String,
+    pub(crate) content: String,
+    pub(crate) format: String,
+    pub(crate) size: u64,
+    pub(crate) ctime: u64,
+    pub(crate) vmid: Option<u32>,
+    /// Volume id of the base image of a linked clone.
+    pub(crate) parent: Option<String>,
+    pub(crate) file: Option<FileFacts>,
+    pub(crate) notes: Option<String>,
+    pub(crate) protected: bool,
+}
+
+/// What a volume's name says about it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct VolumeName {
+    pub(crate) content: &'static str,
+    /// The last part of the name.
+    pub(crate) name: String,
+    pub(crate) vmid: Option<u32>,
+    pub(crate) format: String,
+    /// Name of the base image, if this is a linked clone.
+    pub(crate) base: Option<String>,
+}
+
+pub(crate) fn split_volid(volid: &str) -> Option<(&str, &str)> {
+    volid
+        .split_once(':')
+        .filter(|(storage, name)| !storage.is_empty() && !storage.contains('/') && !name.is_empty())
+}
+
+/// Reads the name of a volume by the rules of its storage's type.
+pub(crate) fn parse_name(storage: &Storage, name: &str) -> Result<VolumeName, String> {
+    if storage.holds_files() {
+        parse_file_name(name).ok_or_else(|| format!("unable to parse directory volume name '{name}'"))
+    } else {
+        parse_zvol_name(name).ok_or_else(|| format!("unable to parse zfs volume name '{name}'"))
+    }
+}
+
+fn parse_file_name(text: &str) -> Option<VolumeName> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let extension = |name: &str| name.rsplit_once('.').map(|(_, extension)| extension.to_owned());
+    let file = |content, name: &str, format| {
+        Some(VolumeName { content, name: name.to_owned(), vmid: None, format, base: None })
+    };
+    match parts[..] {
+        ["iso", name] => file("iso", name, "raw".into()),
+        ["vztmpl", name] => file("vztmpl", name, "tgz".into()),
+        ["snippets", name] => file("snippets", name, "snippet".into()),
+        ["import", name] => file("import", name, extension(name)?),
+        ["backup", name] => file("backup", name, extension(name)?),
+        [folder, name] => {
+            let vmid = folder.parse().ok()?;
+            let format = extension(name)
+                .filter(|format| matches!(format.as_str(), "raw" | "qcow2" | "vmdk" | "subvol"))?;
+            Some(VolumeName {
+                content: "images",
+                name: name.to_owned(),
+                vmid: Some(vmid),
+                format,
+                base: None,
+            })
+        }
+        [base_folder, base_name, folder, name] => {
+            let inner = parse_file_name(&format!("{folder}/{name}"))?;
+            Some(VolumeName { base: Some(format!("{base_folder}/{base_name}")), ..inner })
+        }
+        _ => None,
+    }
+}
+
+fn parse_zvol_name(text: &str) -> Option<VolumeName> {
+    let (base, name) =
+        text.split_once('/').map_or((None, text), |(base, name)| (Some(base.to_owned()), name));
+    let mut parts = name.splitn(3, '-');
+    let kind = parts.next().filter(|kind| matches!(*kind, "vm" | "base"));
+    let vmid = parts.next().and_then(|id| id.parse().ok());
+    kind.and(parts.next())?;
+    Some(VolumeName {
+        content: "images",
+        name: name.to_owned(),
+        vmid: Some(vmid?),
+        format: "raw".into(),
+        base,
+    })
+}
+
+impl World {
+    pub(crate) fn storage(&self, id: &str) -> Result<&Storage, String> {
+        let found = self.storages.iter().find(|storage| storage.id == id);
+        found.ok_or_else(|| format!("storage '{id}' does not exist"))
+    }
+
+    /// The storage if it can be used on that host now.
+    pub(crate) fn storage_on(&self, id: &str, node: &str) -> Result<&Storage, String> {
+        let storage = self.storage(id)?;
+        if storage.disabled {
+            return Err(format!("storage '{id}' is disabled"));
+        }
+        if !storage.on(node) {
+            return Err(format!("storage '{id}' is not available on node '{node}'"));
+        }
+        Ok(storage)
+    }
+
+    pub(crate) fn volume_key(&self, node: &str, volid: &str) -> String {
+        let storage = split_volid(volid).map_or("", |(storage, _)| storage);
+        let shared = self.storage(storage).is_ok_and(|storage| storage.shared);
+        format!("{}|{volid}", if shared { "*" } else { node })
+    }
+
+    pub(crate) fn volume(&self, node: &str, volid: &str) -> Option<&Volume> {
+        self.volumes.get(&self.volume_key(node, volid))
+    }
+
+    pub(crate) fn volume_mut(&mut self, node: &str, volid: &str) -> Option<&mut Volume> {
+        let key = self.volume_key(node, volid);
+        self.volumes.get_mut(&key)
+    }
+
+    pub(crate) fn name_of(&self, volid: &str) -> Result<VolumeName, String> {
+        let (storage, name) =
+            split_volid(volid).ok_or_else(|| format!("unable to parse volume ID '{volid}'"))?;
+        parse_name(self.storage(storage)?, name)
+    }
+
+    /// Where the volume lies on the host.
+    pub(crate) fn path_of(&self, volid: &str) -> String {
+        let Some((id, _)) = split_volid(volid) else { return volid.to_owned() };
+        let (Ok(storage), Ok(name)) = (self.storage(id), self.name_of(volid)) else {
+            return volid.to_owned();
+        };
+        if !storage.holds_files() {
+            return format!("/dev/zvol/{}/{}", storage.place, name.name);
+        }
+        let folder = storage.folder(name.content);
+        match name.vmid {
+            Some(vmid) => format!("{folder}/{vmid}/{}", name.name),
+            None => format!("{folder}/{}", name.name),
+        }
+    }
+
+    /// Keys of every volume that belongs to the VM.
+    pub(crate) fn volumes_of(&self, vmid: u32) -> Vec<String> {
+        self.volumes
+            .iter()
+            .filter(|(_, volume)| volume.vmid == Some(vmid))
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    /// The next free `vm-N-disk-K` on that storage.
+    pub(crate) fn free_disk_name(&self, node: &str, storage: &str, vmid: u32) -> String {
+        let place = self.volume_key(node, &format!("{storage}:"));
+        let taken: BTreeSet<u32> = self
+            .volumes
+            .iter()
+            .filter(|(key, volume)| key.starts_with(&place) && volume.vmid == Some(vmid))
+            .filter_map(|(key, _)| {
+                let last = key.rsplit('/').next()?.rsplit(':').next()?;
+                let number = last.split_once("-disk-")?.1;
+                number.split('.').next()?.parse().ok()
+            })
+            .collect();
+        let free = (0..).find(|number| !taken.contains(number)).unwrap_or_default();
+        format!("vm-{vmid}-disk-{free}")
+    }
+
+    /// The volume id of a VM's image with that bare name.
+    pub(crate) fn image_volid(storage: &Storage, vmid: u32, name: &str, format: &str) -> String {
+        if storage.holds_files() {
+            format!("{}:{vmid}/{name}.{format}", storage.id)
+        } else {
+            format!("{}:{name}", storage.id)
+        }
+    }
+
+    /// Makes an image. The log shows what the tools that do it would print.
+    pub(crate) fn allocate(
+        &mut self,
+        job: Option<&Job>,
+        node: &str,
+        storage_id: &str,
+        image: NewImage<'_>,
+    ) -> Result<String, String> {
+        let storage = self.storage_on(storage_id, node)?.clone();
+        if !storage.content.contains("images") {
+            return Err(format!("storage '{storage_id}' does not support content-type 'images'"));
+        }
+        let name =
+            image.name.map_or_else(|| self.free_disk_name(node, storage_id, image.vmid), str::to_owned);
+        let format = if storage.holds_files() { image.format } else { "raw" };
+        let volid = Self::image_volid(&storage, image.vmid, &name, format);
+        if self.volume(node, &volid).is_some() {
+            return Err(format!("disk image '{}' already exists", self.path_of(&volid)));
+        }
+        self.check_space(&storage, node, &name, image.size)?;
+        // Zvols come in whole mebibytes.
+        let size = if storage.holds_files() { image.size } else { image.size.div_ceil(1 << 20) << 20 };
+        if let Some(job) = job.filter(|_| storage.holds_files()) {
+            self.log(job, formatting_line(&self.path_of(&volid), format, size));
+        }
+        self.insert_image(node, &volid, format, size, image.vmid, None);
+        Ok(volid)
+    }
+
+    fn check_space(&self, storage: &Storage, node: &str, name: &str, size: u64) -> Result<(), String> {
+        let sparse = storage.holds_files() || storage.options.get("sparse").is_some_and(|flag| flag == "1");
+        let total = storage.total.filter(|_| !sparse);
+        if total.is_some_and(|total| self.used_on(storage, node) + size > total) {
+            return Err(format!("zfs error: cannot create '{}/{name}': out of space", storage.place));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn used_on(&self, storage: &Storage, node: &str) -> u64 {
+        let place = self.volume_key(node, &format!("{}:", storage.id));
+        self.volumes.iter().filter(|(key, _)| key.starts_with(&place)).map(|(_, volume)| volume.size).sum()
+    }
+
+    pub(crate) fn insert_image(
+        &mut self,
+        node: &str,
+        volid: &str,
+        format: &str,
+        size: u64,
+        vmid: u32,
+        parent: Option<String>,
+    ) {
+        let key = self.volume_key(node, volid);
+        let volume = Volume {
+            volid: volid.to_owned(),
+            content: "images".into(),
+            format: format.to_owned(),
+            size,
+            ctime: self.unix(),
+            vmid: Some(vmid),
+            parent,
+            ..Volume::default()
+        };
+        self.volumes.insert(key, volume);
+    }
+
+    /// Records the volume of a drive that somebody attached by other means.
+    pub(crate) fn adopt_volume(&mut self, node: &str, vmid: u32, drive: &Drive) {
+        if drive.is_none() || drive.is_cdrom() && !drive.is_cloudinit() {
+            return;
+        }
+        let volid = drive.file().to_owned();
+        let Ok(name) = self.name_of(&volid) else { return };
+        self.insert_image(node, &volid, &name.format, drive.size(), vmid, None);
+    }
+
+    /// Puts a file on a storage as if somebody had copied it there.
+    pub fn add_file(&mut self, node: &str, volid: &str, file: FileFacts) {
+        let Ok(name) = self.name_of(volid) else { return };
+        let key = self.volume_key(node, volid);
+        let format = if name.content == "iso" { "iso".into() } else { name.format };
+        let volume = Volume {
+            volid: volid.to_owned(),
+            content: name.content.to_owned(),
+            format,
+            size: file.size,
+            ctime: self.unix(),
+            file: Some(file),
+            ..Volume::default()
+        };
+        self.volumes.insert(key, volume);
+    }
+
+    /// Takes a file off a storage as if by other means.
+    pub fn remove_file(&mut self, node: &str, volid: &str) {
+        let key = self.volume_key(node, volid);
+        self.volumes.remove(&key);
+    }
+
+    /// Volumes of a storage as a host sees it, with the VMs that own them.
+    pub fn volume_ids(&self, node: &str, storage: &str) -> Vec<(String, Option<u32>)> {
+        let place = self.volume_key(node, &format!("{storage}:"));
+        let found = self.volumes.iter().filter(|(key, _)| key.starts_with(&place));
+        found.map(|(_, volume)| (volume.volid.clone(), volume.vmid)).collect()
+    }
+
+    /// Volumes that are linked clones of the given one.
+    pub(crate) fn has_linked_clones(&self, volid: &str) -> bool {
+        self.volumes.values().any(|volume| volume.parent.as_deref() == Some(volid))
+    }
+
+    /// Renames `vm-` to `base-`, which is what makes an image a template's.
+    pub(crate) fn make_base(&mut self, node: &str, volid: &str) -> String {
+        let key = self.volume_key(node, volid);
+        let Some(mut volume) = self.volumes.remove(&key) else { return volid.to_owned() };
+        let base = volid.replace("vm-", "base-");
+        volume.volid.clone_from(&base);
+        let key = self.volume_key(node, &base);
+        self.volumes.insert(key, volume);
+        base
+    }
+
+    /// The drive's size as its volume has it, printed into the drive.
+    pub(crate) fn fill_size(&self, node: &str, drive: &mut Drive) {
+        let size = self.volume(node, drive.file()).map(|volume| visible_size(volume));
+        match size {
+            Some(size) => drive.set("size", print_size(size)),
+            None => drop(drive.props.remove("size")),
+        }
+    }
+}
+
+/// What a guest sees of the volume: files are rounded up to sectors.
+pub(crate) fn visible_size(volume: &Volume) -> u64 {
+    volume.size.div_ceil(512) * 512
+}
+
+/// An image to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct NewImage<'a> {
+    pub(crate) vmid: u32,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) format: &'a str,
+    pub(crate) size: u64,
+}
+
+fn formatting_line(path: &str, format: &str, size: u64) -> String {
+    match format {
+        "qcow2" => format!(
+            "Formatting '{path}', fmt=qcow2 cluster_size=65536 extended_l2=off preallocation=metadata \
+             compression_type=zlib size={size} lazy_refcounts=off refcount_bits=16"
+        ),
+        "raw" => format!("Formatting '{path}', fmt=raw size={size} preallocation=off"),
+        other => format!("Formatting '{path}', fmt={other} size={size}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world() -> World {
+        let mut world = World::new(1, 0);
+        world.add_node("n", "192.0.2.1");
+        let content: BTreeSet<String> = ["images", "iso"].map(str::to_owned).into();
+        let dir = Storage {
+            id: "local".into(),
+            kind: "dir".into(),
+            place: "/var/lib/vz".into(),
+            content: content.clone(),
+            ..Storage::default()
+        };
+        let zfs = Storage {
+            id: "zfs".into(),
+            kind: "zfspool".into(),
+            place: "rpool/data".into(),
+            total: Some(10 << 30),
+            content,
+            ..Storage::default()
+        };
+        world.storages = vec![dir, zfs];
+        world
+    }
+
+    fn image(size: u64) -> NewImage<'static> {
+        NewImage { vmid: 100, name: None, format: "qcow2", size }
+    }
+
+    #[test]
+    fn names_are_taken_in_order_per_storage() {
+        let mut world = world();
+        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-0.qcow2");
+        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-1.qcow2");
+        assert_eq!(world.allocate(None, "n", "zfs", image(1)).unwrap(), "zfs:vm-100-disk-0");
+        world.volumes.remove(&world.volume_key("n", "local:100/vm-100-disk-0.qcow2"));
+        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-0.qcow2");
+    }
+
+    #[test]
+    fn zvols_are_whole_mebibytes_and_need_space() {
+        let mut world = world();
+        let volid = world.allocate(None, "n", "zfs", image(540_672)).unwrap();
+        assert_eq!(world.volume("n", &volid).unwrap().size, 1 << 20);
+        assert_eq!(
+            world.allocate(None, "n", "zfs", image(20 << 30)).unwrap_err(),
+            "zfs error: cannot create 'rpool/data/vm-100-disk-1': out of space"
+        );
+    }
+
+    #[test]
+    fn volume_names_are_read_by_storage_type() {
+        let world = world();
+        let linked = world.name_of("local:9/base-9-disk-0.qcow2/100/vm-100-disk-0.qcow2").unwrap();
+        assert_eq!((linked.vmid, linked.base.as_deref()), (Some(100), Some("9/base-9-disk-0.qcow2")));
+        assert_eq!(world.name_of("zfs:base-9-disk-0/vm-100-disk-0").unwrap().vmid, Some(100));
+        assert_eq!(world.name_of("local:foo").unwrap_err(), "unable to parse directory volume name 'foo'");
+        assert_eq!(world.path_of("local:iso/x.iso"), "/var/lib/vz/template/iso/x.iso");
+    }
+}

@@ -1,0 +1,301 @@
+//! Workers: they start after the reply that names them, wait for locks, take time, and end with a status.
+//!
+//! ```text
+//! Queued ──fork──▶ WaitingLock ──granted──▶ Working ──time──▶ Done
+//!    │                  └──timeout, interrupt──────────────────▲
+//!    └── no lock needed ──▶ Working ──fails at once────────────┘
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use crate::access::Caller;
+use crate::jobs::Work;
+use crate::locks::{LOCK_WAIT, lock_text};
+use crate::world::World;
+
+pub(crate) type TaskId = usize;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Event {
+    Begin(TaskId),
+    LockTimeout(TaskId),
+    Finish(TaskId),
+    Broadcast(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stage {
+    Queued,
+    WaitingLock,
+    Working,
+    Done,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) upid: String,
+    pub(crate) node: String,
+    pub(crate) pid: u32,
+    /// Hundredths of a second since boot.
+    pub(crate) pstart: u64,
+    pub(crate) start: u64,
+    pub(crate) kind: String,
+    pub(crate) id: String,
+    pub(crate) caller: Caller,
+    pub(crate) log: Vec<String>,
+    pub(crate) stage: Stage,
+    pub(crate) end: u64,
+    pub(crate) status: Option<String>,
+    pub(crate) work: Option<Work>,
+}
+
+/// What a worker knows of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) task: TaskId,
+    pub(crate) node: String,
+    pub(crate) caller: Caller,
+}
+
+impl World {
+    pub(crate) fn schedule(&mut self, at: u64, event: Event) {
+        self.events.entry(at).or_default().push(event);
+    }
+
+    /// When something happens next, if nobody asks for anything before.
+    pub fn next_event(&self) -> Option<u64> {
+        self.events.keys().next().copied()
+    }
+
+    /// Lets time pass up to `now`; everything due happens in order.
+    pub fn advance_to(&mut self, now: u64) {
+        while let Some(at) = self.next_event().filter(|at| *at <= now) {
+            self.clock = self.clock.max(at);
+            for event in self.events.remove(&at).unwrap_or_default() {
+                self.happen(event);
+            }
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Begin(task) => self.begin(task),
+            Event::LockTimeout(task) => {
+                if self.tasks[task].stage == Stage::WaitingLock {
+                    let vmid = self.lock_of(task).map_or(0, |(vmid, _)| vmid);
+                    self.end_task(task, Err(lock_text(vmid, "got timeout")));
+                }
+            }
+            Event::Finish(task) => {
+                if self.tasks[task].stage == Stage::Working {
+                    self.finish(task);
+                }
+            }
+            Event::Broadcast(node) => self.broadcast(&node),
+        }
+    }
+
+    /// Starts a worker and returns its UPID.
+    pub(crate) fn spawn(&mut self, node: &str, kind: &str, id: &str, caller: &Caller, work: Work) -> String {
+        let task = self.new_task(node, kind, id, caller, Some(work));
+        let at = self.clock + self.timing.fork;
+        self.schedule(at, Event::Begin(task));
+        let (pid, upid) = (self.tasks[task].pid, self.tasks[task].upid.clone());
+        self.note(node, pid, &caller.id(), format!("starting task {upid}"));
+        upid
+    }
+
+    pub(crate) fn new_task(
+        &mut self,
+        node: &str,
+        kind: &str,
+        id: &str,
+        caller: &Caller,
+        work: Option<Work>,
+    ) -> TaskId {
+        let pid = self.take_pid(node);
+        let (pstart, start) = (self.clock / 10, self.unix());
+        let upid = format!("UPID:{node}:{pid:08X}:{pstart:08X}:{start:08X}:{kind}:{id}:{}:", caller.id());
+        self.tasks.push(Task {
+            upid,
+            node: node.to_owned(),
+            pid,
+            pstart,
+            start,
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            caller: caller.clone(),
+            log: Vec::new(),
+            stage: Stage::Queued,
+            end: 0,
+            status: None,
+            work,
+        });
+        self.tasks.len() - 1
+    }
+
+    pub(crate) fn take_pid(&mut self, node: &str) -> u32 {
+        let Some(node) = self.nodes.get_mut(node) else { return 1 };
+        node.next_pid += 1;
+        node.next_pid
+    }
+
+    pub(crate) fn task_by_upid(&self, upid: &str) -> Option<TaskId> {
+        self.tasks.iter().rposition(|task| task.upid == upid)
+    }
+
+    pub(crate) fn log(&mut self, job: &Job, line: impl Into<String>) {
+        self.tasks[job.task].log.push(line.into());
+    }
+
+    fn lock_of(&self, task: TaskId) -> Option<(u32, bool)> {
+        self.tasks[task].work.as_ref().and_then(Work::lock)
+    }
+
+    fn begin(&mut self, task: TaskId) {
+        if self.tasks[task].stage != Stage::Queued {
+            return;
+        }
+        let job = self.job(task);
+        let Some(work) = self.tasks[task].work.take() else { return };
+        let refused = work.before_lock(self, &job);
+        self.tasks[task].work = Some(work);
+        if let Some(reason) = refused {
+            return self.end_task(task, Err(reason));
+        }
+        match self.lock_of(task) {
+            Some((vmid, exclusive)) if !self.try_lock(vmid, task, exclusive) => {
+                self.tasks[task].stage = Stage::WaitingLock;
+                self.tasks[task].log.push("trying to acquire lock...".into());
+                let deadline = self.clock + LOCK_WAIT;
+                self.schedule(deadline, Event::LockTimeout(task));
+            }
+            _ => self.work(task),
+        }
+    }
+
+    fn job(&self, task: TaskId) -> Job {
+        let entry = &self.tasks[task];
+        Job { task, node: entry.node.clone(), caller: entry.caller.clone() }
+    }
+
+    fn work(&mut self, task: TaskId) {
+        self.tasks[task].stage = Stage::Working;
+        let job = self.job(task);
+        let Some(mut work) = self.tasks[task].work.take() else { return };
+        let entered = work.enter(self, &job);
+        self.tasks[task].work = Some(work);
+        match entered {
+            Ok(duration) => {
+                let at = self.clock + duration;
+                self.schedule(at, Event::Finish(task));
+            }
+            Err(reason) => self.end_task(task, Err(reason)),
+        }
+    }
+
+    fn finish(&mut self, task: TaskId) {
+        let job = self.job(task);
+        let Some(mut work) = self.tasks[task].work.take() else { return };
+        let result = work.finish(self, &job);
+        self.tasks[task].work = Some(work);
+        self.end_task(task, result);
+    }
+
+    pub(crate) fn end_task(&mut self, task: TaskId, result: Result<(), String>) {
+        let lock = self.lock_of(task);
+        let end = self.unix();
+        let entry = &mut self.tasks[task];
+        let (status, last) = match result {
+            Ok(()) => ("OK".to_owned(), "TASK OK".to_owned()),
+            Err(reason) => {
+                let line = reason.replace('\n', " ");
+                // A plain error loses its line feed, a structured one keeps the blank in its place.
+                let line = if line.starts_with("400 ") { line } else { line.trim_end().to_owned() };
+                (line.clone(), format!("TASK ERROR: {line}"))
+            }
+        };
+        entry.log.push(last);
+        entry.stage = Stage::Done;
+        entry.end = end;
+        entry.work = None;
+        let (node, pid, user) = (entry.node.clone(), entry.pid, entry.caller.id());
+        let message = format!("end task {} {status}", entry.upid);
+        entry.status = Some(status);
+        self.note(&node, pid, &user, message);
+        if let Some((vmid, _)) = lock {
+            for next in self.unlock(vmid, task) {
+                self.tasks[next].log.push(" OK".into());
+                self.work(next);
+            }
+        }
+    }
+
+    /// What `DELETE` on a task does: the worker gets a signal and says so.
+    pub(crate) fn interrupt(&mut self, task: TaskId) {
+        let reason = match self.tasks[task].stage {
+            Stage::Done => return,
+            Stage::WaitingLock => {
+                lock_text(self.lock_of(task).map_or(0, |(vmid, _)| vmid), "received interrupt")
+            }
+            Stage::Queued | Stage::Working => self.abandon(task),
+        };
+        self.end_task(task, Err(reason));
+    }
+
+    fn abandon(&mut self, task: TaskId) -> String {
+        let job = self.job(task);
+        let Some(work) = self.tasks[task].work.take() else { return "received interrupt".into() };
+        let reason = work.abandon(self, &job);
+        self.tasks[task].work = Some(work);
+        reason
+    }
+
+    /// A fault: the worker dies without a word and leaves everything as it stands.
+    pub fn kill_worker(&mut self, upid: &str) {
+        let Some(task) = self.task_by_upid(upid) else { return };
+        if self.tasks[task].stage != Stage::Done {
+            self.end_task(task, Err("unexpected status".into()));
+        }
+    }
+
+    /// A fault of the host: the worker fails with that text and cleans up behind itself.
+    pub fn fail_worker(&mut self, upid: &str, reason: &str) {
+        let Some(task) = self.task_by_upid(upid).filter(|task| self.tasks[*task].stage != Stage::Done) else {
+            return;
+        };
+        self.abandon(task);
+        self.end_task(task, Err(reason.to_owned()));
+    }
+
+    /// A worker that ended before anybody looked, as the record of something done by other means.
+    pub fn add_finished_task(&mut self, upid: &str, status: &str) {
+        let parts: Vec<&str> = upid.split(':').collect();
+        let [_, node, pid, pstart, start, kind, id, user, ..] = parts[..] else { return };
+        let (user, token) =
+            user.split_once('!').map_or((user, None), |(user, token)| (user, Some(token.to_owned())));
+        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or_default();
+        let last = if status == "OK" { "TASK OK".to_owned() } else { format!("TASK ERROR: {status}") };
+        self.tasks.push(Task {
+            upid: upid.to_owned(),
+            node: node.to_owned(),
+            pid: u32::try_from(hex(pid)).unwrap_or_default(),
+            pstart: hex(pstart),
+            start: hex(start),
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            caller: Caller { user: user.to_owned(), token },
+            log: vec![last],
+            stage: Stage::Done,
+            end: hex(start),
+            status: Some(status.to_owned()),
+            work: None,
+        });
+    }
+
+    /// The state of a worker: none if there is no such worker, else its end status once it has one.
+    pub fn task_status(&self, upid: &str) -> Option<Option<&str>> {
+        self.task_by_upid(upid).map(|task| self.tasks[task].status.as_deref())
+    }
+}

@@ -1,0 +1,283 @@
+//! Compares a recorded reply with the simulator's: status, reason, content type and body.
+//!
+//! What a server measures (load, memory, times) must be there and of the same type, but not of the same value; what it
+//! makes up must be bound consistently; lists that come out of Perl hashes have no order. Everything else must be equal.
+
+use serde_json::Value;
+use talmox_sim::Reply;
+
+use super::data::Pair;
+use super::ids::Ids;
+
+/// Values that are measured, or that the worlds do not record.
+const MEASURED: [&str; 30] = [
+    "cpu",
+    "mem",
+    "memhost",
+    "disk",
+    "uptime",
+    "netin",
+    "netout",
+    "diskread",
+    "diskwrite",
+    "pid",
+    "pstart",
+    "starttime",
+    "endtime",
+    "ctime",
+    "snaptime",
+    "time",
+    "used",
+    "avail",
+    "used_fraction",
+    "loadavg",
+    "free",
+    "available",
+    "wait",
+    "idle",
+    "ssl_fingerprint",
+    "repoid",
+    "saved",
+    "uid",
+    "freemem",
+    "total_tasks",
+];
+/// Lines of a log, if the caller asks for no other number.
+const LOG_PAGE: usize = 50;
+/// Lists in one text whose order is that of a hash.
+const SETS: [&str; 2] = ["content", "privs"];
+
+pub(crate) fn differences(pair: &Pair, reply: &Reply, ids: &mut Ids) -> Vec<String> {
+    let mut found = Vec::new();
+    let recorded = &pair.response;
+    if recorded.status != reply.status {
+        found.push(format!("status {} instead of {}", reply.status, recorded.status));
+    }
+    if !ids.same(&recorded.reason, &reply.reason) {
+        found.push(format!("reason {:?} instead of {:?}", reply.reason, recorded.reason));
+    }
+    if recorded.content_type.as_deref() != reply.content_type {
+        found.push(format!("content type {:?} instead of {:?}", reply.content_type, recorded.content_type));
+    }
+    let text = String::from_utf8_lossy(&reply.body);
+    match &recorded.body {
+        Value::String(body) => {
+            if !ids.same(body, &text) {
+                found.push(format!("body {text:?} instead of {body:?}"));
+            }
+        }
+        body => {
+            let simulated: Value = serde_json::from_str(&text).unwrap_or(Value::String(text.into_owned()));
+            let mut view = View { ids, found: &mut found, shape_only: shows_the_host(pair) };
+            view.body(pair, body, &simulated);
+        }
+    }
+    found
+}
+
+/// Replies about the recorded machine itself, which no world describes: only their shape is compared.
+fn shows_the_host(pair: &Pair) -> bool {
+    matches!(pair.parts()[..], ["nodes", _, "status"] | ["nodes", _, "hardware", ..] | ["cluster", "log"])
+}
+
+struct View<'a> {
+    ids: &'a mut Ids,
+    found: &'a mut Vec<String>,
+    shape_only: bool,
+}
+
+impl View<'_> {
+    fn body(&mut self, pair: &Pair, recorded: &Value, simulated: &Value) {
+        let mut recorded = recorded.clone();
+        let mut simulated = simulated.clone();
+        let is_log = pair.request.path.ends_with("/log") && pair.request.path.contains("/tasks/");
+        for body in [&mut recorded, &mut simulated] {
+            // How many tasks there ever were depends on what was done before the recording.
+            if let (Value::Object(map), true) = (&mut *body, pair.request.path.ends_with("/tasks") || is_log)
+            {
+                map.remove("total");
+            }
+        }
+        if is_log {
+            return self.log(pair, &recorded, &simulated);
+        }
+        self.value("", "", &recorded, &simulated);
+    }
+
+    fn differ(&mut self, path: &str, recorded: &Value, simulated: &Value) {
+        let short = |value: &Value| {
+            let text = value.to_string();
+            text.chars().take(300).collect::<String>()
+        };
+        self.found.push(format!("{path}: {} instead of {}", short(simulated), short(recorded)));
+    }
+
+    fn value(&mut self, path: &str, key: &str, recorded: &Value, simulated: &Value) {
+        match (recorded, simulated) {
+            (Value::Object(_), Value::Object(_)) => self.object(path, recorded, simulated),
+            (Value::Array(recorded_list), Value::Array(simulated_list)) => {
+                if self.shape_only {
+                    if let (Some(one), Some(other)) = (recorded_list.first(), simulated_list.first()) {
+                        self.value(&format!("{path}[0]"), key, one, other);
+                    }
+                    return;
+                }
+                self.list(path, recorded_list, simulated_list);
+            }
+            _ if MEASURED.contains(&key) || self.shape_only => {
+                let scalar = |value: &Value| value.is_number() || value.is_string();
+                if !(scalar(recorded) && scalar(simulated)) && recorded != simulated {
+                    self.differ(path, recorded, simulated);
+                }
+            }
+            (Value::String(text), Value::String(other)) => {
+                if !self.text(key, text, other) {
+                    self.differ(path, recorded, simulated);
+                }
+            }
+            _ if recorded == simulated => {}
+            _ => self.differ(path, recorded, simulated),
+        }
+    }
+
+    fn text(&mut self, key: &str, recorded: &str, simulated: &str) -> bool {
+        // The recordings hide secrets behind a word in brackets.
+        if recorded.starts_with('<') && recorded.ends_with('>') && !recorded.contains(' ') {
+            return !simulated.is_empty();
+        }
+        if SETS.contains(&key) {
+            let sorted = |text: &str| {
+                let mut items: Vec<String> = text.split(',').map(str::to_owned).collect();
+                items.sort();
+                items
+            };
+            return sorted(recorded) == sorted(simulated);
+        }
+        self.ids.same(recorded, simulated)
+    }
+
+    fn object(&mut self, path: &str, recorded: &Value, simulated: &Value) {
+        let (Value::Object(one), Value::Object(other)) = (recorded, simulated) else { return };
+        for (key, value) in one {
+            let inner = format!("{path}.{key}");
+            match other.get(key) {
+                Some(found) => self.value(&inner, key, value, found),
+                None => self.found.push(format!("{inner}: missing, recorded {value}")),
+            }
+        }
+        for (key, value) in other.iter().filter(|(key, _)| !one.contains_key(*key)) {
+            self.found.push(format!("{path}.{key}: {value} where nothing was recorded"));
+        }
+    }
+
+    fn list(&mut self, path: &str, recorded: &[Value], simulated: &[Value]) {
+        if recorded.len() != simulated.len() {
+            let names = |list: &[Value]| {
+                list.iter().map(|item| name_of(item).unwrap_or_default()).collect::<Vec<_>>().join(" ")
+            };
+            self.found.push(format!(
+                "{path}: {} entries ({}) instead of {} ({})",
+                simulated.len(),
+                names(simulated),
+                recorded.len(),
+                names(recorded)
+            ));
+            return;
+        }
+        let (mut one, mut other) = (recorded.to_vec(), simulated.to_vec());
+        // Tasks have an order; other lists come out of hashes.
+        if !recorded.iter().any(|item| item.get("upid").is_some()) {
+            one.sort_by_key(sort_key);
+            other.sort_by_key(sort_key);
+        }
+        for (index, (recorded, simulated)) in one.iter().zip(&other).enumerate() {
+            self.value(&format!("{path}[{index}]"), "", recorded, simulated);
+        }
+    }
+
+    /// The lines of a task's log; progress, waiting and what a download tool prints are left out.
+    fn log(&mut self, pair: &Pair, recorded: &Value, simulated: &Value) {
+        let (one, other) = (log_lines(recorded), log_lines(simulated));
+        // The server shows fifty lines unless asked for more: of a longer log the end was not recorded.
+        let cut = pair.param("limit").is_none()
+            && recorded["data"].as_array().is_some_and(|lines| lines.len() >= LOG_PAGE);
+        let lines = if cut { one.len() } else { one.len().max(other.len()) };
+        for index in 0..lines {
+            match (one.get(index), other.get(index)) {
+                (Some(line), Some(found)) if self.ids.same(line, found) => {}
+                (line, found) => {
+                    self.found.push(format!("log line {index}: {found:?} instead of {line:?}"));
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn log_lines(body: &Value) -> Vec<String> {
+    let noise = [
+        "transferred ",
+        "trying to acquire lock",
+        " OK",
+        "--20",
+        "Connecting to ",
+        "HTTP request",
+        "Length: ",
+        "Saving to",
+        "20",
+        "decompressing ",
+    ];
+    let lines = body["data"].as_array().into_iter().flatten().filter_map(|line| line["t"].as_str());
+    lines
+        .filter(|line| {
+            !noise.iter().any(|start| line.starts_with(start)) && !line.trim_start().starts_with("0K ")
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What an entry of a list is called.
+fn name_of(item: &Value) -> Option<String> {
+    let keys = [
+        "id", "vmid", "volid", "key", "storage", "upid", "sid", "rule", "poolid", "roleid", "tokenid",
+        "name", "iface", "userid", "subdir", "node",
+    ];
+    keys.iter()
+        .find_map(|key| item.get(*key))
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+fn sort_key(item: &Value) -> String {
+    name_of(item).map_or_else(
+        || item.to_string(),
+        |name| format!("{name}\u{0}{}", item.get("ugid").unwrap_or(&Value::Null)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn compare(recorded: &Value, simulated: &Value) -> Vec<String> {
+        let mut ids = Ids::default();
+        let mut found = Vec::new();
+        View { ids: &mut ids, found: &mut found, shape_only: false }.value("", "", recorded, simulated);
+        found
+    }
+
+    #[test]
+    fn order_of_hashes_and_measured_values_do_not_matter() {
+        let one = json!([{"vmid": 1, "cpu": 0.5, "content": "a,b"}, {"vmid": 2, "cpu": 1, "content": "c"}]);
+        let other = json!([{"vmid": 2, "cpu": 0, "content": "c"}, {"vmid": 1, "cpu": 0, "content": "b,a"}]);
+        assert!(compare(&one, &other).is_empty());
+    }
+
+    #[test]
+    fn values_types_and_keys_do_matter() {
+        assert_eq!(compare(&json!({"a": 1}), &json!({"a": "1"})).len(), 1);
+        assert_eq!(compare(&json!({"a": 1}), &json!({"a": 1, "b": 2})).len(), 1);
+        assert_eq!(compare(&json!({"a": 1, "cpu": 1}), &json!({"a": 1})).len(), 1);
+        assert_eq!(compare(&json!([1, 2]), &json!([1])).len(), 1);
+    }
+}

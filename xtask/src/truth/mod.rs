@@ -1,0 +1,161 @@
+//! `cargo xtask truth`: replays recorded requests against the simulator and counts what it reproduces.
+
+mod compare;
+mod data;
+mod gaps;
+mod ids;
+mod phase;
+mod replay;
+mod scope;
+mod setup;
+mod timeline;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+
+use data::{Chain, Pair, Worlds};
+use replay::Replay;
+use scope::out_of_scope;
+
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    pub in_scope: usize,
+    pub reproduced: usize,
+    pub out_of_scope: usize,
+    /// Pairs that depend on faults of the recorded environment: listed, not counted.
+    pub artifacts: Vec<usize>,
+    pub differences: Vec<Difference>,
+    /// What must have happened between the recorded pairs.
+    pub assumed: Vec<Assumed>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    pub pair: usize,
+    pub group: String,
+    pub note: String,
+    pub request: String,
+    pub what: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Assumed {
+    pub before_pair: usize,
+    pub what: String,
+}
+
+/// Runs the chore and gives what it prints.
+pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
+    let (mut transcripts, mut worlds, mut json) = (None, None, false);
+    while let Some(arg) = args.next() {
+        let mut file = || args.next().map(PathBuf::from).with_context(|| format!("{arg} wants a file"));
+        match arg.as_str() {
+            "--transcripts" => transcripts = Some(file()?),
+            "--worlds" => worlds = Some(file()?),
+            "--json" => json = true,
+            other => anyhow::bail!("unknown option {other}"),
+        }
+    }
+    let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
+    let report = replay(&transcripts, worlds.as_deref())?;
+    if json { Ok(serde_json::to_string_pretty(&report)?) } else { Ok(print(&report)) }
+}
+
+/// Where the truth lies, unless somebody says otherwise: beside the workspace.
+#[expect(clippy::disallowed_methods, reason = "a chore reads its own environment")]
+pub fn shared_data() -> PathBuf {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    std::env::var("TALMOX_SHARED_DATA").map_or(beside, PathBuf::from)
+}
+
+pub fn replay(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<Report> {
+    let (pairs, worlds) = data::read(transcripts, worlds)?;
+    let mut report = Report::default();
+    for (chain, members) in chains(&pairs, &worlds) {
+        replay_chain(&worlds, chain, &members, &mut report);
+    }
+    report.differences.sort_by_key(|difference| difference.pair);
+    Ok(report)
+}
+
+/// The pairs of each chain, in the order of the file.
+fn chains<'a>(pairs: &'a [Pair], worlds: &Worlds) -> Vec<(Chain, Vec<(usize, &'a Pair)>)> {
+    let mut found: Vec<(Option<usize>, Chain, Vec<(usize, &Pair)>)> = Vec::new();
+    for (number, pair) in pairs.iter().enumerate() {
+        let (index, chain) = match worlds.chain_of(&pair.group) {
+            Some((index, chain)) => (Some(index), chain),
+            // A group no world mentions starts from the first world.
+            None => (None, worlds.chains.first().cloned().unwrap_or_default()),
+        };
+        let same = |entry: &&mut (Option<usize>, Chain, Vec<(usize, &Pair)>)| {
+            entry.0 == index
+                && (index.is_some() || entry.2.last().is_some_and(|(_, last)| last.group == pair.group))
+        };
+        match found.iter_mut().find(same) {
+            Some((_, _, members)) => members.push((number, pair)),
+            None => found.push((index, chain, vec![(number, pair)])),
+        }
+    }
+    found.into_iter().map(|(_, chain, members)| (chain, members)).collect()
+}
+
+fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], report: &mut Report) {
+    let mut replay = Replay::new(worlds, chain, members);
+    for outcome in replay.run() {
+        let Some((number, pair)) = members.iter().find(|(number, _)| *number == outcome.number) else {
+            continue;
+        };
+        if pair.environment_artifact.is_some() {
+            report.artifacts.push(*number);
+            continue;
+        }
+        if out_of_scope(pair).is_some() {
+            report.out_of_scope += 1;
+            continue;
+        }
+        report.in_scope += 1;
+        if outcome.differences.is_empty() {
+            report.reproduced += 1;
+            continue;
+        }
+        report.differences.push(Difference {
+            pair: *number,
+            group: pair.group.clone(),
+            note: pair.note.clone(),
+            request: format!("{} {} {}", pair.request.method, pair.request.path, pair.request.params),
+            what: outcome.differences,
+        });
+    }
+    let assumed = replay.assumptions.iter();
+    report.assumed.extend(assumed.map(|(pair, what)| Assumed { before_pair: *pair, what: what.clone() }));
+}
+
+fn print(report: &Report) -> String {
+    let mut lines = Vec::new();
+    for difference in &report.differences {
+        let Difference { pair, group, note, request, what } = difference;
+        let request: String = request.chars().take(200).collect();
+        lines.push(format!("#{pair} {group} [{note}]\n  {request}"));
+        lines.extend(what.iter().take(6).map(|text| format!("    {text}")));
+    }
+    if !report.assumed.is_empty() {
+        lines.push("assumed to have happened outside the recording:".into());
+        lines.extend(
+            report
+                .assumed
+                .iter()
+                .map(|assumed| format!("  before #{}: {}", assumed.before_pair, assumed.what)),
+        );
+    }
+    if !report.artifacts.is_empty() {
+        let numbers: Vec<String> = report.artifacts.iter().map(|number| format!("#{number}")).collect();
+        lines.push(format!("artifacts of the recorded environment, not counted: {}", numbers.join(" ")));
+    }
+    lines.push(format!(
+        "reproduced {} of {} in scope, {} out of scope",
+        report.reproduced, report.in_scope, report.out_of_scope
+    ));
+    lines.join("\n")
+}

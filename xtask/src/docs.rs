@@ -7,12 +7,14 @@ use std::process::Command;
 use anyhow::{Context as _, bail, ensure};
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 9] = [
+const VERBS: [&[&str]; 11] = [
     &["init"],
     &["validate"],
     &["explain"],
     &["render"],
     &["render", "vm"],
+    &["sim"],
+    &["sim", "behaviours"],
     &["schema"],
     &["completion"],
     &["man"],

@@ -14,6 +14,7 @@ mod faults;
 mod files;
 mod jobs;
 mod locks;
+pub mod proof;
 mod qemu;
 mod random;
 mod reply;

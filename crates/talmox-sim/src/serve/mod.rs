@@ -53,13 +53,39 @@ pub struct Settings {
     pub speed: f64,
     /// The port of the first host, the others take the next ones; 0 for any free ones.
     pub port: u16,
-    /// Where the world is kept between runs.
-    pub state: Option<StateFolder>,
+    pub keep: Keep,
+}
+
+/// What is written to disk.
+#[derive(Clone, Debug, Default)]
+pub enum Keep {
+    #[default]
+    Nothing,
+    /// The authority's certificate and the token, for those who come from outside.
+    Access(StateFolder),
+    /// These, and the world after every change.
+    World(StateFolder),
+}
+
+impl Keep {
+    fn folder(&self) -> Option<&StateFolder> {
+        match self {
+            Self::Nothing => None,
+            Self::Access(folder) | Self::World(folder) => Some(folder),
+        }
+    }
+
+    fn world(&self) -> Option<&StateFolder> {
+        match self {
+            Self::Nothing | Self::Access(_) => None,
+            Self::World(folder) => Some(folder),
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { latency: Duration::from_millis(RECORDED_GET), speed: 1.0, port: 0, state: None }
+        Self { latency: Duration::from_millis(RECORDED_GET), speed: 1.0, port: 0, keep: Keep::Nothing }
     }
 }
 
@@ -74,6 +100,8 @@ pub enum ServeError {
     State { path: PathBuf, source: io::Error },
     #[error("could not read {}", .path.display())]
     Load { path: PathBuf, source: LoadError },
+    #[error("{} is used by another simulator", .path.display())]
+    InUse { path: PathBuf },
     #[error("there is no host {name}")]
     NoHost { name: String },
 }
@@ -150,7 +178,7 @@ pub struct Server {
     hosts: Vec<HostAddress>,
     authority: Authority,
     actual: BTreeMap<String, watch::Receiver<Reach>>,
-    state: Option<StateFolder>,
+    keep: Keep,
     stop: watch::Sender<bool>,
     tasks: JoinSet<Result<(), ServeError>>,
 }
@@ -158,8 +186,8 @@ pub struct Server {
 impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
-        let Settings { latency, speed, port, state } = settings;
-        let authority = authority_for(&world, state.as_ref())?;
+        let Settings { latency, speed, port, keep } = settings;
+        let authority = authority_for(&world, keep.folder())?;
         let mut doors = Vec::new();
         for (index, name) in world.nodes.keys().cloned().enumerate() {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
@@ -174,9 +202,11 @@ impl Server {
             }
             hosts.push(HostAddress { name: name.clone(), address: *address, fingerprint });
         }
-        if let Some(state) = &state {
-            state.save_access(&authority, world.starter_token().as_deref())?;
-            state.save_world(&world.save())?;
+        if let Some(folder) = keep.folder() {
+            folder.save_access(&authority, world.starter_token().as_deref())?;
+        }
+        if let Some(folder) = keep.world() {
+            folder.save_world(&world.save())?;
         }
         let wanted = world.nodes.iter().map(|(name, node)| (name.clone(), watch::Sender::new(node.reach)));
         let wanted: BTreeMap<String, watch::Sender<Reach>> = wanted.collect();
@@ -193,14 +223,14 @@ impl Server {
             hosts,
             authority,
             actual: BTreeMap::new(),
-            state,
+            keep,
             stop: watch::Sender::new(false),
             tasks: JoinSet::new(),
         };
         for ((listener, address), name) in doors {
             server.open(listener, address, name)?;
         }
-        server.keep();
+        server.save_changes();
         Ok(server)
     }
 
@@ -217,8 +247,8 @@ impl Server {
     }
 
     /// Saves the world after changes, if it has a folder.
-    fn keep(&mut self) {
-        let Some(state) = self.state.clone() else { return };
+    fn save_changes(&mut self) {
+        let Some(folder) = self.keep.world().cloned() else { return };
         let (shared, mut stop) = (Arc::clone(&self.shared), self.stop.subscribe());
         self.tasks.spawn(async move {
             loop {
@@ -226,7 +256,7 @@ impl Server {
                     () = shared.changed.notified() => {}
                     () = stopped(&mut stop) => return Ok(()),
                 }
-                save(&shared, &state).await?;
+                save(&shared, &folder).await?;
                 tokio::time::sleep(SAVE_PAUSE).await;
             }
         });
@@ -288,16 +318,16 @@ impl Server {
                 result = Err(error);
             }
         }
-        if let Some(state) = &self.state {
+        if let Some(folder) = self.keep.world() {
             self.with(|_| ());
-            save(&self.shared, state).await?;
+            save(&self.shared, folder).await?;
         }
         result
     }
 }
 
-fn authority_for(world: &World, state: Option<&StateFolder>) -> Result<Authority, ServeError> {
-    let saved = state.map(StateFolder::load_authority).transpose()?.flatten();
+fn authority_for(world: &World, folder: Option<&StateFolder>) -> Result<Authority, ServeError> {
+    let saved = folder.map(StateFolder::load_authority).transpose()?.flatten();
     match saved.filter(|saved| saved.covers(world.nodes.keys())) {
         Some(saved) => Ok(saved),
         None => Authority::new(world.nodes.keys()),
@@ -318,11 +348,11 @@ async fn listen(port: u16) -> Result<(TcpListener, SocketAddr), ServeError> {
 }
 
 /// Writes off the runtime's threads; the text is taken under the lock, the disk is waited for without it.
-async fn save(shared: &Arc<Shared>, state: &StateFolder) -> Result<(), ServeError> {
-    let (shared, state) = (Arc::clone(shared), state.clone());
+async fn save(shared: &Arc<Shared>, folder: &StateFolder) -> Result<(), ServeError> {
+    let (shared, folder) = (Arc::clone(shared), folder.clone());
     let written = tokio::task::spawn_blocking(move || {
         let text = shared.lock().world.save();
-        state.save_world(&text)
+        folder.save_world(&text)
     });
     // A save that panicked did so in the code of this crate; there is nobody to tell beyond the panic itself.
     written.await.unwrap_or(Ok(()))

@@ -10,6 +10,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::ServeError;
 use super::authority::Authority;
@@ -19,11 +20,14 @@ const WORLD: &str = "world.json";
 const AUTHORITY: &str = "authority.json";
 const TOKEN: &str = "token";
 const CERTIFICATE: &str = "ca.pem";
+const LOCK: &str = ".lock";
 
-/// A folder for a world.
+/// A folder for a world, of one simulator at a time.
 #[derive(Clone, Debug)]
 pub struct StateFolder {
     path: PathBuf,
+    /// Held open, and with it locked.
+    _lock: Arc<fs::File>,
 }
 
 impl StateFolder {
@@ -36,7 +40,13 @@ impl StateFolder {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(path).map_err(failed)?;
         // Programs that are given the files' names may stand elsewhere.
-        Ok(Self { path: path.canonicalize().map_err(failed)? })
+        let path = path.canonicalize().map_err(failed)?;
+        let lock = fs::File::create(path.join(LOCK)).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: Arc::new(lock) }),
+            Err(fs::TryLockError::WouldBlock) => Err(ServeError::InUse { path }),
+            Err(fs::TryLockError::Error(error)) => Err(failed(error)),
+        }
     }
 
     /// The world that was saved here, if one was.

@@ -86,6 +86,7 @@ pub(super) async fn serve(
     host: String,
     stop: watch::Receiver<bool>,
 ) {
+    let _opened = shared.opened();
     // Small replies wait for nothing; collecting them in the kernel only costs time.
     let _ = stream.set_nodelay(true);
     let mut first = [0];

@@ -131,9 +131,25 @@ pub(crate) struct Shared {
     /// The world changed since it was saved.
     changed: Notify,
     wanted: BTreeMap<String, watch::Sender<Reach>>,
+    /// Connections that are open.
+    open: watch::Sender<usize>,
+}
+
+/// A connection as long as it is open.
+pub(crate) struct Opened(Arc<Shared>);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|open| *open -= 1);
+    }
 }
 
 impl Shared {
+    fn opened(self: &Arc<Self>) -> Opened {
+        self.open.send_modify(|open| *open += 1);
+        Opened(Arc::clone(self))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Simulation> {
         self.simulation.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,6 +233,7 @@ impl Server {
             calls: AtomicU64::new(0),
             changed: Notify::new(),
             wanted,
+            open: watch::Sender::new(0),
         });
         let mut server = Self {
             shared,
@@ -279,6 +296,17 @@ impl Server {
         drop(simulation);
         self.shared.changed.notify_one();
         result
+    }
+
+    /// How many calls came in so far, those a fault was for included.
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no connection is open.
+    pub async fn quiet(&self) {
+        // The sender lives as long as the server, so this cannot fail.
+        let _ = self.shared.open.subscribe().wait_for(|open| *open == 0).await;
     }
 
     /// Moves the clock ahead.

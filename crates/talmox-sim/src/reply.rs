@@ -71,13 +71,11 @@ fn message(status: u16, text: &str) -> Reply {
 }
 
 /// A good answer; lists that count carry `total` beside the data.
-pub(crate) fn success(data: Value) -> Reply {
-    let body = match data {
-        Value::Object(mut map) if map.contains_key(TOTAL) => {
-            let total = map.remove(TOTAL).unwrap_or_default();
-            json!({"data": map.remove("data").unwrap_or_default(), "total": total})
-        }
-        data => json!({"data": data}),
+pub(crate) fn success(data: &Value) -> Reply {
+    let body = if let Some(total) = data.get(TOTAL) {
+        json!({"data": data["data"], "total": total})
+    } else {
+        json!({"data": data})
     };
     Reply::json(200, "OK", &body)
 }
@@ -85,7 +83,7 @@ pub(crate) fn success(data: Value) -> Reply {
 const TOTAL: &str = "\u{0}total";
 
 /// Data with a count of all there is, of which it may be a part.
-pub(crate) fn with_total(data: Value, total: usize) -> Value {
+pub(crate) fn with_total(data: &Value, total: usize) -> Value {
     json!({"data": data, TOTAL: total})
 }
 
@@ -102,7 +100,7 @@ mod tests {
 
     #[test]
     fn totals_stand_beside_the_data() {
-        assert_eq!(success(with_total(json!([1]), 7)).body, br#"{"data":[1],"total":7}"#);
-        assert_eq!(success(Value::Null).body, br#"{"data":null}"#);
+        assert_eq!(success(&with_total(&json!([1]), 7)).body, br#"{"data":[1],"total":7}"#);
+        assert_eq!(success(&Value::Null).body, br#"{"data":null}"#);
     }
 }

@@ -53,7 +53,7 @@ impl World {
         };
         let is_upload = matches!(request.body, Body::Upload { .. });
         match self.answer(request, caller, path, route, found, params) {
-            Ok(data) => success(data),
+            Ok(data) => success(&data),
             // The proxy checks an upload's permission before it reads the file, and says only the reason.
             Err(error @ ApiError::Permission(_)) if is_upload => {
                 let reply = error.reply();
@@ -152,8 +152,7 @@ fn split_path(path: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (first, rest) = parts.split_first()?;
     let (format, rest) = rest.split_first().filter(|_| *first == "api2")?;
-    let path: String = rest.iter().map(|part| format!("/{part}")).collect();
-    Some(((*format).to_owned(), if path.is_empty() { "/".into() } else { path }))
+    Some(((*format).to_owned(), format!("/{}", rest.join("/"))))
 }
 
 /// The format of the web interface: always 200, with the outcome in the body.

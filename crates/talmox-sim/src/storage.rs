@@ -215,7 +215,7 @@ impl World {
                 number.split('.').next()?.parse().ok()
             })
             .collect();
-        let free = (0..).find(|number| !taken.contains(number)).unwrap_or_default();
+        let free = (0..=u32::MAX).find(|number| !taken.contains(number)).unwrap_or_default();
         format!("vm-{vmid}-disk-{free}")
     }
 
@@ -352,7 +352,7 @@ impl World {
 
     /// The drive's size as its volume has it, printed into the drive.
     pub(crate) fn fill_size(&self, node: &str, drive: &mut Drive) {
-        let size = self.volume(node, drive.file()).map(|volume| visible_size(volume));
+        let size = self.volume(node, drive.file()).map(visible_size);
         match size {
             Some(size) => drive.set("size", print_size(size)),
             None => drop(drive.props.remove("size")),

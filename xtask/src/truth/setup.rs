@@ -42,10 +42,7 @@ pub(crate) fn build(worlds: &Worlds, chain: &Chain, epoch: u64) -> World {
 }
 
 pub(crate) fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn names(value: &Value) -> BTreeSet<String> {

@@ -28,7 +28,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/status") => Ok(status(world, call)),
         ("GET", "/options") => Ok(options(world, call)),
         ("PUT", "/options") => set_options(world, call),
-        ("GET", "/tasks") => tasks::of_cluster(world, call),
+        ("GET", "/tasks") => Ok(tasks::of_cluster(world, call)),
         ("GET", "/log") => Ok(log(world, call)),
         ("GET", "/config/nodes") => Ok(config_nodes(world)),
         ("GET", "/config/join") => join_info(world),
@@ -61,10 +61,7 @@ pub(crate) fn vm_entry(world: &World, vmid: u32) -> Option<Map<String, Value>> {
     if let Some(resource) = world.ha_resources.get(&format!("vm:{vmid}")) {
         entry["hastate"] = json!(resource.get("state").map_or("started", String::as_str));
     }
-    match entry {
-        Value::Object(map) => Some(map),
-        _ => None,
-    }
+    entry.as_object().cloned()
 }
 
 fn merge(into: &mut Value, more: Value) {

@@ -17,17 +17,17 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
         ("GET", "/status/current") => Ok(current(world, call)),
         ("GET", "/status/manager_status") => Ok(manager(world, call)),
         (_, "/groups" | "/groups/{group}") => groups(method, rest),
-        ("GET", "/resources") => resources(world, call),
+        ("GET", "/resources") => Ok(resources(world, call)),
         ("POST", "/resources") => add_resource(world, call),
         ("GET", "/resources/{sid}") => resource(world, call),
         ("PUT", "/resources/{sid}") => set_resource(world, call),
         ("DELETE", "/resources/{sid}") => remove_resource(world, call),
         ("POST", _) if rest.starts_with("/resources/") => move_resource(world, call),
-        ("GET", "/rules") => rules(world, call),
+        ("GET", "/rules") => Ok(rules(world, call)),
         ("POST", "/rules") => add_rule(world, call),
         ("GET", "/rules/{rule}") => rule(world, call),
         ("PUT", "/rules/{rule}") => set_rule(world, call),
-        ("DELETE", "/rules/{rule}") => remove_rule(world, call),
+        ("DELETE", "/rules/{rule}") => Ok(remove_rule(world, call)),
         _ => unknown(method, rest),
     }
 }
@@ -96,10 +96,10 @@ fn shown_resource(world: &World, sid: &str, entry: &BTreeMap<String, String>) ->
     Value::Object(shown)
 }
 
-fn resources(world: &World, call: &Call) -> Answer {
+fn resources(world: &World, call: &Call) -> Value {
     let kind = call.args.get("type");
     let wanted = world.ha_resources.iter().filter(|(sid, _)| kind.is_none_or(|kind| sid.starts_with(kind)));
-    Ok(wanted.map(|(sid, entry)| shown_resource(world, sid, entry)).collect())
+    wanted.map(|(sid, entry)| shown_resource(world, sid, entry)).collect()
 }
 
 fn resource(world: &World, call: &Call) -> Answer {
@@ -173,7 +173,7 @@ fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Valu
     Value::Object(shown)
 }
 
-fn rules(world: &World, call: &Call) -> Answer {
+fn rules(world: &World, call: &Call) -> Value {
     let kind = call.args.get("type");
     let resource = call.args.get("resource");
     let wanted = world.ha_rules.iter().filter(|(_, entry)| {
@@ -182,7 +182,7 @@ fn rules(world: &World, call: &Call) -> Answer {
             |sid: &str| entry.get("resources").is_some_and(|list| split_list(list).any(|item| item == sid));
         of_kind && resource.is_none_or(holds)
     });
-    Ok(wanted.map(|(id, entry)| shown_rule(world, id, entry)).collect())
+    wanted.map(|(id, entry)| shown_rule(world, id, entry)).collect()
 }
 
 fn rule(world: &World, call: &Call) -> Answer {
@@ -243,7 +243,7 @@ fn set_rule(world: &mut World, call: &Call) -> Answer {
     Ok(Value::Null)
 }
 
-fn remove_rule(world: &mut World, call: &Call) -> Answer {
+fn remove_rule(world: &mut World, call: &Call) -> Value {
     world.ha_rules.remove(call.args.text("rule"));
-    Ok(Value::Null)
+    Value::Null
 }

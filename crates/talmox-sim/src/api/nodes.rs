@@ -30,7 +30,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/capabilities/qemu/machines") => Ok(machines()),
         ("GET", "/vzdump/defaults") => Ok(backup_defaults()),
         ("GET", "/query-url-metadata") => storage::url_metadata(world, call),
-        ("GET", "/tasks") => tasks::list(world, call),
+        ("GET", "/tasks") => Ok(tasks::list(world, call)),
         ("GET", "/tasks/{upid}") => Ok(subdirs("name", "log status")),
         ("GET", "/tasks/{upid}/status") => tasks::status(world, call),
         ("GET", "/tasks/{upid}/log") => tasks::log(world, call),

@@ -136,7 +136,7 @@ fn update(world: &mut World, call: &Call) -> Answer {
 /// `/nodes/{node}/storage…`: the storages as a host sees them.
 pub(crate) fn on_node(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
     match (method, rest) {
-        ("GET", "") => list(world, call),
+        ("GET", "") => Ok(list(world, call)),
         ("GET", "/{storage}") => Ok(subdirs(
             "subdir",
             "content download-url file-restore identity import-metadata oci-registry-pull prunebackups rrd rrddata status upload",
@@ -165,7 +165,7 @@ fn state(world: &World, storage: &Storage, node: &str) -> Value {
     })
 }
 
-fn list(world: &World, call: &Call) -> Answer {
+fn list(world: &World, call: &Call) -> Value {
     let wanted: BTreeSet<&str> = split_list(call.args.text("content")).collect();
     let mut all = Vec::new();
     for storage in world.storages.iter().filter(|storage| may_see(world, call, &storage.id)) {
@@ -183,7 +183,7 @@ fn list(world: &World, call: &Call) -> Answer {
         }
         all.push(entry);
     }
-    Ok(Value::Array(all))
+    Value::Array(all)
 }
 
 fn status(world: &World, call: &Call) -> Answer {
@@ -448,10 +448,9 @@ impl Upload {
         Err(format!("qemu-img: Could not open '{temporary}': Image is not in {format} format"))
     }
 
-    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) {
         world.log(job, "finished file import successfully");
         world.add_file(&job.node, &self.volid, self.file.clone());
-        Ok(())
     }
 }
 
@@ -591,11 +590,10 @@ impl Download {
         Ok(file)
     }
 
-    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) {
         if let Some(file) = self.got.take() {
             world.add_file(&job.node, &self.volid, file);
         }
-        Ok(())
     }
 }
 

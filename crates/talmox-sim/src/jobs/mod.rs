@@ -91,8 +91,14 @@ impl Work {
             Self::Move(work) => work.finish(world, job),
             Self::Migrate(work) => work.finish(world, job),
             Self::Snapshot(work) => work.finish(world, job),
-            Self::Download(work) => work.finish(world, job),
-            Self::Upload(work) => work.finish(world, job),
+            Self::Download(work) => {
+                work.finish(world, job);
+                Ok(())
+            }
+            Self::Upload(work) => {
+                work.finish(world, job);
+                Ok(())
+            }
             Self::Update(_) | Self::DeleteVolume(_) | Self::Ask(_) => Ok(()),
         }
     }

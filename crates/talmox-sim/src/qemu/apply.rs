@@ -79,8 +79,12 @@ impl World {
         let Some(vm) = self.vms.get(&vmid) else { return };
         let deletes: Vec<(String, bool)> = vm.pending_delete.clone().into_iter().collect();
         let changes: Vec<(String, String)> = vm.pending.clone().into_iter().collect();
-        deletes.into_iter().for_each(|(key, force)| self.apply_delete(node, vmid, &key, force));
-        changes.into_iter().for_each(|(key, text)| self.apply_change(node, vmid, &key, &text));
+        for (key, force) in deletes {
+            self.apply_delete(node, vmid, &key, force);
+        }
+        for (key, text) in changes {
+            self.apply_change(node, vmid, &key, &text);
+        }
     }
 
     fn drop_idle_changes(&mut self, vmid: u32) {

@@ -101,13 +101,13 @@ fn ask_ha(world: &mut World, call: &Call, action: Action) -> Option<Value> {
     if entry.get("state").is_some_and(|state| state == "ignored") {
         return None;
     }
-    let (kind, word, state) = match action {
+    let (kind, verb, state) = match action {
         Action::Start => ("hastart", "start", "started"),
         Action::Stop | Action::Shutdown => ("hastop", "stop", "stopped"),
         Action::Reboot | Action::Reset | Action::Suspend | Action::Resume => return None,
     };
     entry.insert("state".into(), state.into());
-    let work = Work::Ask(format!("Requesting HA {word} for VM {vmid}"));
+    let work = Work::Ask(format!("Requesting HA {verb} for VM {vmid}"));
     Some(Value::from(world.spawn(&call.node, kind, &vmid.to_string(), &call.caller, work)))
 }
 
@@ -128,9 +128,8 @@ impl PowerJob {
         let vm = world.vm_for_job(&job.node, self.vmid)?;
         match self.action {
             Action::Start => start_checks(world, job, self.vmid),
-            Action::Stop if vm.run.is_none() => Ok(world.timing.fork),
+            Action::Stop | Action::Shutdown if vm.run.is_none() => Ok(world.timing.fork),
             Action::Stop => Ok(world.timing.stop),
-            Action::Shutdown if vm.run.is_none() => Ok(world.timing.fork),
             Action::Shutdown | Action::Reboot => {
                 let vm = vm.clone();
                 Ok(self.press_button(world, job, &vm))

@@ -41,12 +41,12 @@ pub(crate) fn pending(world: &World, call: &Call) -> Answer {
     Ok(Value::Array(entries))
 }
 
-pub(crate) fn index() -> Answer {
-    Ok(subdirs(
+pub(crate) fn index() -> Value {
+    subdirs(
         "subdir",
         "config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot \
          spiceproxy sendkey firewall mtunnel remote_migrate",
-    ))
+    )
 }
 
 /// What every view of a VM's state shows.
@@ -139,7 +139,7 @@ pub(crate) fn current(world: &World, call: &Call) -> Answer {
     Ok(Value::Object(entry))
 }
 
-pub(crate) fn list(world: &World, call: &Call) -> Answer {
+pub(crate) fn list(world: &World, call: &Call) -> Value {
     let visible = world.vms.iter().filter(|(_, vm)| vm.node == call.node);
     let visible = visible.filter(|(vmid, _)| world.may(&call.caller, &format!("/vms/{vmid}"), "VM.Audit"));
     let entries = visible.map(|(vmid, vm)| {
@@ -149,7 +149,7 @@ pub(crate) fn list(world: &World, call: &Call) -> Answer {
         }
         Value::Object(entry)
     });
-    Ok(entries.collect())
+    entries.collect()
 }
 
 pub(crate) fn nic_bridge(key: &str, text: &str) -> Option<String> {

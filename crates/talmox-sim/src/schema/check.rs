@@ -84,7 +84,7 @@ fn take(prop: &Prop, name: &str, value: &Param, args: &mut Args, errors: &mut Er
             add(errors, name, &format!("type check ('{}') failed - got JSON::PP::Boolean", kind.name()));
         }
         (kind, Param::Object) => {
-            add(errors, name, &format!("type check ('{}') failed - got HASH", kind.name()))
+            add(errors, name, &format!("type check ('{}') failed - got HASH", kind.name()));
         }
         (Kind::Text, Param::List(_))
             if prop.format.as_deref().is_some_and(|name| name.ends_with("-list")) =>
@@ -92,7 +92,7 @@ fn take(prop: &Prop, name: &str, value: &Param, args: &mut Args, errors: &mut Er
             accept(prop, name, &texts(value).join(","), args, errors);
         }
         (kind, Param::List(_)) => {
-            add(errors, name, &format!("type check ('{}') failed - got ARRAY", kind.name()))
+            add(errors, name, &format!("type check ('{}') failed - got ARRAY", kind.name()));
         }
         (_, Param::Text(text)) => accept(prop, name, text, args, errors),
     }
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn booleans_of_a_property_string_may_be_words() {
-        assert!(errors(&[("vmid", "100"), ("agent", "yes"), ("scsi0", "s:1,backup=off")]).is_empty());
+        assert!(errors(&[("vmid", "100"), ("agent", "yes"), ("scsi0", "st:1,backup=off")]).is_empty());
     }
 
     #[test]

@@ -16,6 +16,7 @@ const VM_CONFIG: &str = include_str!("../tables/vmconfig.txt");
 const ROUTES: &str = include_str!("../tables/routes.txt");
 const CPUS: &str = include_str!("../tables/cpus.txt");
 
+#[expect(clippy::struct_excessive_bools, reason = "the flags of a table line")]
 pub(crate) struct Route {
     pub(crate) method: String,
     pub(crate) template: String,
@@ -38,7 +39,7 @@ struct Tables {
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
     formats: blocks(FORMATS).map(|(name, lines)| (name.to_owned(), read_format(lines))).collect(),
     vm_config: VM_CONFIG.lines().flat_map(read_family).map(|prop| (prop.name.clone(), prop)).collect(),
-    routes: blocks(ROUTES).map(|(head, lines)| read_route(head, lines)).collect(),
+    routes: blocks(ROUTES).map(|(head, lines)| read_route(head, &lines)).collect(),
     cpus: read_cpus(),
 });
 
@@ -109,7 +110,7 @@ fn read_format(lines: Vec<&str>) -> Format {
     }
 }
 
-fn read_route(head: &str, lines: Vec<&str>) -> Route {
+fn read_route(head: &str, lines: &[&str]) -> Route {
     let (front, check) = head.split_once(" : ").unwrap_or((head, "all"));
     let mut words = front.split(' ');
     let method = words.next().unwrap_or_default().to_owned();

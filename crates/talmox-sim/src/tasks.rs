@@ -252,6 +252,18 @@ impl World {
         reason
     }
 
+    /// What a call does that gives its worker a moment: its status if it ends within that time.
+    pub(crate) fn wait_for_worker(&mut self, upid: &str, patience: u64) -> Option<String> {
+        let deadline = self.clock + patience;
+        loop {
+            if let Some(status) = self.task_status(upid).flatten() {
+                return Some(status.to_owned());
+            }
+            let at = self.next_event().filter(|at| *at <= deadline)?;
+            self.advance_to(at);
+        }
+    }
+
     /// A fault: the worker dies without a word and leaves everything as it stands.
     pub fn kill_worker(&mut self, upid: &str) {
         let Some(task) = self.task_by_upid(upid) else { return };

@@ -242,6 +242,16 @@ impl World {
         self.cluster.is_none() || 2 * present > self.nodes.len()
     }
 
+    /// A configuration file cannot be written while there is no quorum.
+    pub(crate) fn need_writable(&self, node: &str, vmid: u32, pid: u32) -> Result<(), String> {
+        if self.quorate() {
+            return Ok(());
+        }
+        Err(format!(
+            "unable to open file '/etc/pve/nodes/{node}/qemu-server/{vmid}.conf.tmp.{pid}' - Permission denied"
+        ))
+    }
+
     /// Refuses what writes to the cluster file system while there is no quorum.
     pub(crate) fn need_quorum(&self) -> Result<(), ApiError> {
         if self.quorate() { Ok(()) } else { Err(ApiError::plain("cluster not ready - no quorum?")) }

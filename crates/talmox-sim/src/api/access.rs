@@ -25,6 +25,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/access/roles/{roleid}") => role(world, call),
         (_, "/access/roles" | "/access/roles/{roleid}") => set_role(world, method, call),
         ("GET", "/access/domains") => Ok(domains()),
+        ("GET", "/access/groups") => Ok(json!([])),
         ("PUT", "/access/password") => set_password(world, call),
         ("GET", "/access/users") => Ok(users(world, call)),
         ("GET", "/access/users/{userid}") => user(world, call),

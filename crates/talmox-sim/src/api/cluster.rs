@@ -130,8 +130,7 @@ fn resources(world: &World, call: &Call) -> Value {
         }
     }
     let sdn_path = "/sdn/zones/localnetwork";
-    // A host alone has no cluster file system entry for its network yet.
-    if wanted("sdn") && world.cluster.is_some() && may(sdn_path, "SDN.Audit") {
+    if wanted("sdn") && may(sdn_path, "SDN.Audit") {
         all.extend(world.nodes.keys().map(|node| {
             json!({
                 "id": format!("network/{node}/zone/localnetwork"), "type": "network", "network": "localnetwork",

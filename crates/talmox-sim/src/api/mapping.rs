@@ -13,6 +13,7 @@ use crate::world::{PciMapping, World};
 pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
     match (method, rest) {
         ("GET", "") => Ok(subdirs("name", "dir pci usb")),
+        ("GET", "/usb" | "/dir") => Ok(json!([])),
         ("GET", "/pci") => Ok(list(world, call)),
         ("GET", _) => read(world, call),
         ("POST", _) => create(world, call),

@@ -88,10 +88,7 @@ fn vm_call(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
     match (method, inner) {
         ("GET", None) => Ok(view::list(world, call)),
         ("POST", None) => create::create(world, call),
-        ("GET", Some("")) => {
-            world.vm_on(&call.node, call.vmid())?;
-            Ok(view::index())
-        }
+        ("GET", Some("")) => Ok(view::index()),
         ("DELETE", Some("")) => destroy::destroy(world, call),
         (_, Some(path)) if path.starts_with("/agent") => agent_call(world, path, method, call),
         (_, Some(path)) if path.starts_with("/status") => status_call(world, path, call),

@@ -26,6 +26,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         }
         ("PUT", _) => update(world, call),
         ("DELETE", _) => {
+            need_storage_file(world, "delete")?;
             let id = call.args.text("storage").to_owned();
             world.storage(&id).map_err(|text| ApiError::plain(format!("delete storage failed: {text}")))?;
             world.storages.retain(|storage| storage.id != id);
@@ -75,13 +76,36 @@ fn options(call: &Call) -> BTreeMap<String, String> {
     rest.map(|(key, text)| (key.clone(), text.clone())).collect()
 }
 
+/// The definitions are one file of the cluster's.
+fn need_storage_file(world: &World, verb: &str) -> Result<(), ApiError> {
+    if world.quorate() {
+        return Ok(());
+    }
+    Err(ApiError::plain(format!("{verb} storage failed: cfs-lock 'file-storage_cfg' error: no quorum!")))
+}
+
 fn create(world: &mut World, call: &Call) -> Answer {
+    need_storage_file(world, "create")?;
     let (id, kind) = (call.args.text("storage").to_owned(), call.args.text("type").to_owned());
     if world.storage(&id).is_ok() {
         return Err(ApiError::plain(format!("create storage failed: storage ID '{id}' already defined")));
     }
     let files = Storage { kind: kind.clone(), ..Storage::default() }.holds_files();
     let place = call.args.get(if files { "path" } else { "pool" }).unwrap_or_default().to_owned();
+    let required: &[&str] = match kind.as_str() {
+        "dir" | "btrfs" => &["path"],
+        "zfspool" => &["pool"],
+        "nfs" => &["server", "export"],
+        "cifs" => &["server", "share"],
+        "lvm" => &["vgname"],
+        "lvmthin" => &["vgname", "thinpool"],
+        _ => &[],
+    };
+    if let Some(name) = required.iter().find(|name| call.args.get(name).is_none()) {
+        return Err(ApiError::plain(format!(
+            "create storage failed: missing value for required option '{name}'"
+        )));
+    }
     let defaults: &[&str] = if files {
         &["images", "rootdir", "vztmpl", "iso", "backup", "snippets"]
     } else {
@@ -106,6 +130,7 @@ fn create(world: &mut World, call: &Call) -> Answer {
 }
 
 fn update(world: &mut World, call: &Call) -> Answer {
+    need_storage_file(world, "update")?;
     let id = call.args.text("storage").to_owned();
     let missing = ApiError::plain(format!("update storage failed: storage '{id}' does not exist"));
     let storage = world.storages.iter_mut().find(|storage| storage.id == id).ok_or(missing)?;
@@ -311,15 +336,10 @@ fn delete(world: &mut World, call: &Call) -> Answer {
     let id = name.vmid.map_or_else(|| storage.clone(), |vmid| format!("{vmid}@{storage}"));
     let upid =
         world.spawn(&call.node, "imgdel", &id, &call.caller, Work::DeleteVolume(DeleteVolume { volid }));
-    if let Some(delay) = call.args.int("delay") {
-        // The call waits for its worker, and says nothing if that was quick enough.
-        let deadline = world.clock + delay * 1000;
-        while let Some(at) = world.next_event().filter(|at| *at <= deadline) {
-            world.advance_to(at);
-            if world.task_status(&upid).flatten().is_some() {
-                return Ok(Value::Null);
-            }
-        }
+    // The call waits for its worker, and says nothing if that was quick enough.
+    let quick = call.args.int("delay").and_then(|delay| world.wait_for_worker(&upid, delay * 1000));
+    if quick.is_some() {
+        return Ok(Value::Null);
     }
     Ok(Value::from(upid))
 }
@@ -606,9 +626,9 @@ pub(crate) fn url_metadata(world: &World, call: &Call) -> Answer {
             Ok(json!({"filename": name, "size": file.size, "mimetype": mimetype}))
         }
         Fetched::Missing => Err(ApiError::plain("invalid server response: '404 File not found'")),
-        Fetched::Refused(host) => {
-            Err(ApiError::plain(format!("invalid server response: '500 Can't connect to {host}'")))
-        }
+        Fetched::Refused(host) => Err(ApiError::plain(format!(
+            "invalid server response: '500 Can't connect to {host} (Connection refused)'"
+        ))),
     }
 }
 

@@ -30,13 +30,18 @@ fn owns(caller: &crate::access::Caller, owner: &str) -> bool {
     owner == caller.id() || (caller.token.is_none() && owner.split('!').next() == Some(&caller.user))
 }
 
-fn find(world: &World, call: &Call, privilege: &str) -> Result<Option<TaskId>, ApiError> {
+/// The task, if the host knows it. A log may be asked for before that is known, a status may not.
+fn find(world: &World, call: &Call, privilege: &str, must_exist: bool) -> Result<Option<TaskId>, ApiError> {
     let upid = call.args.text("upid");
     let (node, owner) = parse(upid)?;
+    let task = world.task_by_upid(upid).filter(|_| node == call.node);
+    if must_exist && task.is_none() {
+        return Err(ApiError::parameter("upid", "no such task"));
+    }
     if !owns(&call.caller, &owner) {
         world.need(&call.caller, &format!("/nodes/{}", call.node), privilege)?;
     }
-    Ok(world.task_by_upid(upid).filter(|_| node == call.node))
+    Ok(task)
 }
 
 fn entry(task: &Task) -> Map<String, Value> {
@@ -56,8 +61,8 @@ fn entry(task: &Task) -> Map<String, Value> {
 }
 
 pub(crate) fn status(world: &World, call: &Call) -> Answer {
-    let missing = || ApiError::parameter("upid", "no such task");
-    let task = &world.tasks[find(world, call, "Sys.Audit")?.ok_or_else(missing)?];
+    let Some(task) = find(world, call, "Sys.Audit", true)? else { return Ok(Value::Null) };
+    let task = &world.tasks[task];
     let mut shown = entry(task);
     shown.insert("status".into(), json!(if task.stage == Stage::Done { "stopped" } else { "running" }));
     if let Some(exit) = &task.status {
@@ -67,7 +72,7 @@ pub(crate) fn status(world: &World, call: &Call) -> Answer {
 }
 
 pub(crate) fn log(world: &World, call: &Call) -> Answer {
-    let found = find(world, call, "Sys.Audit")?;
+    let found = find(world, call, "Sys.Audit", false)?;
     let lines: Vec<String> = match found.map(|task| &world.tasks[task].log) {
         None => vec!["unable to open file - No such file or directory".into()],
         Some(lines) if lines.is_empty() => vec!["no content".into()],
@@ -82,7 +87,7 @@ pub(crate) fn log(world: &World, call: &Call) -> Answer {
 }
 
 pub(crate) fn stop(world: &mut World, call: &Call) -> Answer {
-    if let Some(task) = find(world, call, "Sys.Modify")? {
+    if let Some(task) = find(world, call, "Sys.Modify", true)? {
         world.interrupt(task);
     }
     Ok(Value::Null)

@@ -162,6 +162,11 @@ impl World {
         let Some(vm) = self.vms.get_mut(&vmid) else { return };
         vm.pending.remove(key);
         let old = vm.config.insert(key.to_owned(), text.to_owned());
+        if is_drive(key) && !key.starts_with("unused") {
+            // A volume that is attached again is no longer unused.
+            let file = Drive::parse(key, text).file().to_owned();
+            vm.config.retain(|other, value| !other.starts_with("unused") || *value != file);
+        }
         let Some(old) = old.filter(|_| is_drive(key)).map(|old| Drive::parse(key, &old)) else { return };
         if old.file() != Drive::parse(key, text).file() {
             self.retire_drive(node, vmid, &old, false);

@@ -42,12 +42,13 @@ impl World {
 
     pub(crate) fn broadcast(&mut self, node: &str) {
         let now = self.clock;
+        let host = self.host_cpus(node);
         for (vmid, vm) in self.vms.iter_mut().filter(|(_, vm)| vm.node == node) {
             vm.stat = Some(VmStat {
                 name: vm.name(*vmid),
                 running: vm.run.is_some(),
                 template: vm.is_template(),
-                cpus: cpus(vm),
+                cpus: cpus(vm, host),
                 memory: vm.memory_bytes(),
                 disk: boot_disk_size(vm),
                 since: vm.run.as_ref().map_or(now, |run| run.since),

@@ -10,7 +10,7 @@ use crate::locks::FileLock;
 use crate::random::Random;
 use crate::reply::ApiError;
 use crate::storage::{Storage, Volume};
-use crate::tasks::{Event, Task};
+use crate::tasks::{Event, Task, TaskId};
 use crate::vm::Vm;
 
 /// How long things take, in milliseconds.
@@ -153,12 +153,17 @@ pub struct World {
     /// Web servers by `host:port`.
     pub sites: BTreeMap<String, Site>,
     pub(crate) tasks: Vec<Task>,
+    pub(crate) task_index: BTreeMap<String, TaskId>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) locks: BTreeMap<u32, FileLock>,
     pub(crate) journal: Vec<LogEntry>,
     /// When the privileged worker of the call at hand will be done with it.
     #[serde(skip)]
     pub(crate) call_end: u64,
+    /// Does a manager act on what high availability is asked for.
+    pub ha_manager: bool,
+    /// When the manager woke up: with its first resource.
+    pub(crate) ha_since: Option<u64>,
     /// Guests react to power buttons and unplugging unless a VM says otherwise.
     pub guests_react: bool,
 }
@@ -189,10 +194,13 @@ impl World {
             options: BTreeMap::new(),
             sites: BTreeMap::new(),
             tasks: Vec::new(),
+            task_index: BTreeMap::new(),
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
             journal: Vec::new(),
             call_end: 0,
+            ha_manager: true,
+            ha_since: None,
             guests_react: true,
         }
     }
@@ -271,6 +279,25 @@ impl World {
                 || storage.is_some_and(|id| pool.storages.contains(id))
         };
         self.pools.iter().find(|(_, pool)| holds(pool)).map(|(name, _)| name.as_str())
+    }
+
+    pub(crate) fn host_cpus(&self, node: &str) -> u64 {
+        self.nodes.get(node).map_or(1, |node| u64::from(node.cpus))
+    }
+
+    /// A right on VMs, worked out once for all that have no entry and no pool of their own: there may be thousands.
+    pub(crate) fn vm_right<'a>(
+        &'a self,
+        caller: &'a Caller,
+        privilege: &'a str,
+    ) -> impl Fn(u32) -> bool + 'a {
+        let own = self.access.acl.iter().filter_map(|entry| entry.path.strip_prefix("/vms/")?.parse().ok());
+        let pooled = self.pools.values().flat_map(|pool| pool.vms.iter().copied());
+        let special: BTreeSet<u32> = own.chain(pooled).collect();
+        let usual = self.may(caller, "/vms/0", privilege);
+        move |vmid| {
+            if special.contains(&vmid) { self.may(caller, &format!("/vms/{vmid}"), privilege) } else { usual }
+        }
     }
 
     pub(crate) fn may(&self, caller: &Caller, path: &str, privilege: &str) -> bool {

@@ -112,7 +112,8 @@ fn resources(world: &World, call: &Call) -> Value {
         all.extend(pools.map(|id| json!({"id": format!("/pool/{id}"), "pool": id, "type": "pool"})));
     }
     if wanted("vm") {
-        let visible = world.vms.keys().filter(|vmid| may(&format!("/vms/{vmid}"), "VM.Audit"));
+        let may_see = world.vm_right(&call.caller, "VM.Audit");
+        let visible = world.vms.keys().filter(|vmid| may_see(**vmid));
         all.extend(visible.filter_map(|vmid| vm_entry(world, *vmid)).map(Value::Object));
     }
     if wanted("node") {
@@ -205,8 +206,9 @@ fn options(world: &World, call: &Call) -> Value {
 fn allowed_tags(world: &World, call: &Call) -> BTreeSet<String> {
     let registered = world.options.get("registered-tags").map(String::as_str).unwrap_or_default();
     let mut tags: BTreeSet<String> = split_list(registered).map(str::to_owned).collect();
+    let may_see = world.vm_right(&call.caller, "VM.Audit");
     for (vmid, vm) in &world.vms {
-        if world.may(&call.caller, &format!("/vms/{vmid}"), "VM.Audit") {
+        if may_see(*vmid) {
             let text = vm.config.get("tags").map(String::as_str).unwrap_or_default();
             tags.extend(split_list(text).map(str::to_owned));
         }

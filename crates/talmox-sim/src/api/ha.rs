@@ -1,4 +1,4 @@
-//! High availability: resources and rules. The manager itself is not simulated: wishes are taken, nothing moves.
+//! High availability: resources and rules. Where a manager runs it starts and stops VMs; it moves none.
 
 use std::collections::BTreeMap;
 
@@ -34,11 +34,18 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
 
 impl World {
     pub(crate) fn ha_state(&self, vmid: u32) -> Value {
-        if self.ha_resources.contains_key(&format!("vm:{vmid}")) {
-            json!({"managed": 1, "state": null})
-        } else {
-            json!({"managed": 0})
+        match self.ha_resources.get(&format!("vm:{vmid}")) {
+            Some(entry) if self.ha_active() => {
+                json!({"managed": 1, "state": entry.get("state").map_or("started", String::as_str)})
+            }
+            Some(_) => json!({"managed": 1, "state": null}),
+            None => json!({"managed": 0}),
         }
+    }
+
+    /// The manager sleeps until there is something to manage, and takes a while to look around.
+    pub(crate) fn ha_active(&self) -> bool {
+        self.ha_manager && self.ha_since.is_some_and(|since| self.clock >= since + MANAGER_WAKES)
     }
 }
 
@@ -71,6 +78,9 @@ fn groups(method: &str, rest: &str) -> Answer {
     };
     Err(ApiError::plain(format!("cannot {what}: ha groups have been migrated to rules")))
 }
+
+/// Milliseconds from the first resource to a manager that knows its hosts.
+const MANAGER_WAKES: u64 = 10_000;
 
 /// A resource may be named by its VM's id alone.
 fn sid_of(call: &Call) -> String {
@@ -129,6 +139,7 @@ fn add_resource(world: &mut World, call: &Call) -> Answer {
         return Err(ApiError::plain(format!("create resource failed: resource ID '{sid}' already defined")));
     }
     world.ha_resources.insert(sid, fields(call, &RESOURCE_KEYS));
+    world.ha_since = world.ha_since.or(Some(world.clock));
     Ok(Value::Null)
 }
 
@@ -161,7 +172,29 @@ fn move_resource(world: &World, call: &Call) -> Answer {
     if !world.nodes.contains_key(node) {
         return Err(ApiError::plain(format!("no such cluster node '{node}'")));
     }
-    Ok(json!({"sid": sid, "requested-node": node}))
+    let mut reply = json!({"sid": sid, "requested-node": node});
+    let blocking = kept_apart(world, &sid, node);
+    if !blocking.is_empty() {
+        let entries = blocking.iter().map(|sid| json!({"sid": sid, "cause": "resource-affinity"}));
+        reply["blocking-resources"] = entries.collect();
+    }
+    Ok(reply)
+}
+
+/// Resources on that host which a rule keeps apart from this one.
+fn kept_apart(world: &World, sid: &str, node: &str) -> Vec<String> {
+    let apart =
+        world.ha_rules.values().filter(|rule| rule.get("affinity").is_some_and(|kind| kind == "negative"));
+    let lists = apart.filter_map(|rule| rule.get("resources"));
+    let mut found = Vec::new();
+    for list in lists.filter(|list| split_list(list).any(|item| item == sid)) {
+        let there = |other: &&str| {
+            let vmid = other.split_once(':').and_then(|(_, id)| id.parse::<u32>().ok());
+            *other != sid && vmid.and_then(|vmid| world.vms.get(&vmid)).is_some_and(|vm| vm.node == node)
+        };
+        found.extend(split_list(list).filter(there).map(str::to_owned));
+    }
+    found
 }
 
 fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Value {
@@ -204,7 +237,9 @@ fn rule_faults(world: &World, entry: &BTreeMap<String, String>) -> Option<String
     if count < 2 {
         faults.push("rule is ineffective as there are less than two resources");
     }
-    if apart && count >= world.nodes.len() {
+    // A manager that still sleeps knows of no host at all.
+    let hosts = if world.ha_active() { world.nodes.len() } else { 0 };
+    if apart && count > hosts {
         faults.push("rule defines more resources than available nodes");
     }
     (!faults.is_empty()).then(|| faults.join(", "))

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Caller, ROOT};
 use crate::api::storage::{DeleteVolume, Download, Upload};
 use crate::qemu::clone::CloneJob;
 use crate::qemu::create::CreateJob;
@@ -30,7 +31,10 @@ pub(crate) enum Work {
     Upload(Upload),
     DeleteVolume(DeleteVolume),
     /// Hands a wish to the HA manager and ends.
-    Ask(String),
+    Ask {
+        line: String,
+        wish: Option<PowerJob>,
+    },
 }
 
 impl Work {
@@ -47,7 +51,7 @@ impl Work {
             Self::Move(job) => Some((job.vmid, true)),
             Self::Migrate(job) => Some((job.vmid, true)),
             Self::Snapshot(job) => Some((job.vmid, true)),
-            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask(_) => None,
+            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask { .. } => None,
         }
     }
 
@@ -72,7 +76,7 @@ impl Work {
             Self::Download(work) => work.enter(world, job),
             Self::Upload(work) => work.enter(world, job),
             Self::DeleteVolume(work) => work.enter(world, job),
-            Self::Ask(line) => {
+            Self::Ask { line, .. } => {
                 world.log(job, line.clone());
                 Ok(world.timing.small)
             }
@@ -99,7 +103,15 @@ impl Work {
                 work.finish(world, job);
                 Ok(())
             }
-            Self::Update(_) | Self::DeleteVolume(_) | Self::Ask(_) => Ok(()),
+            Self::Ask { wish, .. } => {
+                if let Some(wish) = wish.take().filter(|_| world.ha_manager) {
+                    let root = Caller { user: ROOT.into(), token: None };
+                    let (kind, vmid) = (wish.kind(), wish.vmid().to_string());
+                    world.spawn(&job.node, kind, &vmid, &root, Self::Power(wish));
+                }
+                Ok(())
+            }
+            Self::Update(_) | Self::DeleteVolume(_) => Ok(()),
         }
     }
 
@@ -127,7 +139,7 @@ impl Work {
             | Self::Download(_)
             | Self::Upload(_)
             | Self::DeleteVolume(_)
-            | Self::Ask(_) => "received interrupt".into(),
+            | Self::Ask { .. } => "received interrupt".into(),
         }
     }
 }

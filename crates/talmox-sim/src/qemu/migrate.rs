@@ -115,7 +115,8 @@ pub(crate) fn migrate(world: &mut World, call: &Call) -> Answer {
     if let Some(entry) = world.ha_resources.get(&format!("vm:{vmid}"))
         && entry.get("state").is_none_or(|state| state != "ignored")
     {
-        let work = Work::Ask(format!("Requesting HA migration for VM {vmid} to node {target}"));
+        let work =
+            Work::Ask { line: format!("Requesting HA migration for VM {vmid} to node {target}"), wish: None };
         return Ok(Value::from(world.spawn(&call.node, "hamigrate", &vmid.to_string(), &call.caller, work)));
     }
     let with_disks = vm.run.is_none() || call.args.flag("with-local-disks");

@@ -61,6 +61,15 @@ pub(crate) fn validate(route: &Route, params: &Params) -> Result<Args, Errors> {
     if errors.is_empty() { Ok(args) } else { Err(errors) }
 }
 
+/// Checks the value of a VM's option and prints it in normal form.
+pub(crate) fn normal_form(option: &str, value: &str) -> Result<String, String> {
+    let prop = vm_option(option).ok_or_else(|| UNKNOWN.to_owned())?;
+    check_scalar(prop, option, value)?;
+    let name = prop.properties.as_deref();
+    Ok(name
+        .map_or_else(|| value.to_owned(), |name| properties::print(name, &properties::parse_as(name, value))))
+}
+
 fn add(errors: &mut Errors, name: &str, reason: &str) {
     errors.entry(name.to_owned()).or_insert_with(|| reason.to_owned());
 }

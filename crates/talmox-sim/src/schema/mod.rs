@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use regex_lite::Regex;
 
-pub(crate) use check::{Args, validate};
+pub(crate) use check::{Args, normal_form, validate};
 pub(crate) use formats::{is_tag, split_list};
 pub(crate) use properties::{Parsed, parse_as, print};
 #[cfg(test)]

@@ -98,7 +98,7 @@ fn parse_file_name(text: &str) -> Option<VolumeName> {
     };
     match parts[..] {
         ["iso", name] => file("iso", name, "raw".into()),
-        ["vztmpl", name] => file("vztmpl", name, "tgz".into()),
+        ["vztmpl", name] => file("vztmpl", name, format!("t{}", extension(name)?)),
         ["snippets", name] => file("snippets", name, "snippet".into()),
         ["import", name] => file("import", name, extension(name)?),
         ["backup", name] => file("backup", name, extension(name)?),

@@ -10,7 +10,7 @@ use super::data::Pair;
 use super::ids::Ids;
 
 /// Values that are measured, or that the worlds do not record.
-const MEASURED: [&str; 30] = [
+const MEASURED: [&str; 27] = [
     "cpu",
     "mem",
     "memhost",
@@ -38,9 +38,6 @@ const MEASURED: [&str; 30] = [
     "ssl_fingerprint",
     "repoid",
     "saved",
-    "uid",
-    "freemem",
-    "total_tasks",
 ];
 /// Lines of a log, if the caller asks for no other number.
 const LOG_PAGE: usize = 50;

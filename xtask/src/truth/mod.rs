@@ -91,8 +91,7 @@ fn chains<'a>(pairs: &'a [Pair], worlds: &Worlds) -> Vec<(Chain, Members<'a>)> {
         let known = worlds.chain_of(&pair.group);
         let key = known.as_ref().map_or_else(|| pair.group.clone(), |(index, _)| format!("chain {index}"));
         let at = keys.iter().position(|other| *other == key).unwrap_or_else(|| {
-            let chain =
-                known.map_or_else(|| worlds.chains.first().cloned().unwrap_or_default(), |(_, chain)| chain);
+            let chain = known.map_or_else(|| default_chain(worlds), |(_, chain)| chain);
             keys.push(key);
             found.push((chain, Vec::new()));
             found.len() - 1
@@ -100,6 +99,12 @@ fn chains<'a>(pairs: &'a [Pair], worlds: &Worlds) -> Vec<(Chain, Members<'a>)> {
         found[at].1.push((number, pair));
     }
     found
+}
+
+/// The first world without what only its own pairs know of.
+fn default_chain(worlds: &Worlds) -> Chain {
+    let first = worlds.chains.first().cloned().unwrap_or_default();
+    Chain { vms_made_outside_the_recording: Vec::new(), ..first }
 }
 
 fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], report: &mut Report) {

@@ -272,8 +272,14 @@ impl<'a> Replay<'a> {
                 request.body = Body::Bytes { content_type: Some("application/json".into()), bytes };
             }
             (Value::Object(map), _) => {
+                let user = map.get("username").map(text).unwrap_or_default();
+                let known = self.tickets.get(&user).map(|(ticket, _)| ticket.clone());
+                let value = |value: &Value| match (text(value).as_str(), &known) {
+                    ("<ticket>", Some(ticket)) => ticket.clone(),
+                    (other, _) => self.ids.translate(other),
+                };
                 let pairs: Vec<(String, String)> =
-                    map.iter().map(|(key, value)| (key.clone(), self.ids.translate(&text(value)))).collect();
+                    map.iter().map(|(key, one)| (key.clone(), value(one))).collect();
                 let form = encode_form(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())));
                 if matches!(pair.request.method.as_str(), "POST" | "PUT") {
                     request.body = Body::Bytes { content_type: None, bytes: form.into_bytes() };

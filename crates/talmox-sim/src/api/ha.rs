@@ -146,7 +146,7 @@ fn add_resource(world: &mut World, call: &Call) -> Answer {
 fn set_resource(world: &mut World, call: &Call) -> Answer {
     let sid = sid_of(call);
     let Some(entry) = world.ha_resources.get_mut(&sid) else {
-        return Err(ApiError::plain(format!("no such resource '{sid}'")));
+        return Err(ApiError::plain(format!("update resource failed: no such resource '{sid}'")));
     };
     entry.extend(fields(call, &RESOURCE_KEYS));
     for key in split_list(call.args.text("delete")) {

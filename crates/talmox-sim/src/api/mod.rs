@@ -8,6 +8,7 @@ pub(crate) mod nodes;
 pub(crate) mod pools;
 pub(crate) mod storage;
 pub(crate) mod tasks;
+pub(crate) mod transfer;
 
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, cluster, storage, subdirs, tasks, unknown, version};
+use super::{Call, cluster, storage, subdirs, tasks, transfer, unknown, version};
 use crate::reply::Answer;
 use crate::schema::cpu_models;
 use crate::world::World;
@@ -29,7 +29,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/capabilities/qemu/cpu") => Ok(cpus()),
         ("GET", "/capabilities/qemu/machines") => Ok(machines()),
         ("GET", "/vzdump/defaults") => Ok(backup_defaults()),
-        ("GET", "/query-url-metadata") => storage::url_metadata(world, call),
+        ("GET", "/query-url-metadata") => transfer::url_metadata(world, call),
         ("GET", "/tasks") => Ok(tasks::list(world, call)),
         ("GET", "/tasks/{upid}") => Ok(subdirs("name", "log status")),
         ("GET", "/tasks/{upid}/status") => tasks::status(world, call),

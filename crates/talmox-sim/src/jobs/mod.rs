@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Caller, ROOT};
-use crate::api::storage::{DeleteVolume, Download, Upload};
+use crate::api::storage::DeleteVolume;
+use crate::api::transfer::{Download, Upload};
 use crate::qemu::clone::CloneJob;
 use crate::qemu::create::CreateJob;
 use crate::qemu::destroy::DestroyJob;

@@ -229,6 +229,9 @@ impl CreateJob {
         if let Some(tags) = config.get_mut("tags") {
             *tags = world.normal_tags(tags);
         }
+        if let Some(description) = config.get_mut("description") {
+            description.truncate(description.trim_end().len());
+        }
         if let Some(machine) = config.get_mut("machine") {
             *machine = schema::print("machine", &schema::parse_as("machine", machine));
         }

@@ -21,7 +21,8 @@ fn privilege_of(key: &str) -> Option<&'static str> {
         | "spice_enhancements" | "tablet" | "vga" | "watchdog" => Some("VM.Config.HWType"),
         "agent" | "autostart" | "bios" | "description" | "keyboard" | "localtime" | "migrate_downtime"
         | "migrate_speed" | "name" | "onboot" | "ostype" | "protection" | "reboot" | "startdate"
-        | "startup" | "tags" | "tdf" | "template" | "freeze" => Some("VM.Config.Options"),
+        | "startup" | "tags" | "tdf" | "template" => Some("VM.Config.Options"),
+        "freeze" => Some("VM.PowerMgmt"),
         _ => None,
     }
 }

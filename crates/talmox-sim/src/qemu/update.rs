@@ -256,6 +256,7 @@ fn drives_cloudinit(settings: &BTreeMap<String, String>) -> bool {
 fn set_plain(world: &mut World, vmid: u32, key: &str, text: &str) -> Result<(), ApiError> {
     let text = match key {
         "tags" => world.normal_tags(text),
+        "description" => text.trim_end().to_owned(),
         "vmgenid" if text == "1" => world.random.uuid(),
         // Kept as a hash, whose value nobody can foresee.
         "cipassword" => format!("$5${}${}", world.random.hex(8), world.random.hex(43)),

@@ -9,9 +9,12 @@ use crate::files::FileFacts;
 use crate::locks::FileLock;
 use crate::random::Random;
 use crate::reply::ApiError;
-use crate::storage::{Storage, Volume};
+use crate::storage::{Storage, Volumes};
 use crate::tasks::{Event, Task, TaskId};
 use crate::vm::Vm;
+
+/// Entries of the cluster's log that are kept at least.
+const JOURNAL: usize = 1000;
 
 /// How long things take, in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -143,7 +146,7 @@ pub struct World {
     pub access: Access,
     pub(crate) sessions: BTreeMap<String, Session>,
     pub storages: Vec<Storage>,
-    pub(crate) volumes: BTreeMap<String, Volume>,
+    pub(crate) volumes: Volumes,
     pub(crate) vms: BTreeMap<u32, Vm>,
     pub pools: BTreeMap<String, Pool>,
     pub(crate) ha_resources: BTreeMap<String, BTreeMap<String, String>>,
@@ -185,7 +188,7 @@ impl World {
             access: Access::default(),
             sessions: BTreeMap::new(),
             storages: Vec::new(),
-            volumes: BTreeMap::new(),
+            volumes: Volumes::default(),
             vms: BTreeMap::new(),
             pools: BTreeMap::new(),
             ha_resources: BTreeMap::new(),
@@ -301,7 +304,8 @@ impl World {
     }
 
     pub(crate) fn may(&self, caller: &Caller, path: &str, privilege: &str) -> bool {
-        self.privileges(caller, path).contains_key(privilege)
+        let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+        self.access.holds(caller, path, self.pool_of_path(path), privilege)
     }
 
     pub(crate) fn need(&self, caller: &Caller, path: &str, privilege: &str) -> Result<(), ApiError> {
@@ -309,8 +313,7 @@ impl World {
     }
 
     pub(crate) fn need_any(&self, caller: &Caller, path: &str, privileges: &[&str]) -> Result<(), ApiError> {
-        let held = self.privileges(caller, path);
-        let ok = privileges.iter().any(|name| held.contains_key(*name));
+        let ok = privileges.iter().any(|name| self.may(caller, path, name));
         if ok { Ok(()) } else { Err(denied(path, &privileges.join("|"))) }
     }
 
@@ -377,6 +380,9 @@ impl World {
         let entry =
             LogEntry { time: self.unix(), node: node.to_owned(), pid, user: user.to_owned(), message };
         self.journal.push(entry);
+        if self.journal.len() > 2 * JOURNAL {
+            self.journal.drain(..JOURNAL);
+        }
     }
 }
 

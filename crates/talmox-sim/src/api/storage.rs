@@ -223,7 +223,7 @@ fn content(world: &World, call: &Call) -> Answer {
     let place = world.volume_key(&call.node, &format!("{id}:"));
     let kind = call.args.get("content");
     let owner = call.args.int("vmid");
-    let all = world.volumes.iter().filter(|(key, _)| key.starts_with(&place)).map(|(_, volume)| volume);
+    let all = world.volumes.at(&place).map(|(_, volume)| volume);
     let wanted = all.filter(|volume| kind.is_none_or(|kind| kind == volume.content));
     let wanted = wanted.filter(|volume| owner.is_none_or(|owner| volume.vmid.map(u64::from) == Some(owner)));
     let visible = wanted.filter(|volume| may_see_volume(world, call, id, volume));

@@ -20,6 +20,17 @@ pub(crate) fn parse_boolean(text: &str) -> Option<&'static str> {
 
 /// Splits and checks a property string. `path` is the name used in error texts.
 pub(crate) fn parse(format: &Format, text: &str, path: &str) -> Result<Parsed, String> {
+    let parsed = split(format, text)?;
+    let errors = check_object(format, &parsed, path);
+    if errors.is_empty() {
+        return Ok(parsed);
+    }
+    let lines = errors.iter().map(|(key, reason)| format!("{key}: {reason}\n"));
+    Err(format!("format error\n{}", lines.collect::<String>()))
+}
+
+/// Takes a property string apart.
+fn split(format: &Format, text: &str) -> Result<Parsed, String> {
     let mut parsed = Parsed::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
         let (key, value) = match part.split_once('=') {
@@ -32,12 +43,7 @@ pub(crate) fn parse(format: &Format, text: &str, path: &str) -> Result<Parsed, S
         };
         put(format, &mut parsed, key, value)?;
     }
-    let errors = check_object(format, &parsed, path);
-    if errors.is_empty() {
-        return Ok(parsed);
-    }
-    let lines = errors.iter().map(|(key, reason)| format!("{key}: {reason}\n"));
-    Err(format!("format error\n{}", lines.collect::<String>()))
+    Ok(parsed)
 }
 
 fn put(format: &Format, parsed: &mut Parsed, key: &str, value: &str) -> Result<(), String> {
@@ -59,10 +65,10 @@ fn put(format: &Format, parsed: &mut Parsed, key: &str, value: &str) -> Result<(
     Ok(())
 }
 
-/// Parses a value by the name of its format; a value that does not fit is split without checks.
+/// Takes apart a value that was checked when it came in.
 pub(crate) fn parse_as(name: &str, text: &str) -> Parsed {
     let Some(format) = format_named(name) else { return Parsed::new() };
-    parse(format, text, name).unwrap_or_default()
+    split(format, text).unwrap_or_default()
 }
 
 /// Prints keys in PVE's normal form: the default key bare and first, required keys, then the rest by name.

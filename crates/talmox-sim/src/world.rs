@@ -317,6 +317,15 @@ impl World {
         if ok { Ok(()) } else { Err(denied(path, &privileges.join("|"))) }
     }
 
+    /// May the caller decide over a path: by right, or because it may make such things.
+    pub(crate) fn need_modify(&self, caller: &Caller, path: &str) -> Result<(), ApiError> {
+        let maker =
+            [("/storage/", "Datastore.Allocate"), ("/vms/", "VM.Allocate"), ("/pool/", "Pool.Allocate")];
+        let own = maker.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, privilege)| *privilege);
+        let any: Vec<&str> = std::iter::once("Permissions.Modify").chain(own).collect();
+        self.need_any(caller, path, &any)
+    }
+
     /// Applies an endpoint's check; `fill` gives the raw values of parameters named in paths.
     pub(crate) fn apply_check(
         &self,
@@ -369,10 +378,7 @@ impl World {
                     Err(plain())
                 }
             }
-            Check::ModifyAcl(path) => {
-                let path = fill_path(path, fill);
-                if self.may(caller, &path, "Permissions.Modify") { Ok(()) } else { Err(plain()) }
-            }
+            Check::ModifyAcl(path) => self.need_modify(caller, &fill_path(path, fill)),
         }
     }
 

@@ -27,6 +27,12 @@ fn request_text(pair: &Pair) -> String {
     format!("{} {}", pair.request.path, pair.request.params)
 }
 
+/// What a pair proves of its VM's lock.
+enum Lock {
+    Held(String),
+    Free,
+}
+
 /// The pool a request names.
 fn named_pool(pair: &Pair) -> Option<String> {
     let by_path = match pair.parts()[..] {
@@ -139,7 +145,9 @@ impl Gaps {
             .iter()
             .filter(|(vmid, last)| **last < number && !listed.contains(&u64::from(**vmid)));
         let gone: Vec<u32> = done.map(|(vmid, _)| *vmid).filter(|vmid| world.has_vm(*vmid)).collect();
-        gone.iter().for_each(|vmid| world.remove_vm(*vmid));
+        for vmid in &gone {
+            world.remove_vm(*vmid);
+        }
         gone.iter().map(|vmid| format!("VM {vmid} was removed (a listing lacks it)")).collect()
     }
 
@@ -159,7 +167,9 @@ impl Gaps {
         let lacking = world.pools.keys().filter(|pool| !listed.is_empty() && !listed.contains(pool.as_str()));
         let named = |pool: &&String| self.pools.iter().any(|(at, name)| *at > number && name == *pool);
         let gone: Vec<String> = lacking.filter(|pool| !named(pool)).cloned().collect();
-        gone.iter().for_each(|pool| drop(world.pools.remove(pool)));
+        for pool in &gone {
+            world.pools.remove(pool);
+        }
         gone.iter().map(|pool| format!("pool '{pool}' was removed (a listing lacks it)")).collect()
     }
 
@@ -237,14 +247,14 @@ impl Gaps {
     fn locks(&mut self, pair: &Pair, world: &mut World) -> Vec<String> {
         let Some(vmid) = pair.vm().filter(|vmid| world.has_vm(*vmid)) else { return Vec::new() };
         match self.lock_evidence(pair) {
-            Some(Some(lock))
+            Some(Lock::Held(lock))
                 if world.lock_of_vm(vmid).is_none() && !matches!(lock.as_str(), "clone" | "create") =>
             {
                 world.set_lock(vmid, Some(&lock));
                 self.outside_locks.insert(vmid);
                 vec![format!("lock '{lock}' was set on VM {vmid}")]
             }
-            Some(None) if self.outside_locks.remove(&vmid) => {
+            Some(Lock::Free) if self.outside_locks.remove(&vmid) => {
                 world.set_lock(vmid, None);
                 vec![format!("the lock of VM {vmid} was taken off")]
             }
@@ -253,20 +263,20 @@ impl Gaps {
     }
 
     /// Does this pair prove that its VM is locked (and how), or that it is not?
-    fn lock_evidence(&self, pair: &Pair) -> Option<Option<String>> {
+    fn lock_evidence(&self, pair: &Pair) -> Option<Lock> {
         let locked = |text: &str| {
             let (_, rest) = text.split_once("VM is locked (")?;
             Some(rest.split(')').next()?.to_owned())
         };
         let exit = pair.new_task().and_then(|upid| self.exit_of(upid));
         if let Some(lock) = locked(&pair.response.reason).or_else(|| exit.and_then(locked)) {
-            return Some(Some(lock));
+            return Some(Lock::Held(lock));
         }
         let parts = pair.parts();
         let reads = matches!(parts[4..], ["config"] | ["status", "current"]) && pair.request.method == "GET";
         if reads && pair.response.status == 200 {
             let lock = pair.response.body.pointer("/data/lock").and_then(Value::as_str);
-            return Some(lock.map(str::to_owned));
+            return Some(lock.map_or(Lock::Free, |lock| Lock::Held(lock.to_owned())));
         }
         let checks_lock = matches!(
             parts[4..],
@@ -274,7 +284,7 @@ impl Gaps {
         );
         let succeeded = exit == Some("OK")
             || (pair.request.method == "PUT" && pair.response.status == 200 && pair.new_task().is_none());
-        (checks_lock && succeeded && pair.request.method != "GET").then_some(None)
+        (checks_lock && succeeded && pair.request.method != "GET").then_some(Lock::Free)
     }
 }
 

@@ -148,7 +148,9 @@ impl<'a> Replay<'a> {
             .filter(|vm| vm.before_pair == number)
             .cloned()
             .collect();
-        outside.iter().for_each(|vm| self.add_outside(vm));
+        for vm in &outside {
+            self.add_outside(vm);
+        }
         self.fail_as_recorded(pair);
         self.wait_for_task(pair);
         for said in self.gaps.fill(number, pair, &mut self.world) {
@@ -182,7 +184,9 @@ impl<'a> Replay<'a> {
             );
             self.world.add_finished_task(&upid, "OK");
         }
-        named.iter().for_each(|upid| self.world.add_finished_task(upid, "OK"));
+        for upid in named {
+            self.world.add_finished_task(upid, "OK");
+        }
     }
 
     /// The recorder polled: a task it saw ended must have ended here too.
@@ -194,7 +198,7 @@ impl<'a> Replay<'a> {
                 let last = lines.last().and_then(|line| line["t"].as_str()).unwrap_or_default();
                 last.starts_with("TASK ")
             }
-            _ => false,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         };
         let Some(upid) = self.ids.get(upid).map(str::to_owned).filter(|_| ended) else { return };
         let deadline = self.world.clock() + 600_000;
@@ -221,10 +225,12 @@ impl<'a> Replay<'a> {
     /// A digest that was accepted but never shown was the current one.
     fn learn_digest(&mut self, pair: &Pair) {
         let (Some(digest), Some(vmid)) = (pair.param("digest"), pair.vm()) else { return };
-        if !self.ids.knows(&digest) && pair.response.status == 200 && digest.len() == 40 {
-            if let Some(current) = self.world.config_digest(vmid) {
-                self.ids.force(&digest, &current);
-            }
+        let accepted = pair.response.status == 200 && digest.len() == 40;
+        if !self.ids.knows(&digest)
+            && accepted
+            && let Some(current) = self.world.config_digest(vmid)
+        {
+            self.ids.force(&digest, &current);
         }
     }
 
@@ -266,8 +272,14 @@ impl<'a> Replay<'a> {
                 request.body = Body::Bytes { content_type: Some("application/json".into()), bytes };
             }
             (Value::Object(map), _) => {
+                let user = map.get("username").map(text).unwrap_or_default();
+                let known = self.tickets.get(&user).map(|(ticket, _)| ticket.clone());
+                let value = |value: &Value| match (text(value).as_str(), &known) {
+                    ("<ticket>", Some(ticket)) => ticket.clone(),
+                    (other, _) => self.ids.translate(other),
+                };
                 let pairs: Vec<(String, String)> =
-                    map.iter().map(|(key, value)| (key.clone(), self.ids.translate(&text(value)))).collect();
+                    map.iter().map(|(key, one)| (key.clone(), value(one))).collect();
                 let form = encode_form(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())));
                 if matches!(pair.request.method.as_str(), "POST" | "PUT") {
                     request.body = Body::Bytes { content_type: None, bytes: form.into_bytes() };
@@ -349,10 +361,10 @@ impl<'a> Replay<'a> {
             self.keep_ticket(reply);
         }
         // A UPID counts as known even if the reply differs otherwise, so that one difference does not breed others.
-        if let (Some(recorded), Some(own)) = (pair.new_task(), data_upid(reply)) {
-            if !self.ids.knows(recorded) {
-                self.ids.force(recorded, &own);
-            }
+        if let (Some(recorded), Some(own)) = (pair.new_task(), data_upid(reply))
+            && !self.ids.knows(recorded)
+        {
+            self.ids.force(recorded, &own);
         }
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -23,8 +23,12 @@ struct Wire {
 
 impl Wire {
     async fn new() -> Self {
+        Self::with(Duration::ZERO, 1000.0).await
+    }
+
+    async fn with(latency: Duration, speed: f64) -> Self {
         let started = Starter::new(1, 9, 1_790_000_000_000).build();
-        let settings = Settings { latency: Duration::ZERO, speed: 1000.0, ..Settings::default() };
+        let settings = Settings { latency, speed, ..Settings::default() };
         let server = Server::start(started.world, settings).await.unwrap();
         Self { server, token: started.token, root_password: started.root_password }
     }
@@ -177,6 +181,19 @@ async fn a_ticket_comes_by_cookie_and_needs_its_csrf_token_to_write() {
     assert!(refused.starts_with("HTTP/1.1 401 Permission denied - invalid csrf token\r\n"), "{refused}");
     stream.write_all(write(&format!("CSRFPreventionToken: {csrf}\r\n")).as_bytes()).await.unwrap();
     assert!(reply(&mut stream).await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn replies_take_their_time() {
+    let wire = Wire::with(Duration::from_millis(40), 20.0).await;
+    let mut stream = wire.connect().await;
+    let start = Instant::now();
+    stream.write_all(wire.head("GET /api2/json/version", "").as_bytes()).await.unwrap();
+    reply(&mut stream).await;
+    assert!(start.elapsed() >= Duration::from_millis(20), "half the median is the least");
+    let start = Instant::now();
+    wire.last("GET /api2/json/nodes HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    assert!(start.elapsed() >= Duration::from_millis(150), "three seconds, twenty times as fast");
 }
 
 #[tokio::test]

@@ -62,6 +62,14 @@ impl Problem {
         Self { code, severity, message, place: None, related: Vec::new(), hint: None, key: None }
     }
 
+    /// The place in a text, if it has one.
+    pub(crate) fn location(&self) -> Option<Location> {
+        match &self.place {
+            Some(Place::Text(location, _)) => Some(*location),
+            Some(Place::File { .. }) | None => None,
+        }
+    }
+
     /// Names the key whose value this is about, unless one further in was named already.
     pub(crate) fn name_key(&mut self, key: &'static str) {
         let about_a_value =

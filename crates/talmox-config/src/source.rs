@@ -72,6 +72,11 @@ impl Sources {
 }
 
 impl Source {
+    /// The line of a byte, counted from 1.
+    pub(crate) fn line_of(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|start| *start as usize <= offset)
+    }
+
     fn position(&self, offset: u32) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts[line - 1] as usize;

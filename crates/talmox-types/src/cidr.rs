@@ -150,6 +150,11 @@ impl AddressRange {
             }
             (IpAddr::V6(_), Err(_)) => return None,
         };
+        Self::between(first, last)
+    }
+
+    /// A range of two addresses of one family, the lower one first.
+    pub fn between(first: IpAddr, last: IpAddr) -> Option<Self> {
         (first.is_ipv4() == last.is_ipv4() && bits(first) <= bits(last)).then_some(Self { first, last })
     }
 

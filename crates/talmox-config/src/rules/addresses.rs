@@ -1,9 +1,9 @@
 //! Node addresses: there, unique, inside the node network, nobody else's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use talmox_types::{Cidr, FamilyPair};
+use talmox_types::{AddressRange, Cidr, FamilyPair};
 
 use super::Subject;
 use super::identity::{first_owner, missing};
@@ -13,6 +13,8 @@ use crate::source::Location;
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let mut seen: HashMap<IpAddr, (Location, String)> = HashMap::new();
     let network = subject.description.node_cidr();
+    let reserved = subject.description.reserved_addresses();
+    let used = used(subject, &reserved);
     for node in &subject.description.nodes {
         let Some(address) = &node.address else {
             if !node.broken.contains(&"address") {
@@ -25,7 +27,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         let name = node.name.as_ref().map_or_else(|| "this node".to_owned(), |name| name.value.to_string());
         for ip in address.value.iter() {
             if let Some((first, owner)) = first_owner(&mut seen, ip, (address.location, name.clone())) {
-                let next = network.and_then(|network| next_free(subject, network, ip));
+                let next = network.and_then(|network| next_free(&used, network, ip));
                 let problem = Problem::error(Code::DuplicateAddress, format!("address {ip} is used twice"))
                     .at(address.location, name.clone())
                     .related(first, format!("{owner} has it first"));
@@ -38,7 +40,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
             if let Some(network) = network {
                 inside(ip, address.location, &network, &name, problems);
             }
-            taken(subject, ip, address.location, &name, problems);
+            taken(&reserved, ip, address.location, &name, problems);
         }
     }
 }
@@ -47,19 +49,23 @@ fn show(pair: &FamilyPair<Cidr>) -> String {
     pair.iter().map(|cidr| cidr.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The first address of the network, after the given one, that nobody in the description has.
-fn next_free(subject: &Subject<'_>, network: FamilyPair<Cidr>, like: IpAddr) -> Option<IpAddr> {
-    let cidr = network.of_family(&like)?;
-    let reserved = subject.description.reserved_addresses();
-    let used: std::collections::HashSet<IpAddr> = subject
-        .description
-        .nodes
-        .iter()
-        .filter_map(|node| node.address.as_ref())
+/// An address somebody else has: whose, which, and where that is written.
+type Reserved = (&'static str, IpAddr, Option<Location>);
+
+/// Every address the description gives away.
+fn used(subject: &Subject<'_>, reserved: &[Reserved]) -> HashSet<IpAddr> {
+    let nodes = subject.description.nodes.iter().filter_map(|node| node.address.as_ref());
+    nodes
         .flat_map(|address| address.value.iter())
-        .chain(reserved.into_iter().map(|(_, address, _)| address))
-        .collect();
-    cidr.hosts().iter().skip_while(|ip| *ip <= like).take(65_536).find(|ip| !used.contains(ip))
+        .chain(reserved.iter().map(|(_, address, _)| *address))
+        .collect()
+}
+
+/// The first address of the network, after the given one, that nobody in the description has.
+fn next_free(used: &HashSet<IpAddr>, network: FamilyPair<Cidr>, like: IpAddr) -> Option<IpAddr> {
+    let hosts = network.of_family(&like)?.hosts();
+    let after = AddressRange::between(like.max(hosts.first()), hosts.last())?;
+    after.iter().take(used.len() + 2).find(|ip| !used.contains(ip))
 }
 
 fn inside(
@@ -96,15 +102,15 @@ fn inside(
     }
 }
 
-fn taken(subject: &Subject<'_>, ip: IpAddr, location: Location, name: &str, problems: &mut Vec<Problem>) {
-    for (owner, address, place) in subject.description.reserved_addresses() {
-        if address != ip {
+fn taken(reserved: &[Reserved], ip: IpAddr, location: Location, name: &str, problems: &mut Vec<Problem>) {
+    for (owner, address, place) in reserved {
+        if *address != ip {
             continue;
         }
         let problem = Problem::error(Code::AddressTaken, format!("{ip} is the {owner}"))
             .at(location, format!("{name} cannot have it too"));
         problems.push(match place {
-            Some(place) => problem.related(place, format!("the {owner}")),
+            Some(place) => problem.related(*place, format!("the {owner}")),
             None => problem.hint("without node_gateway the gateway is the first address of node_cidr"),
         });
     }

@@ -1,5 +1,7 @@
 //! Boot source and the way configuration reaches a node: combinations that work.
 
+use std::collections::HashSet;
+
 use talmox_types::desired::{Boot, ConfigDelivery, NetworkMode};
 
 use super::Subject;
@@ -7,23 +9,19 @@ use crate::file::CloudInit;
 use crate::layers::Member;
 use crate::problem::{Code, Problem};
 use crate::read::At;
-use crate::source::SourceId;
+use crate::source::{Location, SourceId};
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let file = &subject.description.cluster.file;
-    let mut reported: Vec<Problem> = Vec::new();
+    let mut reported: HashSet<Option<Location>> = HashSet::new();
     for member in &subject.members {
         let found = [
             template_without_clone(member),
             file.config_delivery.as_ref().and_then(|delivery| delivery_conflict(member, delivery)),
         ];
-        for problem in found.into_iter().flatten() {
-            if !reported.iter().any(|known| known.place == problem.place) {
-                reported.push(problem);
-            }
-        }
+        let new = found.into_iter().flatten().filter(|problem| reported.insert(problem.location()));
+        problems.extend(new);
     }
-    problems.append(&mut reported);
 }
 
 fn template_without_clone(member: &Member<'_>) -> Option<Problem> {

@@ -1,6 +1,6 @@
 //! Virtual hardware that can exist.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use talmox_types::desired::{Bios, MachineType, Role};
 
@@ -17,7 +17,7 @@ const CONTROL_PLANE_MEMORY: u32 = 2048;
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     // Many nodes share one block: a problem of the block is reported once.
-    let mut reported: Vec<Problem> = Vec::new();
+    let mut reported: HashSet<(Option<Location>, Code)> = HashSet::new();
     for member in &subject.members {
         let mut found = Vec::new();
         passthrough(member, &mut found);
@@ -25,13 +25,9 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         memory(member, &mut found);
         slots(member, &mut found);
         networks(member, &mut found);
-        for problem in found {
-            if !reported.iter().any(|known| known.place == problem.place && known.code == problem.code) {
-                reported.push(problem);
-            }
-        }
+        problems
+            .extend(found.into_iter().filter(|problem| reported.insert((problem.location(), problem.code))));
     }
-    problems.append(&mut reported);
 }
 
 fn passthrough(member: &Member<'_>, problems: &mut Vec<Problem>) {

@@ -1,5 +1,7 @@
 //! What concerns the hypervisor: endpoints, hosts, VMID ranges, fields that may drift.
 
+use std::collections::HashSet;
+
 use talmox_types::VmId;
 use talmox_types::desired::VmIdRange;
 
@@ -41,12 +43,11 @@ fn endpoints(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 
 fn hosts(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let Some(allowed) = &subject.description.cluster.file.proxmox_nodes else { return };
-    let mut reported = Vec::new();
+    let mut reported = HashSet::new();
     for member in &subject.members {
         let Some(host) = member.pick(|s| s.host.as_ref()) else { continue };
         let listed = allowed.value.iter().any(|known| known.value == host.value);
-        if !listed && !reported.contains(&host.location) {
-            reported.push(host.location);
+        if !listed && reported.insert(host.location) {
             let names: Vec<&str> = allowed.value.iter().map(|at| at.value.as_str()).collect();
             problems.push(
                 Problem::error(Code::InvalidValue, format!("{} is not one of proxmox_nodes", host.value))

@@ -109,6 +109,18 @@ fn the_current_folder_is_the_default() {
 }
 
 #[test]
+fn a_file_brings_the_nodes_beside_it_unless_it_has_its_own() {
+    let run = support::run(&["validate", "-f", "examples/homelab/cluster.yaml"]).succeeded();
+    assert!(run.stdout.contains("3 control planes, 3 workers"), "{}", run.stdout);
+    let scratch = Scratch::new("beside");
+    let minimal = support::root().join("examples/minimal/cluster.yaml");
+    fs::copy(minimal, scratch.0.join("one.yaml")).unwrap();
+    fs::write(scratch.0.join("nodes.yaml"), "nodes: [{name: other, address: 10.0.0.1}]\n").unwrap();
+    let run = support::run(&["validate", "-f", &scratch.path("one.yaml")]).succeeded();
+    assert!(run.stdout.contains("1 control plane, 0 workers"), "{}", run.stdout);
+}
+
+#[test]
 fn explain_one_field() {
     assert_snapshot!(run(&["explain", "-f", "examples/homelab", "worker-2.memory"]).succeeded().stdout);
     assert_snapshot!(

@@ -1,5 +1,7 @@
 //! Problems as people read them: what, where, an excerpt with a mark, and what to do.
 
+use std::ops::Range;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use talmox_yaml::Span;
 
@@ -23,10 +25,10 @@ pub fn report<'p>(
         Colour::Always => Renderer::styled(),
         Colour::Never => Renderer::plain(),
     };
-    let mut masked = MaskedTexts::default();
+    let problems: Vec<&Problem> = problems.into_iter().collect();
+    let masked = MaskedTexts::new(sources, &problems);
     let mut text = String::new();
     for problem in problems {
-        masked.prepare(sources, problem);
         text.push_str(&render(&renderer, sources, &masked, problem));
         text.push_str("\n\n");
     }
@@ -55,17 +57,27 @@ pub(crate) fn sort(sources: &Sources, problems: &mut [Problem]) {
 }
 
 /// Texts without their secrets, made once per report.
-#[derive(Default)]
 struct MaskedTexts(Vec<(SourceId, String)>);
 
 impl MaskedTexts {
-    fn prepare(&mut self, sources: &Sources, problem: &Problem) {
-        let here = problem.location().map(|location| location.source);
-        for source in here.into_iter().chain(problem.related.iter().map(|(location, _)| location.source)) {
-            if !self.0.iter().any(|(known, _)| *known == source) {
-                self.0.push((source, mask_secrets(&sources.get(source).text)));
-            }
-        }
+    fn new(sources: &Sources, problems: &[&Problem]) -> Self {
+        let places = problems.iter().flat_map(|problem| {
+            let related = problem.related.iter().map(|(location, _)| *location);
+            problem.location().into_iter().chain(related)
+        });
+        let mut shown: Vec<SourceId> = places.map(|location| location.source).collect();
+        shown.sort_unstable();
+        shown.dedup();
+        let masked = |source: SourceId| {
+            let concealed: Vec<Range<usize>> = problems
+                .iter()
+                .flat_map(|problem| &problem.concealed)
+                .filter(|location| location.source == source)
+                .map(|location| location.span.start as usize..location.span.end as usize)
+                .collect();
+            (source, mask_secrets(&sources.get(source).text, &concealed))
+        };
+        Self(shown.into_iter().map(masked).collect())
     }
 
     fn get(&self, source: SourceId) -> &str {

@@ -32,8 +32,9 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
                     .at(address.location, name.clone())
                     .related(first, format!("{owner} has it first"));
                 problems.push(match (next, network) {
-                    (Some(free), Some(network)) => problem
-                        .hint(format!("{free} is the next free address of node_cidr {}", show(&network))),
+                    (Some(free), Some(network)) => {
+                        problem.hint(format!("{free} is the next free address of node_cidr {network}"))
+                    }
                     _ => problem,
                 });
             }
@@ -41,12 +42,67 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
                 inside(ip, address.location, &network, &name, problems);
             }
             taken(&reserved, ip, address.location, &name, problems);
+            usable(ip, address.location, problems);
+        }
+    }
+    further_devices(subject, &mut seen, &reserved, problems);
+}
+
+/// Addresses of network devices beside the first; a list that several nodes share gives all of them the same ones.
+fn further_devices(
+    subject: &Subject<'_>,
+    seen: &mut HashMap<IpAddr, (Location, String)>,
+    reserved: &[Reserved],
+    problems: &mut Vec<Problem>,
+) {
+    for member in &subject.members {
+        let networks =
+            member.pick(|s| s.vm_networks.as_ref()).map(|at| at.value.as_slice()).unwrap_or_default();
+        let addresses =
+            networks.iter().filter_map(|network| network.addresses.as_ref()).flat_map(|at| &at.value.0);
+        for address in addresses {
+            let (cidr, ip) = (address.value, address.value.address());
+            let name = member.name.to_string();
+            if cidr.is_reserved(ip) {
+                problems.push(
+                    Problem::error(
+                        Code::AddressOutside,
+                        format!("{cidr} is a network, not an address in one"),
+                    )
+                    .at(address.location, "the network's own address, or its broadcast address")
+                    .hint(format!("like {}/{}", cidr.first_host(), cidr.prefix())),
+                );
+            }
+            if let Some((first, owner)) = first_owner(seen, ip, (address.location, name.clone())) {
+                let problem = Problem::error(Code::DuplicateAddress, format!("address {ip} is used twice"))
+                    .at(address.location, name.clone());
+                problems.push(if first == address.location {
+                    problem.hint(format!(
+                        "{owner} and {name} share this list; give each node its own vm_networks"
+                    ))
+                } else {
+                    problem.related(first, format!("{owner} has it first"))
+                });
+            }
+            taken(reserved, ip, address.location, &name, problems);
+            usable(ip, address.location, problems);
         }
     }
 }
 
-fn show(pair: &FamilyPair<Cidr>) -> String {
-    pair.iter().map(|cidr| cidr.to_string()).collect::<Vec<_>>().join(", ")
+/// Addresses no machine can have, whatever the network.
+fn usable(ip: IpAddr, location: Location, problems: &mut Vec<Problem>) {
+    let what = match ip {
+        _ if ip.is_multicast() => "a multicast address",
+        _ if ip.is_loopback() => "a loopback address",
+        _ if ip.is_unspecified() => "no address at all",
+        IpAddr::V4(v4) if v4.is_broadcast() => "the broadcast address",
+        IpAddr::V4(_) | IpAddr::V6(_) => return,
+    };
+    problems.push(
+        Problem::error(Code::AddressOutside, format!("{ip} is {what}"))
+            .at(location, "not the address of a node"),
+    );
 }
 
 /// An address somebody else has: whose, which, and where that is written.
@@ -78,12 +134,9 @@ fn inside(
     let Some(cidr) = network.of_family(&ip) else {
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
         problems.push(
-            Problem::error(
-                Code::AddressFamily,
-                format!("{ip} is {family}, node_cidr {} is not", show(network)),
-            )
-            .at(location, format!("{name} has an {family} address"))
-            .hint("make node_cidr a pair such as [10.0.7.0/24, fd00:7::/64]"),
+            Problem::error(Code::AddressFamily, format!("{ip} is {family}, node_cidr {network} is not"))
+                .at(location, format!("{name} has an {family} address"))
+                .hint("make node_cidr a pair such as [10.0.7.0/24, fd00:7::/64]"),
         );
         return;
     };

@@ -17,6 +17,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     for member in &subject.members {
         let found = [
             template_without_clone(member),
+            keys_without_iso(subject, member),
             file.config_delivery.as_ref().and_then(|delivery| delivery_conflict(member, delivery)),
         ];
         let new = found.into_iter().flatten().filter(|problem| reported.insert(problem.location()));
@@ -32,6 +33,25 @@ fn template_without_clone(member: &Member<'_>) -> Option<Problem> {
             .at(boot.location, "boots from something else")
             .related(template.location, "the template")
             .hint("remove one of the two"),
+    )
+}
+
+/// Only a written choice is a mistake: left alone, the boot source follows from Secure Boot.
+fn keys_without_iso(subject: &Subject<'_>, member: &Member<'_>) -> Option<Problem> {
+    let secure_boot = member.pick(|s| s.secure_boot.as_ref()).filter(|at| at.value)?;
+    let boot = member.pick(|s| s.boot.as_ref()).filter(|at| at.value != Boot::Iso)?;
+    if !subject.description.keys_only_on_iso(member) || boot.location.source == SourceId::BUILT_IN {
+        return None;
+    }
+    let talos = subject.description.talos_version();
+    Some(
+        Problem::error(
+            Code::Hardware,
+            format!("{}: Secure Boot needs a first boot from the ISO with Talos {talos}", member.name),
+        )
+        .at(boot.location, "no ISO")
+        .related(secure_boot.location, "its keys are not on disk images before 1.14")
+        .hint("leave boot out, use boot: iso, or Talos 1.14"),
     )
 }
 

@@ -12,6 +12,7 @@ pub mod behaviours;
 mod drive;
 mod files;
 mod jobs;
+mod lab;
 mod locks;
 mod qemu;
 mod random;
@@ -27,6 +28,7 @@ mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
 pub use files::FileFacts;
+pub use lab::Lab;
 pub use storage::Storage;
 pub use wire::{Body, JSON, Reply, Request, encode_form, percent_encode};
 pub use world::{Node, PciDevice, Pool, Reach, Site, Timing, World};

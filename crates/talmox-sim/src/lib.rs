@@ -12,6 +12,7 @@ pub mod behaviours;
 mod drive;
 mod files;
 mod jobs;
+mod lab;
 mod locks;
 mod qemu;
 mod random;
@@ -27,9 +28,16 @@ mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
 pub use files::FileFacts;
+pub use lab::Lab;
 pub use storage::Storage;
 pub use wire::{Body, JSON, Reply, Request, encode_form, percent_encode};
 pub use world::{Node, PciDevice, Pool, Reach, Site, Timing, World};
+
+/// The normal form of an option's value, or the server's words against it. Options that are no property strings are
+/// checked and come back as they are.
+pub fn normal_form(option: &str, value: &str) -> Result<String, String> {
+    schema::normal_form(option, value)
+}
 
 /// The QEMU that new VMs say they were made with.
 pub(crate) const QEMU_VERSION: &str = "10.0.2";

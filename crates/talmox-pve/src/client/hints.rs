@@ -1,7 +1,7 @@
 //! What a person can do next about a failed call.
 
 use crate::client::classify::Denial;
-use crate::client::{Error, ErrorKind, Outcome};
+use crate::client::{Error, ErrorKind, Outcome, TaskError, Upid};
 
 impl Error {
     /// The next things to look at or do, most useful first.
@@ -32,8 +32,8 @@ impl Error {
                 ),
             ],
             ErrorKind::Unauthenticated => vec![
-                "a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names, the secret is \
-                 shown only when the token is made"
+                "a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names and when each \
+                 expires, the secret is shown only when the token is made"
                     .to_owned(),
             ],
             ErrorKind::Denied(denial) => denied(denial),
@@ -68,6 +68,42 @@ impl Error {
             | ErrorKind::Unreadable
             | ErrorKind::Other => Vec::new(),
         }
+    }
+}
+
+impl TaskError {
+    /// The next things to look at or do, most useful first.
+    pub fn hints(&self) -> Vec<String> {
+        let (mut hints, upid) = match self {
+            Self::Failed { upid, words, kind, .. } => (after_failure(upid, words, kind), upid),
+            Self::Wait { upid, .. } => {
+                (vec!["the task goes on without us: its log tells how far it is".to_owned()], upid)
+            }
+        };
+        hints.push(format!("the whole log: `pvenode task log {upid}` on {}", upid.node()));
+        hints
+    }
+}
+
+fn after_failure(upid: &Upid, words: &str, kind: &ErrorKind) -> Vec<String> {
+    // Of most tasks this is the VM they are about; of a clone it is the source.
+    let unlock = format!("`qm unlock {}` on {}", upid.id(), upid.node());
+    match kind {
+        ErrorKind::Denied(denial) => denied(denial),
+        ErrorKind::Locked { by } => {
+            vec![format!("wait until the {by} is done; if no task of that VM runs any more, {unlock}")]
+        }
+        ErrorKind::StorageFull => vec![format!("`pvesm status` on {} shows what is left", upid.node())],
+        ErrorKind::Busy => vec!["another operation holds the lock: try again in a while".to_owned()],
+        _ if words == "unexpected status" => vec![
+            "its worker died without a word and left everything as it was: look for a VM with a lock, and for volumes \
+             without a VM, before trying again"
+                .to_owned(),
+        ],
+        _ if words.contains("received interrupt") || words.contains("interrupted by signal") => {
+            vec!["somebody stopped it: look at what is there before trying again".to_owned()]
+        }
+        _ => Vec::new(),
     }
 }
 

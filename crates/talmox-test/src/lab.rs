@@ -130,7 +130,11 @@ impl Lab {
 
     /// Follows a task to its end.
     pub async fn done(&self, client: &Client, upid: &Upid) -> Result<TaskEnd, TaskError> {
-        client.follow(upid, &format!("{} of {}", upid.kind(), upid.id()), TASK_LIMIT, &Silent).await
+        let name = match upid.id() {
+            "" => upid.kind().to_owned(),
+            id => format!("{} of {id}", upid.kind()),
+        };
+        client.follow(upid, &name, TASK_LIMIT, &Silent).await
     }
 
     /// Makes a template on the first host through the API: UEFI, a disk of 8 GiB, a cloud-init drive, one NIC.

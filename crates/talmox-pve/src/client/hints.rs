@@ -86,25 +86,31 @@ impl TaskError {
 }
 
 fn after_failure(upid: &Upid, words: &str, kind: &ErrorKind) -> Vec<String> {
-    // Of most tasks this is the VM they are about; of a clone it is the source.
-    let unlock = format!("`qm unlock {}` on {}", upid.id(), upid.node());
-    match kind {
-        ErrorKind::Denied(denial) => denied(denial),
-        ErrorKind::Locked { by } => {
-            vec![format!("wait until the {by} is done; if no task of that VM runs any more, {unlock}")]
-        }
-        ErrorKind::StorageFull => vec![format!("`pvesm status` on {} shows what is left", upid.node())],
-        ErrorKind::Busy => vec!["another operation holds the lock: try again in a while".to_owned()],
-        _ if words == "unexpected status" => vec![
+    if words == "unexpected status" {
+        return vec![
             "its worker died without a word and left everything as it was: look for a VM with a lock, and for volumes \
              without a VM, before trying again"
                 .to_owned(),
-        ],
-        _ if words.contains("received interrupt") || words.contains("interrupted by signal") => {
-            vec!["somebody stopped it: look at what is there before trying again".to_owned()]
-        }
-        _ => Vec::new(),
+        ];
     }
+    if words.contains("received interrupt") || words.contains("interrupted by signal") {
+        return vec!["somebody stopped it: look at what is there before trying again".to_owned()];
+    }
+    if let ErrorKind::Denied(denial) = kind {
+        return denied(denial);
+    }
+    let host = upid.node();
+    let hint = if let ErrorKind::Locked { by } = kind {
+        let unlock = format!("`qm unlock {}` on {host}", upid.id());
+        format!("wait until the {by} is done; if no task of that VM runs any more, {unlock}")
+    } else if *kind == ErrorKind::StorageFull {
+        format!("`pvesm status` on {host} shows what is left")
+    } else if *kind == ErrorKind::Busy {
+        "another operation holds the lock: try again in a while".to_owned()
+    } else {
+        return Vec::new();
+    };
+    vec![hint]
 }
 
 fn denied(denial: &Denial) -> Vec<String> {

@@ -235,10 +235,10 @@ async fn a_locked_vm() {
     let error = lab.done(&client, &task).await.unwrap_err();
     insta::assert_snapshot!(told_task(&error), @r#"
     [Some(Locked { by: "backup" })]
-    error: qmstart of 100 failed: VM is locked (backup) (task UPID:pve1:000003EA:0000002B:6955B900:qmstart:100:talmox@pve!ci:)
+    error: qmstart of 100 failed: VM is locked (backup) (task UPID:pve1:…:qmstart:100:)
     log: TASK ERROR: VM is locked (backup)
     hint: wait until the backup is done; if no task of that VM runs any more, `qm unlock 100` on pve1
-    hint: the whole log: `pvenode task log UPID:pve1:000003EA:0000002B:6955B900:qmstart:100:talmox@pve!ci:` on pve1
+    hint: the whole log: `pvenode task log UPID:pve1:…:qmstart:100:` on pve1
     "#);
 }
 
@@ -255,11 +255,11 @@ async fn a_task_that_fails() {
     let error = lab.done(&client, &task).await.unwrap_err();
     insta::assert_snapshot!(told_task(&error), @"
     [Some(StorageFull)]
-    error: qmcreate of 100 failed: unable to create VM 100 - zfs error: cannot create 'rpool/data/vm-100-disk-0': out of space (task UPID:pve1:000003E9:00000001:6955B900:qmcreate:100:talmox@pve!ci:)
+    error: qmcreate of 100 failed: unable to create VM 100 - zfs error: cannot create 'rpool/data/vm-100-disk-0': out of space (task UPID:pve1:…:qmcreate:100:)
     log: scsi0: successfully created disk 'local-zfs:vm-100-disk-0,size=8G'
     log: TASK ERROR: unable to create VM 100 - zfs error: cannot create 'rpool/data/vm-100-disk-0': out of space
     hint: `pvesm status` on pve1 shows what is left
-    hint: the whole log: `pvenode task log UPID:pve1:000003E9:00000001:6955B900:qmcreate:100:talmox@pve!ci:` on pve1
+    hint: the whole log: `pvenode task log UPID:pve1:…:qmcreate:100:` on pve1
     ");
     assert!(!lab.world(|world| world.has_vm(100)), "a worker that fails cleans up");
 }
@@ -273,10 +273,10 @@ async fn a_task_that_is_killed() {
     let error = lab.done(&client, &task).await.unwrap_err();
     insta::assert_snapshot!(told_task(&error), @"
     [Some(Other)]
-    error: qmcreate of 100 failed: unexpected status (task UPID:pve1:000003E9:00000001:6955B900:qmcreate:100:talmox@pve!ci:)
+    error: qmcreate of 100 failed: unexpected status (task UPID:pve1:…:qmcreate:100:)
     log: scsi0: successfully created disk 'local-zfs:vm-100-disk-0,size=8G'
     hint: its worker died without a word and left everything as it was: look for a VM with a lock, and for volumes without a VM, before trying again
-    hint: the whole log: `pvenode task log UPID:pve1:000003E9:00000001:6955B900:qmcreate:100:talmox@pve!ci:` on pve1
+    hint: the whole log: `pvenode task log UPID:pve1:…:qmcreate:100:` on pve1
     ");
     let left = client.vm_config(&host(1), vmid(100)).await.unwrap();
     assert_eq!(left.lock(), Some("create"), "the VM keeps its lock");
@@ -303,7 +303,7 @@ async fn a_clone_that_is_killed_leaves_its_target_locked() {
     let error = lab.done(&client, &task).await.unwrap_err();
     insta::assert_snapshot!(told_task(&error), @"
     [Some(Other)]
-    error: qmclone of 9000 failed: unexpected status (task UPID:pve1:000003EB:0000004A:6955B900:qmclone:9000:talmox@pve!ci:)
+    error: qmclone of 9000 failed: unexpected status (task UPID:pve1:…:qmclone:9000:)
     log: creating a clone of VM 9000 with ID 100
     log: create full clone of drive efidisk0 (local-zfs:base-9000-disk-0)
     log: allocated target volume 'local-zfs:vm-100-disk-0'
@@ -316,7 +316,7 @@ async fn a_clone_that_is_killed_leaves_its_target_locked() {
     log: transferred 0.0 B of 8.0 GiB (0.00%)
     log: transferred 8.0 GiB of 8.0 GiB (100.00%)
     hint: its worker died without a word and left everything as it was: look for a VM with a lock, and for volumes without a VM, before trying again
-    hint: the whole log: `pvenode task log UPID:pve1:000003EB:0000004A:6955B900:qmclone:9000:talmox@pve!ci:` on pve1
+    hint: the whole log: `pvenode task log UPID:pve1:…:qmclone:9000:` on pve1
     ");
     let left = client.vm_config(&host(1), vmid(100)).await.unwrap();
     assert_eq!((left.lock(), left.name()), (Some("clone"), None));

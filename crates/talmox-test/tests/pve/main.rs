@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod concurrency;
+mod content;
 mod crash;
 mod failures;
+mod life;
+mod moves;
 mod repeat;
+mod services;
 mod support;

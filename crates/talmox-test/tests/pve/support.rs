@@ -11,14 +11,20 @@ pub(crate) fn told(error: &Error) -> String {
     lines.join("\n")
 }
 
-/// A failed task likewise, with the end of its log.
+/// A failed task likewise, with the end of its log. What is another in every run is left out.
 pub(crate) fn told_task(error: &TaskError) -> String {
+    let (TaskError::Failed { upid, .. } | TaskError::Wait { upid, .. }) = error;
     let mut lines = vec![format!("[{:?}]", error.kind()), format!("error: {error}")];
     if let TaskError::Failed { log, .. } = error {
         lines.extend(log.iter().map(|line| format!("log: {line}")));
     }
     lines.extend(error.hints().into_iter().map(|hint| format!("hint: {hint}")));
-    lines.join("\n")
+    let short = format!("UPID:{}:…:{}:{}:", upid.node(), upid.kind(), upid.id());
+    let text = lines.join("\n").replace(upid.as_str(), &short);
+    match text.split_once("/var/tmp/pveupload-") {
+        Some((before, after)) => format!("{before}/var/tmp/pveupload-…{}", &after[32..]),
+        None => text,
+    }
 }
 
 pub(crate) fn config(pairs: &[(&str, &str)]) -> VmConfig {

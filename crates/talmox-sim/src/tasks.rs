@@ -270,6 +270,8 @@ impl World {
         let Some(task) = self.task_by_upid(upid) else { return };
         if self.tasks[task].stage != Stage::Done {
             self.end_task(task, Err("unexpected status".into()));
+            // Nobody was left to write a last line; the status is what others make of that.
+            self.tasks[task].log.pop();
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Event {
     Begin(TaskId),
     LockTimeout(TaskId),
     Finish(TaskId),
+    /// A fault: the worker dies.
+    Kill(TaskId),
     Broadcast(String),
 }
 
@@ -92,6 +94,7 @@ impl World {
                     self.finish(task);
                 }
             }
+            Event::Kill(task) => self.kill(task),
             Event::Broadcast(node) => self.broadcast(&node),
         }
     }
@@ -267,7 +270,19 @@ impl World {
 
     /// A fault: the worker dies without a word and leaves everything as it stands.
     pub fn kill_worker(&mut self, upid: &str) {
-        let Some(task) = self.task_by_upid(upid) else { return };
+        if let Some(task) = self.task_by_upid(upid) {
+            self.kill(task);
+        }
+    }
+
+    /// The same at a time to come, if the worker still lives then.
+    pub fn kill_worker_at(&mut self, upid: &str, at: u64) {
+        if let Some(task) = self.task_by_upid(upid) {
+            self.schedule(at, Event::Kill(task));
+        }
+    }
+
+    fn kill(&mut self, task: TaskId) {
         if self.tasks[task].stage != Stage::Done {
             self.end_task(task, Err("unexpected status".into()));
             // Nobody was left to write a last line; the status is what others make of that.

@@ -112,6 +112,17 @@ fn split_bytes<'a>(mut bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
     parts
 }
 
+/// A body may hold a password: only its kind is shown.
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "Empty",
+            Self::Bytes { .. } => "Bytes",
+            Self::Upload { .. } => "Upload",
+        })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     pub status: u16,

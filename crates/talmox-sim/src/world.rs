@@ -411,3 +411,10 @@ fn fill_path(template: &str, fill: &dyn Fn(&str) -> Option<String>) -> String {
     path.push_str(rest);
     path
 }
+
+/// A world holds passwords and token secrets: only that it is one is shown.
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}

@@ -10,7 +10,7 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Before", &["init", "validate"]),
     ("Pieces", &["explain", "render"]),
-    ("Others", &["schema", "completion", "man", "version"]),
+    ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 
 const EXAMPLES: &str = "\

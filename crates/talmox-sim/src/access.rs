@@ -41,20 +41,39 @@ pub struct Access {
     pub acl: Vec<AclEntry>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct User {
     pub password: Option<String>,
     pub groups: BTreeSet<String>,
     pub tokens: BTreeMap<String, Token>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { password: _, groups, tokens } = self;
+        f.debug_struct("User").field("groups", groups).field("tokens", tokens).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Token {
     pub secret: String,
     pub privsep: bool,
     /// Unix seconds, 0 for never.
     pub expire: u64,
     pub comment: Option<String>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { secret: _, privsep, expire, comment } = self;
+        let mut shown = f.debug_struct("Token");
+        shown
+            .field("privsep", privsep)
+            .field("expire", expire)
+            .field("comment", comment)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -316,6 +335,17 @@ mod tests {
         assert!(sep.contains_key("VM.PowerMgmt") && !sep.contains_key("VM.Allocate"));
         assert!(access.privileges(&caller(Some("sep")), "/nodes/n", None).is_empty());
         assert!(access.privileges(&caller(Some("full")), "/nodes/n", None).contains_key("Sys.Audit"));
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let token = Token { secret: "hidden".into(), ..Token::default() };
+        let user = User {
+            password: Some("hidden".into()),
+            tokens: BTreeMap::from([("t".into(), token)]),
+            ..User::default()
+        };
+        assert!(!format!("{user:?}").contains("hidden"));
     }
 
     #[test]

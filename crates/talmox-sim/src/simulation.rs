@@ -5,7 +5,7 @@ use crate::wire::{Reply, Request};
 use crate::world::{Reach, World};
 
 /// A world with a fault plan.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Simulation {
     pub world: World,
     pub faults: FaultPlan,

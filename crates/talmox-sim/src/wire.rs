@@ -13,7 +13,7 @@ use crate::files::FileFacts;
 /// The largest body the server reads, uploads apart.
 pub(crate) const BODY_LIMIT: usize = 512 * 1024;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Request {
     pub method: String,
     /// Path with the leading slash, still percent-encoded, without the query.
@@ -31,7 +31,19 @@ pub struct Request {
     pub via: Option<String>,
 }
 
-#[derive(Clone, Debug, Default)]
+impl std::fmt::Debug for Request {
+    /// What authenticates the caller, and the body, which may hold a password, stay out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { method, path, query: _, authorization: _, cookie: _, csrf: _, body: _, via } = self;
+        f.debug_struct("Request")
+            .field("method", method)
+            .field("path", path)
+            .field("via", via)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Default)]
 pub enum Body {
     #[default]
     Empty,
@@ -98,6 +110,17 @@ fn split_bytes<'a>(mut bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
         bytes = rest;
     }
     parts
+}
+
+/// A body may hold a password: only its kind is shown.
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "Empty",
+            Self::Bytes { .. } => "Bytes",
+            Self::Upload { .. } => "Upload",
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -335,6 +358,13 @@ mod tests {
         assert_eq!(decode(&request).unwrap()["a"], Param::text("9"));
         request.method = "DELETE".into();
         assert_eq!(decode(&request).unwrap_err().status, 501);
+    }
+
+    #[test]
+    fn a_request_shows_no_secret() {
+        let request =
+            Request { authorization: Some("PVEAPIToken=a@pve!t=hidden".into()), ..Request::default() };
+        assert!(!format!("{request:?}").contains("hidden"));
     }
 
     #[test]

@@ -114,11 +114,18 @@ pub(crate) struct LogEntry {
     pub(crate) message: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub(crate) user: String,
     pub(crate) csrf: String,
     pub(crate) issued: u64,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { user, csrf: _, issued } = self;
+        f.debug_struct("Session").field("user", user).field("issued", issued).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -127,7 +134,7 @@ pub(crate) struct PciMapping {
     pub(crate) options: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct World {
     /// Milliseconds since the hosts booted.
     pub(crate) clock: u64,
@@ -403,4 +410,11 @@ fn fill_path(template: &str, fill: &dyn Fn(&str) -> Option<String>) -> String {
     }
     path.push_str(rest);
     path
+}
+
+/// A world holds passwords and token secrets: only that it is one is shown.
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
@@ -21,12 +22,20 @@ pub(crate) struct Global {
         long,
         global = true,
         env = "TALMOX_QUIET",
+        value_parser = FalseyValueParser::new(),
         conflicts_with = "verbose",
         help_heading = "Everywhere"
     )]
     pub quiet: bool,
-    /// Say more: notes, and where values came from
-    #[arg(short, long, global = true, env = "TALMOX_VERBOSE", help_heading = "Everywhere")]
+    /// Say more: notes too
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "TALMOX_VERBOSE",
+        value_parser = FalseyValueParser::new(),
+        help_heading = "Everywhere"
+    )]
     pub verbose: bool,
     /// When to use colour: auto, always or never (`NO_COLOR` is honoured too)
     #[arg(
@@ -130,14 +139,14 @@ pub(crate) struct Init {
     /// Virtual address of the Kubernetes API (default: the address before the first node's)
     #[arg(long, env = "TALMOX_VIP", value_name = "ADDRESS")]
     pub vip: Option<String>,
-    /// How many control planes: 1, 3 or 5
+    /// How many control planes: 1, 3, 5 or 7
     #[arg(long, env = "TALMOX_CONTROL_PLANES", value_name = "N")]
     pub control_planes: Option<u16>,
     /// How many workers
     #[arg(long, env = "TALMOX_WORKERS", value_name = "N")]
     pub workers: Option<u16>,
     /// Take the default for everything not given, without asking
-    #[arg(short, long, env = "TALMOX_YES")]
+    #[arg(short, long, env = "TALMOX_YES", value_parser = FalseyValueParser::new())]
     pub yes: bool,
 }
 

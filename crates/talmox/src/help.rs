@@ -28,7 +28,6 @@ pub(crate) fn command() -> clap::Command {
     let command = Cli::command()
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .override_usage("talmox <VERB> [OPTIONS]");
     let groups = groups(&command);
     let template = format!(

@@ -60,9 +60,7 @@ impl Gaps {
         gaps.pools = pairs.iter().filter_map(|(number, pair)| Some((*number, named_pool(pair)?))).collect();
         gaps.snippets = gaps.listed_snippets(pairs);
         for (_, pair) in pairs {
-            if let Some((upid, exit)) = recorded_exit(pair) {
-                gaps.exits.insert(upid, exit);
-            }
+            gaps.exits.extend(recorded_exits(pair));
         }
         // The last pair that named a VM since it was made, and the clones that carry the target only in their call.
         let mut alive: BTreeMap<u32, usize> = BTreeMap::new();
@@ -288,10 +286,22 @@ impl Gaps {
     }
 }
 
-fn recorded_exit(pair: &Pair) -> Option<(String, String)> {
-    let data = pair.response.body.get("data")?;
-    let exit = data.get("exitstatus").and_then(Value::as_str)?;
-    Some((data.get("upid")?.as_str()?.to_owned(), exit.to_owned()))
+/// How tasks ended, as far as this pair shows: a status, the end of a log, or a list.
+fn recorded_exits(pair: &Pair) -> Vec<(String, String)> {
+    let data = &pair.response.body["data"];
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    if let (Some(upid), Some(exit)) = (text(data, "upid"), text(data, "exitstatus")) {
+        return vec![(upid, exit)];
+    }
+    let entries = data.as_array().map(Vec::as_slice).unwrap_or_default();
+    let named = pair.request.path.split('/').find(|part| part.starts_with("UPID:"));
+    let last = entries.last().and_then(|line| text(line, "t"));
+    if let (Some(upid), Some(line)) = (named, last) {
+        let exit = if line == "TASK OK" { Some("OK") } else { line.strip_prefix("TASK ERROR: ") };
+        return exit.map(|exit| (upid.to_owned(), exit.to_owned())).into_iter().collect();
+    }
+    let ended = entries.iter().filter(|entry| entry.get("endtime").is_some());
+    ended.filter_map(|entry| Some((text(entry, "upid")?, text(entry, "status")?))).collect()
 }
 
 /// Whether other hosts answer is part of the environment; the replies of the hop and the cluster's status tell.
@@ -310,6 +320,20 @@ fn reach(pair: &Pair, world: &mut World) -> Vec<String> {
         for entry in entries.iter().filter(|entry| entry["type"] == "node") {
             let reach = if entry["online"] == 1 { Reach::Up } else { Reach::Unreachable };
             wanted.extend(entry["name"].as_str().map(|name| (name.to_owned(), reach)));
+        }
+    }
+    if let ["nodes"] | ["cluster", "resources"] = &pair.parts()[..] {
+        let entries = pair.response.body["data"].as_array().into_iter().flatten();
+        for entry in entries.filter(|entry| entry["type"] == "node") {
+            // A host whose API is down still counts as online here.
+            let known = entry["node"].as_str().and_then(|name| Some((name, world.nodes.get(name)?.reach)));
+            match (known, entry["status"].as_str()) {
+                (Some((name, _)), Some("offline")) => wanted.push((name.to_owned(), Reach::Unreachable)),
+                (Some((name, Reach::Unreachable)), Some("online")) => {
+                    wanted.push((name.to_owned(), Reach::Up));
+                }
+                _ => {}
+            }
         }
     }
     let mut said = Vec::new();

@@ -19,8 +19,12 @@ pub fn percent_encode(text: &str) -> String {
     encoded
 }
 
+/// A part of a path. `Sync`, because segments live as long as the call they are made for, and calls are made on
+/// whatever thread a runtime likes.
+pub(crate) type Segment<'a> = &'a (dyn Display + Sync);
+
 /// A path of the API from its segments, each encoded: a volume id has `:` and `/` in it.
-pub(crate) fn path(segments: &[&dyn Display]) -> String {
+pub(crate) fn path(segments: &[Segment<'_>]) -> String {
     segments.iter().fold(String::new(), |path, segment| path + "/" + &percent_encode(&segment.to_string()))
 }
 

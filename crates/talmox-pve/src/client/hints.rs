@@ -1,7 +1,7 @@
 //! What a person can do next about a failed call.
 
 use crate::client::classify::Denial;
-use crate::client::{Error, ErrorKind, Outcome};
+use crate::client::{Error, ErrorKind, Outcome, TaskError, Upid};
 
 impl Error {
     /// The next things to look at or do, most useful first.
@@ -32,8 +32,8 @@ impl Error {
                 ),
             ],
             ErrorKind::Unauthenticated => vec![
-                "a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names, the secret is \
-                 shown only when the token is made"
+                "a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names and when each \
+                 expires, the secret is shown only when the token is made"
                     .to_owned(),
             ],
             ErrorKind::Denied(denial) => denied(denial),
@@ -69,6 +69,48 @@ impl Error {
             | ErrorKind::Other => Vec::new(),
         }
     }
+}
+
+impl TaskError {
+    /// The next things to look at or do, most useful first.
+    pub fn hints(&self) -> Vec<String> {
+        let (mut hints, upid) = match self {
+            Self::Failed { upid, words, kind, .. } => (after_failure(upid, words, kind), upid),
+            Self::Wait { upid, .. } => {
+                (vec!["the task goes on without us: its log tells how far it is".to_owned()], upid)
+            }
+        };
+        hints.push(format!("the whole log: `pvenode task log {upid}` on {}", upid.node()));
+        hints
+    }
+}
+
+fn after_failure(upid: &Upid, words: &str, kind: &ErrorKind) -> Vec<String> {
+    if words == "unexpected status" {
+        return vec![
+            "its worker died without a word and left everything as it was: look for a VM with a lock, and for volumes \
+             without a VM, before trying again"
+                .to_owned(),
+        ];
+    }
+    if words.contains("received interrupt") || words.contains("interrupted by signal") {
+        return vec!["somebody stopped it: look at what is there before trying again".to_owned()];
+    }
+    if let ErrorKind::Denied(denial) = kind {
+        return denied(denial);
+    }
+    let host = upid.node();
+    let hint = if let ErrorKind::Locked { by } = kind {
+        let unlock = format!("`qm unlock {}` on {host}", upid.id());
+        format!("wait until the {by} is done; if no task of that VM runs any more, {unlock}")
+    } else if *kind == ErrorKind::StorageFull {
+        format!("`pvesm status` on {host} shows what is left")
+    } else if *kind == ErrorKind::Busy {
+        "another operation holds the lock: try again in a while".to_owned()
+    } else {
+        return Vec::new();
+    };
+    vec![hint]
 }
 
 fn denied(denial: &Denial) -> Vec<String> {

@@ -19,14 +19,14 @@ impl Boot {
         let mut options = PropertyString::parse(text, &Self::GRAMMAR)?;
         let problem = |problem: String| PropertyError::new(Self::GRAMMAR.what, text, problem);
         let parsed = match (options.remove("order"), options.remove("legacy")) {
-            (Some(order), None) => Self::Order(read_order(&order).map_err(problem)?),
-            (None, Some(letters)) if is_legacy(&letters) => Self::Legacy(letters),
-            (None, Some(letters)) => {
+            (_, Some(letters)) if !is_legacy(&letters) => {
                 return Err(problem(format!(
                     "`{letters}` is neither order=DEVICE;DEVICE nor letters of acdn"
                 )));
             }
-            (Some(_), Some(_)) => return Err(problem("either order= or letters".to_owned())),
+            // Proxmox takes both and looks at the order alone.
+            (Some(order), _) => Self::Order(read_order(&order).map_err(problem)?),
+            (None, Some(letters)) => Self::Legacy(letters),
             (None, None) => Self::Order(Vec::new()),
         };
         match options.into_options().into_keys().next() {
@@ -70,7 +70,8 @@ mod tests {
         }
         assert_eq!(Boot::parse("legacy=cdn").unwrap(), Boot::Legacy("cdn".to_owned()));
         assert_eq!(Boot::parse(" ").unwrap(), Boot::Order(Vec::new()));
-        for bad in ["order=foo", "xyz", "cdn,order=scsi0", "order=scsi0,x=1"] {
+        assert_eq!(Boot::parse("cdn,order=scsi0").unwrap(), Boot::parse("order=scsi0").unwrap());
+        for bad in ["order=foo", "xyz", "xyz,order=scsi0", "order=scsi0,x=1"] {
             assert!(Boot::parse(bad).is_err(), "{bad}");
         }
     }

@@ -37,7 +37,8 @@ property_struct! {
         iothread: bool => "iothread" = false;
         ssd: bool => "ssd" = false;
         read_only: bool => "ro" = false;
-        queues: u16 => "queues";
+        queues: u32 => "queues";
+        scsi_block: bool => "scsiblock" = false;
         backup: bool => "backup" = true;
         replicate: bool => "replicate" = true;
         shared: bool => "shared" = false;

@@ -28,12 +28,22 @@ pub struct Grammar {
     /// Options printed before the sorted rest, in this order.
     pub leading: &'static [&'static str],
     pub model_keys: Option<ModelKeys>,
+    /// Whether an option may be given again; the last one counts then.
+    pub repeatable: bool,
 }
 
 impl Grammar {
     /// A grammar without default key, aliases or an order of its own.
     pub const fn new(what: &'static str) -> Self {
-        Self { what, default_key: None, bare_default: true, aliases: &[], leading: &[], model_keys: None }
+        Self {
+            what,
+            default_key: None,
+            bare_default: true,
+            aliases: &[],
+            leading: &[],
+            model_keys: None,
+            repeatable: false,
+        }
     }
 
     #[must_use]
@@ -61,6 +71,13 @@ impl Grammar {
         self
     }
 
+    /// Options may be given again, like in `startup`, which Proxmox reads with code of its own.
+    #[must_use]
+    pub const fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
     #[must_use]
     pub const fn model_keys(mut self, keys: ModelKeys) -> Self {
         self.model_keys = Some(keys);
@@ -79,7 +96,8 @@ pub struct PropertyString {
 }
 
 impl PropertyString {
-    /// Reads a text. Blank parts are skipped as Proxmox does; a duplicate key is an error, by alias too.
+    /// Reads a text. Blank parts are skipped as Proxmox does; a duplicate key is an error, by alias too, unless
+    /// the grammar says otherwise.
     pub fn parse(text: &str, grammar: &Grammar) -> Result<Self, PropertyError> {
         let mut parsed = Self::default();
         for part in text.split(',').filter(|part| !part.trim().is_empty()) {
@@ -96,22 +114,22 @@ impl PropertyString {
             Some((key, "")) => Err(format!("{key} has no value")),
             Some((key, value)) => match grammar.model_keys {
                 Some(keys) if keys.models.contains(&key) => {
-                    self.put(keys.model, key)?;
-                    self.put(keys.value, value)
+                    self.put(keys.model, key, grammar)?;
+                    self.put(keys.value, value, grammar)
                 }
-                _ => self.put(grammar.canonical_key(key), value),
+                _ => self.put(grammar.canonical_key(key), value, grammar),
             },
             None => match grammar.default_key {
-                Some(key) => self.put(key, part),
+                Some(key) => self.put(key, part, grammar),
                 None => Err(format!("`{part}` has no key")),
             },
         }
     }
 
-    fn put(&mut self, key: &str, value: &str) -> Result<(), String> {
+    fn put(&mut self, key: &str, value: &str, grammar: &Grammar) -> Result<(), String> {
         match self.options.insert(key.to_owned(), value.to_owned()) {
-            None => Ok(()),
-            Some(_) => Err(format!("{key} is given twice")),
+            Some(_) if !grammar.repeatable => Err(format!("{key} is given twice")),
+            _ => Ok(()),
         }
     }
 

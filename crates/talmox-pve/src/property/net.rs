@@ -40,6 +40,7 @@ property_struct! {
         mac: MacAddress => "macaddr";
         bridge: BridgeName => "bridge";
         firewall: bool => "firewall" = false;
+        host_tunnel: bool => "host-tunnel" = false;
         link_down: bool => "link_down" = false;
         mtu: u32 => "mtu";
         queues: u16 => "queues" = 0;

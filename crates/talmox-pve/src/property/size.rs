@@ -63,7 +63,8 @@ impl PropertyValue for DiskSize {
     }
 
     fn print(&self) -> String {
-        match UNITS.iter().find(|(_, shift)| self.0 != 0 && self.0.trailing_zeros() >= *shift) {
+        // Nothing at all is `0T` to Proxmox too: every unit divides it.
+        match UNITS.iter().find(|(_, shift)| self.0.trailing_zeros() >= *shift) {
             Some((letter, shift)) => format!("{}{}", self.0 >> shift, char::from(*letter)),
             None => self.0.to_string(),
         }
@@ -98,7 +99,7 @@ mod tests {
             ("262144M", "256G"),
             ("2048G", "2T"),
             ("1000", "1000"),
-            ("0", "0"),
+            ("0", "0T"),
             ("0.5g", "512M"),
         ] {
             assert_eq!(DiskSize::parse(text).unwrap().to_string(), printed, "{text}");

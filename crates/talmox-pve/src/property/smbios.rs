@@ -35,14 +35,32 @@ impl Smbios {
 
     fn from_options(mut options: PropertyString) -> Result<Self, String> {
         let encoded = options.remove("base64").map_or(Ok(false), |text| bool::read(&text))?;
-        let mut text = |key: &str| options.remove(key).map(|value| decode(key, value, encoded)).transpose();
+        if encoded {
+            let given = || TEXTS.iter().filter_map(|key| Some((*key, options.get(key)?)));
+            if let Some((key, value)) = given().find(|(_, value)| !is_base64_alphabet(value)) {
+                return Err(format!("{key}: `{value}` is not base64"));
+            }
+            // Proxmox looks at the alphabet alone, so a VM may hold what encodes nothing; then all of it stays as it is.
+            if given().any(|(_, value)| decode(value).is_none()) {
+                options.insert("base64", "1");
+                return Ok(Self {
+                    uuid: options.remove("uuid"),
+                    other: options.into_options(),
+                    ..Self::default()
+                });
+            }
+        }
+        let mut text = |key: &str| {
+            let value = options.remove(key)?;
+            if encoded { decode(&value) } else { Some(value) }
+        };
         Ok(Self {
-            manufacturer: text("manufacturer")?,
-            product: text("product")?,
-            version: text("version")?,
-            serial: text("serial")?,
-            sku: text("sku")?,
-            family: text("family")?,
+            manufacturer: text("manufacturer"),
+            product: text("product"),
+            version: text("version"),
+            serial: text("serial"),
+            sku: text("sku"),
+            family: text("family"),
             uuid: options.remove("uuid"),
             other: options.into_options(),
         })
@@ -87,12 +105,17 @@ impl PartialEq for Smbios {
 
 impl Eq for Smbios {}
 
-fn decode(key: &str, value: String, encoded: bool) -> Result<String, String> {
-    if !encoded {
-        return Ok(value);
-    }
-    let bytes = STANDARD.decode(&value).map_err(|_| format!("{key} is not base64"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{key} is not text"))
+const TEXTS: [&str; 6] = ["manufacturer", "product", "version", "serial", "sku", "family"];
+
+fn decode(value: &str) -> Option<String> {
+    STANDARD.decode(value).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+}
+
+fn is_base64_alphabet(value: &str) -> bool {
+    let rest = value.trim_end_matches('=');
+    value.len() - rest.len() <= 2
+        && !rest.is_empty()
+        && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/".contains(&b))
 }
 
 property_text!(Smbios, Smbios::print);
@@ -120,6 +143,10 @@ mod tests {
         let plain = Smbios::parse(&format!("uuid={},product=KVM", UUID.to_uppercase())).unwrap();
         assert_eq!(plain, Smbios::parse(&format!("product=S1ZN,base64=on,uuid={UUID}")).unwrap());
         assert!(Smbios::parse("base64=1,serial=?").is_err());
+        for raw in ["base64=1,product=KVM", "base64=1,serial=/w==,uuid=00b91e88-323e-484a-9dcd-82d6c72d692c"]
+        {
+            assert_eq!(Smbios::parse(raw).unwrap().to_string(), raw, "what encodes no text survives");
+        }
         let empty = Smbios { serial: Some(String::new()), ..Smbios::default() };
         assert_eq!(empty, Smbios::default());
     }

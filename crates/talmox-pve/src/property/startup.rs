@@ -10,6 +10,7 @@ property_struct! {
     Startup: Grammar::new("a start order")
         .default_key("order")
         .print_default_key()
+        .repeatable()
         .leading(&["up", "down"]);
     required {}
     optional {
@@ -29,7 +30,11 @@ mod tests {
         for same in [text, "4,up=15,down=60", "down=60,up=15,order=4", "up=15,4,down=060"] {
             assert_eq!(Startup::parse(same).unwrap().to_string(), text, "{same}");
         }
-        assert!(Startup::parse("order=4,4").is_err());
+        assert_eq!(
+            Startup::parse("order=5,down=1,4,up=15,down=60").unwrap().to_string(),
+            text,
+            "the last one counts"
+        );
         assert!(Startup::parse("any").is_err());
     }
 }

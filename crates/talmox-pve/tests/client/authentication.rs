@@ -33,7 +33,7 @@ async fn a_wrong_token_is_not_tried_again() {
     assert_eq!(fake.seen().len(), 1);
     insta::assert_snapshot!(told(&error), @"
     error: https://pve1:8006 does not accept the credentials: Authentication failed!
-    hint: a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names, the secret is shown only when the token is made
+    hint: a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names and when each expires, the secret is shown only when the token is made
     ");
 }
 

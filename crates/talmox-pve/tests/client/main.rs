@@ -8,3 +8,4 @@ mod failures;
 mod fake;
 mod secrets;
 mod tasks;
+mod threads;

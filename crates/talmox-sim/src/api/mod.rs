@@ -24,7 +24,7 @@ use crate::tasks::Job;
 use crate::world::World;
 
 /// A call that passed authentication, permission and schema.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) caller: Caller,
     /// The host the call is about.

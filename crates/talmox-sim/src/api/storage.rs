@@ -295,6 +295,14 @@ fn attributes(world: &World, call: &Call) -> Answer {
 fn annotate(world: &mut World, call: &Call) -> Answer {
     let volid = volid_of(call);
     world.check_volume_access(&subject(call), &volid)?;
+    let name = world.name_of(&volid).map_err(ApiError::Plain)?;
+    if name.content != "backup" {
+        let reason = match call.args.get("notes") {
+            Some(_) => "only backups can have notes",
+            None => "only backups support attribute 'protected'",
+        };
+        return Err(ApiError::plain(reason));
+    }
     let missing = ApiError::plain(format!("volume '{volid}' does not exist"));
     let volume = world.volume_mut(&call.node, &volid).ok_or(missing)?;
     volume.notes = call.args.get("notes").map(str::to_owned).or(volume.notes.take());

@@ -156,7 +156,7 @@ impl World {
             // Nothing to check.
         } else if file == "cdrom" {
             self.need(subject.caller, "/", "Sys.Console")?;
-        } else if let Some((storage, _)) = drive.new_disk() {
+        } else if let Some((storage, _)) = drive.new_disk().filter(|_| !drive.is_cdrom()) {
             let missing = || ApiError::plain("no storage ID specified (and no default storage)");
             self.check_new_disk(subject, storage.or(default_storage).ok_or_else(missing)?)?;
         } else {

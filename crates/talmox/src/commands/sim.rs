@@ -237,5 +237,5 @@ fn behaviours(args: &SimBehaviours, printer: &Printer) -> anyhow::Result<()> {
             entry.sentence
         ));
     }
-    Ok(printer.data(&text)?)
+    printer.data(&text)
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use talmox_types::{HostName, PoolName, StorageId, VmId};
 
-use crate::client::encode::path;
+use crate::client::encode::{Segment, path};
 use crate::client::{Client, ConfigChange, Error, Params, PendingItem, Upid, scalar};
 use crate::property::{DiskSize, Slot, VmConfig};
 
@@ -242,6 +242,6 @@ impl Client {
 }
 
 /// A path below a VM.
-pub(super) fn vm_path(node: &HostName, vmid: VmId, rest: &[&dyn std::fmt::Display]) -> String {
-    path(&[&[&"nodes" as &dyn std::fmt::Display, node, &"qemu", &vmid], rest].concat())
+pub(super) fn vm_path(node: &HostName, vmid: VmId, rest: &[Segment<'_>]) -> String {
+    path(&[&[&"nodes" as Segment<'_>, node, &"qemu", &vmid], rest].concat())
 }

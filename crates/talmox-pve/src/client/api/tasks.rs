@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::client::call::Call;
 use crate::client::classify::by_words;
-use crate::client::encode::path;
+use crate::client::encode::{Segment, path};
 use crate::client::{
     Client, Error, ErrorKind, Look, Method, Params, Progress, Upid, Wait, WaitError, scalar,
 };
@@ -222,6 +222,6 @@ impl Client {
     }
 }
 
-fn task_path(upid: &Upid, rest: &[&dyn std::fmt::Display]) -> String {
-    path(&[&[&"nodes" as &dyn std::fmt::Display, upid.node(), &"tasks", upid], rest].concat())
+fn task_path(upid: &Upid, rest: &[Segment<'_>]) -> String {
+    path(&[&[&"nodes" as Segment<'_>, upid.node(), &"tasks", upid], rest].concat())
 }

@@ -1,0 +1,27 @@
+//! The test bed: clients against simulators in one thread, on a clock that passes by itself.
+//!
+//! ```text
+//!  Client ──HttpRequest──▶ MemoryTransport ──bytes──▶ talmox_sim::World
+//!                            │  faults, latency, the log of calls
+//!                            └─ tokio's paused clock: when everybody waits, the next moment comes at once
+//! ```
+//!
+//! A [`Lab`] is a simulated cluster and a transport to it. Nothing in it reads a real clock or real randomness, so a run
+//! with the same seed is the same run: [`CallLog`] is equal byte for byte. Faults are planned by the number of a call or
+//! by what it asks ([`When`], [`Fault`]). All of it needs `#[tokio::test(start_paused = true)]`.
+
+mod calls;
+mod entropy;
+mod faults;
+mod lab;
+mod multipart;
+pub mod shared_data;
+mod transport;
+mod wire;
+
+pub use calls::{Call, CallLog, End};
+pub use entropy::Seeded;
+pub use faults::{Fault, When};
+pub use lab::{HOSTS, Lab, ROLE, ROOT_PASSWORD, SECRET, TOKEN, host, storage, token, vmid};
+pub use multipart::{MalformedUpload, parse_upload};
+pub use transport::{Latency, MemoryTransport};

@@ -1,0 +1,297 @@
+//! The transport: from the client's hands into the simulator, on tokio's clock.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
+use talmox_sim::{Reach, Reply, World};
+use tokio::time::Instant;
+
+use crate::faults::Plan;
+use crate::wire::{arriving, body_bytes};
+use crate::{Call, CallLog, End, Fault, Seeded, When};
+
+/// How long a request and its reply travel, together: between `least` and `least + spread`, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    pub least: u64,
+    pub spread: u64,
+}
+
+impl Latency {
+    /// Requests of one moment arrive in that moment, in the order they were sent.
+    pub const NONE: Self = Self { least: 0, spread: 0 };
+    /// Around the median of the recordings, 29 ms.
+    pub const RECORDED: Self = Self { least: 20, spread: 18 };
+}
+
+/// Carries requests to a simulated cluster. Time passes only while everybody waits.
+pub struct MemoryTransport {
+    state: Mutex<State>,
+    start: Instant,
+    latency: Latency,
+    random: Seeded,
+}
+
+struct State {
+    world: World,
+    plan: Plan,
+    log: CallLog,
+    /// What befalls workers, by time.
+    later: BTreeMap<u64, Vec<(String, Fate)>>,
+    client_died: bool,
+}
+
+impl MemoryTransport {
+    /// A transport to the cluster, whose clock begins now.
+    pub fn new(world: World, seed: u64, latency: Latency) -> Self {
+        let state = State {
+            world,
+            plan: Plan::default(),
+            log: CallLog::default(),
+            later: BTreeMap::new(),
+            client_died: false,
+        };
+        Self { state: Mutex::new(state), start: Instant::now(), latency, random: Seeded::new(seed) }
+    }
+
+    /// Plans a fault.
+    pub fn plan(&self, when: When, fault: Fault) {
+        self.state().plan.add(when, fault);
+    }
+
+    /// Everything asked so far.
+    pub fn calls(&self) -> CallLog {
+        self.state().log.clone()
+    }
+
+    /// Whether a fault killed the client.
+    pub fn client_died(&self) -> bool {
+        self.state().client_died
+    }
+
+    /// Another client takes the place of the one that died.
+    pub fn revive_client(&self) {
+        self.state().client_died = false;
+    }
+
+    /// Looks at the cluster as it is now, or changes it by other means than its API.
+    pub fn world<R>(&self, look: impl FnOnce(&mut World) -> R) -> R {
+        let now = self.now();
+        let mut state = self.state();
+        state.catch_up(now);
+        look(&mut state.world)
+    }
+
+    /// Milliseconds since the transport was made.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the call and finds what will befall it.
+    fn depart(&self, target: &Target, request: &HttpRequest, body: &[u8]) -> Departed {
+        let now = self.now();
+        let travel = self.latency.least + self.random.below(self.latency.spread + 1);
+        let mut state = self.state();
+        let number = state.log.last_number() + 1;
+        let mut call = Call::new(number, now, target.endpoint.host(), request.method, &request.path);
+        call.stir(body);
+        let fault = if state.client_died {
+            Some(Fault::KillClient { sent: false })
+        } else {
+            state.plan.meet(request.method, &call.path)
+        };
+        state.log.push(call);
+        Departed { number, fault, there: travel / 2, back: travel - travel / 2 }
+    }
+
+    async fn travel(
+        &self,
+        target: &Target,
+        request: &HttpRequest,
+        body: &[u8],
+        departed: &Departed,
+    ) -> Result<HttpResponse, TransportError> {
+        self.before_sending(departed.fault.as_ref())?;
+        pause(departed.there).await;
+        let host = self.contacted(target)?;
+        match &departed.fault {
+            Some(Fault::Hang { reached: false }) => return std::future::pending().await,
+            Some(Fault::Reply { status, reason }) => {
+                pause(departed.back).await;
+                return Ok(refusal(*status, reason));
+            }
+            _ => {}
+        }
+        let reply = self.arrive(&arriving(request, body, &host)?, departed.fault.as_ref());
+        pause(reply.delay + departed.back).await;
+        match &departed.fault {
+            Some(Fault::Hang { .. }) => std::future::pending().await,
+            Some(Fault::ReplyLost) => Err(lost("the connection was closed before a reply came")),
+            Some(Fault::BodyCut) => Err(lost("the reply was cut off")),
+            Some(Fault::KillClient { .. }) => Err(lost(DEAD)),
+            Some(Fault::ReplyShortened) => {
+                let mut response = response(&reply);
+                response.body.truncate(response.body.len() / 2);
+                Ok(response)
+            }
+            _ => Ok(response(&reply)),
+        }
+    }
+
+    fn before_sending(&self, fault: Option<&Fault>) -> Result<(), TransportError> {
+        match fault {
+            Some(Fault::Refused) => Err(TransportError::Connect { reason: "Connection refused".to_owned() }),
+            Some(Fault::KillClient { sent }) => {
+                self.state().client_died = true;
+                if *sent { Ok(()) } else { Err(TransportError::Unsendable { reason: DEAD.to_owned() }) }
+            }
+            Some(Fault::HostDown { host, reach }) => {
+                self.world(|world| {
+                    if let Some(node) = world.nodes.get_mut(host) {
+                        node.reach = *reach;
+                    }
+                });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The host behind an endpoint, by name or address, if it can be reached.
+    fn contacted(&self, target: &Target) -> Result<String, TransportError> {
+        let wanted = target.endpoint.host();
+        let state = self.state();
+        let found = state.world.nodes.iter().find(|(name, node)| *name == wanted || node.ip == wanted);
+        let reason = match found {
+            Some((name, node)) if node.reach == Reach::Up => return Ok(name.clone()),
+            Some((_, node)) if node.reach == Reach::ProxyDown => "Connection refused",
+            Some(_) => "No route to host",
+            None => "Name or service not known",
+        };
+        Err(TransportError::Connect { reason: reason.to_owned() })
+    }
+
+    /// Hands the request to the simulator, and plans what befalls the worker it starts.
+    fn arrive(&self, request: &talmox_sim::Request, fault: Option<&Fault>) -> Reply {
+        let now = self.now();
+        let mut state = self.state();
+        state.catch_up(now);
+        let reply = state.world.handle(request, now);
+        if let (Some((after, fate)), Some(upid)) = (fault.and_then(Fate::of), upid_of(&reply)) {
+            let at = state.world.clock() + millis(after);
+            state.later.entry(at).or_default().push((upid, fate));
+        }
+        reply
+    }
+}
+
+struct Departed {
+    number: usize,
+    fault: Option<Fault>,
+    there: u64,
+    back: u64,
+}
+
+/// How a worker ends before its time.
+enum Fate {
+    Dies,
+    Fails(String),
+}
+
+impl Fate {
+    fn of(fault: &Fault) -> Option<(Duration, Self)> {
+        match fault {
+            Fault::KillWorker { after } => Some((*after, Self::Dies)),
+            Fault::FailWorker { after, words } => Some((*after, Self::Fails(words.clone()))),
+            Fault::Reply { .. }
+            | Fault::ReplyLost
+            | Fault::BodyCut
+            | Fault::ReplyShortened
+            | Fault::Hang { .. }
+            | Fault::Refused
+            | Fault::HostDown { .. }
+            | Fault::KillClient { .. } => None,
+        }
+    }
+}
+
+const DEAD: &str = "the client was killed";
+
+impl State {
+    /// Lets everything happen that is due.
+    fn catch_up(&mut self, now: u64) {
+        while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= now) {
+            let (at, befallen) = entry.remove_entry();
+            self.world.advance_to(at);
+            for (upid, fate) in befallen {
+                match fate {
+                    Fate::Dies => self.world.kill_worker(&upid),
+                    Fate::Fails(words) => self.world.fail_worker(&upid, &words),
+                }
+            }
+        }
+        self.world.advance_to(now);
+    }
+}
+
+impl Transport for MemoryTransport {
+    fn send<'a>(
+        &'a self,
+        target: &'a Target,
+        request: HttpRequest,
+    ) -> BoxFuture<'a, Result<HttpResponse, TransportError>> {
+        Box::pin(async move {
+            let body = body_bytes(&request.body)?;
+            let departed = self.depart(target, &request, &body);
+            let answer = self.travel(target, &request, &body, &departed).await;
+            let at = self.now();
+            self.state().log.change(departed.number, |call| {
+                if let Ok(response) = &answer {
+                    call.stir(&response.body);
+                }
+                call.end = match &answer {
+                    Ok(response) => End::Answered { status: response.status, at },
+                    Err(error) => End::Failed { reason: error.to_string(), at },
+                };
+            });
+            answer
+        })
+    }
+}
+
+async fn pause(milliseconds: u64) {
+    if milliseconds > 0 {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn lost(reason: &str) -> TransportError {
+    TransportError::Lost { reason: reason.to_owned() }
+}
+
+fn response(reply: &Reply) -> HttpResponse {
+    HttpResponse { status: reply.status, reason: reply.reason.clone(), body: Bytes::from(reply.body.clone()) }
+}
+
+/// A refusal as Proxmox 9 words it; statuses of a hop come without a body.
+fn refusal(status: u16, reason: &str) -> HttpResponse {
+    let message = serde_json::json!({"data": null, "message": format!("{reason}\n")});
+    let body = if status >= 595 { String::new() } else { message.to_string() };
+    HttpResponse { status, reason: reason.to_owned(), body: Bytes::from(body) }
+}
+
+fn upid_of(reply: &Reply) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(&reply.body).ok()?;
+    body["data"].as_str().filter(|text| text.starts_with("UPID:")).map(str::to_owned)
+}

@@ -1,0 +1,13 @@
+//! The Proxmox client against the Proxmox simulator, in one thread on a paused clock.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod concurrency;
+mod content;
+mod crash;
+mod failures;
+mod life;
+mod moves;
+mod repeat;
+mod services;
+mod support;

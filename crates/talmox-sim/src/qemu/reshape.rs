@@ -126,7 +126,11 @@ pub(crate) fn template(world: &mut World, call: &Call) -> Answer {
 
 impl TemplateJob {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
-        world.vm_for_job(&job.node, self.vmid)?.check_lock()?;
+        let vm = world.vm_for_job(&job.node, self.vmid)?;
+        vm.check_lock()?;
+        if vm.is_template() && self.disk.is_none() {
+            return Err("you can't convert a template to a template".into());
+        }
         world.need_writable(&job.node, self.vmid, world.tasks[job.task].pid)?;
         Ok(world.timing.small)
     }
@@ -169,10 +173,15 @@ pub(crate) struct MoveJob {
 pub(crate) fn move_disk(world: &mut World, call: &Call) -> Answer {
     let vmid = call.vmid();
     let disk = call.args.text("disk").to_owned();
-    let Some(storage) = call.args.get("storage").map(str::to_owned) else {
-        return Err(ApiError::plain(
-            "Provide either a 'storage' to move the disk to or a 'target-vmid' and 'target-disk' to move the disk to another VM",
-        ));
+    let both = |text: &str| {
+        let names = ["storage", "target-vmid"];
+        Err(ApiError::Parameter(names.map(|name| (name.to_owned(), text.to_owned())).into()))
+    };
+    let storage = match (call.args.get("storage"), call.args.get("target-vmid")) {
+        (Some(_), Some(_)) => return both("either set 'storage' or 'target-vmid', but not both"),
+        (None, None) => return both("both 'storage' and 'target-vmid' missing, either needs to be set"),
+        (None, Some(_)) => return super::reassign::reassign(world, call),
+        (Some(storage), None) => storage.to_owned(),
     };
     let vm = world.vm_on(&call.node, vmid)?;
     vm.check_lock().map_err(ApiError::Plain)?;

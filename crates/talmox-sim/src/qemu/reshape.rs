@@ -54,7 +54,7 @@ impl ResizeJob {
             world.volume(&job.node, &volid).ok_or_else(|| format!("volume '{volid}' does not exist"))?;
         let (old, format) = (volume.size, volume.format.clone());
         let wanted = parse_size(self.size.trim_start_matches('+')).unwrap_or_default();
-        let new = if self.size.starts_with('+') { old + wanted } else { wanted };
+        let new = if self.size.starts_with('+') { old.saturating_add(wanted) } else { wanted };
         if new < old {
             return Err("shrinking disks is not supported".into());
         }

@@ -1,6 +1,7 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod robustness;
 
 use std::collections::BTreeMap;
 

@@ -6,18 +6,31 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 
+use crate::simulator;
+
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 9] = [
+const VERBS: [&[&str]; 11] = [
     &["init"],
     &["validate"],
     &["explain"],
     &["render"],
     &["render", "vm"],
+    &["sim"],
+    &["sim", "behaviours"],
     &["schema"],
     &["completion"],
     &["man"],
     &["version"],
 ];
+
+/// Half of it is written by people.
+const SIMULATOR: &str = "docs/simulator.md";
+
+/// A document as it is.
+#[expect(clippy::disallowed_methods, reason = "a document of the project")]
+fn committed(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_default()
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -30,6 +43,7 @@ fn documents() -> anyhow::Result<Vec<(&'static str, String)>> {
         ("docs/reference/problems.md", talmox_config::describe::codes_reference()),
         ("docs/reference/command-line.md", command_line()?),
         ("docs/images/mistakes.svg", picture()?),
+        (SIMULATOR, simulator::document(&committed(SIMULATOR))?),
     ])
 }
 
@@ -57,9 +71,7 @@ fn write() -> anyhow::Result<String> {
 fn check() -> anyhow::Result<String> {
     let mut stale = Vec::new();
     for (path, text) in documents()? {
-        #[expect(clippy::disallowed_methods, reason = "a document of the project")]
-        let committed = fs::read_to_string(root().join(path)).unwrap_or_default();
-        if committed != text {
+        if committed(path) != text {
             stale.push(path);
         }
     }

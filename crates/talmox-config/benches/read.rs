@@ -9,7 +9,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use talmox_config::{Files, read_files};
+use talmox_config::{Colour, Files, read_files, report};
 
 const SIZES: [usize; 3] = [10, 1_000, 10_000];
 const ROUNDS: usize = 7;
@@ -30,27 +30,49 @@ fn nodes_yaml(count: usize) -> String {
     text
 }
 
-fn measure(nodes: &str) -> Duration {
-    let cluster = "cluster_uid: \"0123456789abcdef\"\nnode_cidr: 10.64.0.0/10\ncluster_pod_cidr: 172.16.0.0/10\n\
+const CLUSTER: &str = "cluster_uid: \"0123456789abcdef\"\nnode_cidr: 10.64.0.0/10\ncluster_pod_cidr: 172.16.0.0/10\n\
                    cluster_svc_cidr: 192.168.0.0/16\nproxmox_vmid_range: {start: 100000, end: 199999}\n";
+
+/// Reading a description without a mistake.
+fn measure(nodes: &str) -> Duration {
     let start = Instant::now();
-    let outcome = read_files(Files::from_texts(cluster, Some(nodes)));
+    let outcome = read_files(Files::from_texts(CLUSTER, Some(nodes)));
     let time = start.elapsed();
     assert!(outcome.desired.is_some(), "{:?}", outcome.problems.first());
     time
 }
 
+/// Reading a description with one mistake in every node, and reporting all of them.
+fn measure_mistakes(nodes: &str) -> Duration {
+    let wrong = nodes.replace("vm_memory: 8192", "vm_memory: 8GiB");
+    let start = Instant::now();
+    let outcome = read_files(Files::from_texts(CLUSTER, Some(&wrong)));
+    let text = report(&outcome.description.sources, &outcome.problems, Colour::Never);
+    let time = start.elapsed();
+    assert!(outcome.problems.len() >= wrong.matches("8GiB").count() && !text.is_empty());
+    time
+}
+
 fn main() {
     let texts = SIZES.map(nodes_yaml);
-    let mut times: [Vec<Duration>; 3] = Default::default();
-    for _ in 0..ROUNDS {
-        for (text, times) in texts.iter().zip(&mut times) {
-            times.push(measure(text));
+    for (title, measure) in [
+        ("without a mistake", measure as fn(&str) -> Duration),
+        ("a mistake in every node", measure_mistakes),
+    ] {
+        let mut times: [Vec<Duration>; 3] = Default::default();
+        for _ in 0..ROUNDS {
+            for (text, times) in texts.iter().zip(&mut times) {
+                times.push(measure(text));
+            }
         }
+        print_table(title, &texts, times);
     }
-    println!("{:>8}  {:>12}  {:>12}  {:>10}", "nodes", "file", "median", "per node");
+}
+
+fn print_table(title: &str, texts: &[String; 3], times: [Vec<Duration>; 3]) {
+    println!("\n{title}\n{:>8}  {:>12}  {:>12}  {:>10}", "nodes", "file", "median", "per node");
     let mut per_node = [0.0; 3];
-    for (index, times) in times.iter_mut().enumerate() {
+    for (index, mut times) in times.into_iter().enumerate() {
         times.sort_unstable();
         let median = times[ROUNDS / 2];
         per_node[index] = median.as_nanos() as f64 / SIZES[index] as f64 / 1000.0;

@@ -49,6 +49,7 @@ impl Written {
             tpm: file.tpm.clone(),
             disk_encryption: file.disk_encryption.clone(),
             kernel_modules: file.kernel_modules.clone(),
+            patches: file.patches.clone(),
             ..Settings::default()
         };
         top.advanced.network_bridge.clone_from(&file.proxmox_bridge);
@@ -77,10 +78,25 @@ fn take<T: Default>(field: &mut Option<At<T>>) -> T {
 
 impl Description {
     pub(crate) fn read(files: Files) -> (Self, Vec<Problem>) {
-        let Files { sources, cluster, nodes, mut problems } = files;
+        let Files { sources, cluster, nodes, nodes_are_optional, mut problems } = files;
         let built_in = read_cluster(&sources, SourceId::BUILT_IN, &mut problems);
         let mut file = cluster.map_or_else(Cluster::default, |id| read_cluster(&sources, id, &mut problems));
         let mut nodes_unreadable = false;
+        let has_own = file.nodes.is_some() || file.node_pools.is_some();
+        let nodes = nodes.filter(|id| {
+            let ignored = nodes_are_optional && has_own;
+            if ignored {
+                let name = &sources.get(*id).name;
+                problems.push(
+                    Problem::note(
+                        Code::KeyNotOurs,
+                        format!("{name} is not read: the description has nodes of its own"),
+                    )
+                    .in_file(name.clone(), 1, 1),
+                );
+            }
+            !ignored
+        });
         if let Some(id) = nodes {
             let separate = read_nodes(&sources, id, &mut problems);
             nodes_unreadable = separate.nodes.is_none() && separate.node_pools.is_none();
@@ -124,7 +140,7 @@ fn read_cluster(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) ->
     let Some(root) = parse(sources, id, problems) else { return Cluster::default() };
     let mut reading = Reading { source: id, problems };
     let file: Option<Cluster> = read_block(&root, &mut reading, &mut |key, entry, reading| {
-        let ours = !CLUSTER_TEMPLATE_KEYS.contains(&key);
+        let ours = !CLUSTER_TEMPLATE_KEYS.contains(&key) && !key.starts_with("x-");
         if !ours {
             let location = reading.location(&entry.key);
             reading.report(

@@ -1,11 +1,15 @@
 //! Where a value came from.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use talmox_types::NodeName;
+use talmox_types::desired::ConfigDelivery;
 
 use crate::description::Description;
-use crate::file::{Cluster, NodeBlock, Settings};
+use crate::file::{CloudInit, Cluster, DiskEncryption, NodeBlock, Settings};
 use crate::layers::{Member, Rank};
-use crate::read::{Block, KeyInfo, Shown, suggest};
+use crate::read::{Block, KeyInfo, Shown, Value as _, show_map, suggest};
+use crate::resolve::{Computed, cluster, node};
 
 /// The value of a field, and every place that had something to say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,25 +39,23 @@ pub struct UnknownField {
     pub suggestion: Option<&'static str>,
 }
 
-/// Settings whose places add up instead of beating each other.
-const ADDED_UP: [&str; 3] = ["labels", "annotations", "patches"];
+/// Keys of the files that are not fields of a node: the node itself, and blocks that only carry settings.
+const NOT_FIELDS: [&str; 7] = [
+    "name",
+    "nodes",
+    "node_pools",
+    "proxmox_vm_defaults",
+    "proxmox_vm_controller_defaults",
+    "proxmox_vm_worker_defaults",
+    "proxmox_vm_advanced",
+];
 
 /// Every field of a node, by its first name, those of the node itself before those of the whole cluster.
 pub fn fields() -> Vec<&'static str> {
-    let skipped = [
-        "nodes",
-        "node_pools",
-        "proxmox_vm_defaults",
-        "proxmox_vm_controller_defaults",
-        "proxmox_vm_worker_defaults",
-        "proxmox_vm_advanced",
-        "name",
-    ];
-    let own: Vec<&'static str> = NodeBlock::info().keys.iter().map(|key| key.name).collect();
     let settings = Settings::info();
-    let cluster = Cluster::info();
-    let top = cluster.keys.iter().map(|key| key.name).filter(|name| settings.key(name).is_none());
-    own.iter().copied().chain(top).filter(|name| !skipped.contains(name)).collect()
+    let own = NodeBlock::info().keys.iter().map(|key| key.name);
+    let top = Cluster::info().keys.iter().map(|key| key.name).filter(|name| settings.key(name).is_none());
+    own.chain(top).filter(|name| !NOT_FIELDS.contains(name)).collect()
 }
 
 /// Explains one field of a node; fields of the whole cluster are fields of each node too.
@@ -62,43 +64,102 @@ pub fn explain(
     member: &Member<'_>,
     field: &str,
 ) -> Result<Explanation, UnknownField> {
-    let key = find(field)?;
-    let candidates = if Settings::info().key(key.name).is_some() {
-        from_layers(description, member, key.name)
+    let key = find(field)?.name;
+    let mut candidates = if Settings::info().key(key).is_some() {
+        from_layers(description, member, key)
     } else {
-        from_blocks(description, member, key.name)
+        from_blocks(description, member, key)
     };
-    let mut explanation = Explanation { field: key.name, value: None, candidates };
-    if explanation.candidates.is_empty()
-        && let Some(computed) = description.computed(key.name, &description.members(), member)
-    {
-        explanation.candidates.push(Candidate {
-            place: "computed".to_owned(),
-            text: format!("{} ({})", computed.text, computed.reason),
-            rank: Rank::BuiltIn,
-            wins: true,
-        });
-        explanation.value = Some(computed.text);
-        return Ok(explanation);
+    if let Some((over, value)) = overruled(description, member, key) {
+        for candidate in &mut candidates {
+            candidate.wins = false;
+        }
+        candidates.insert(0, over);
+        return Ok(Explanation { field: key, value: Some(value), candidates });
     }
-    explanation.value = value(description, member, key.name);
-    Ok(explanation)
+    if candidates.is_empty()
+        && let Some(computed) = description.computed(key, member)
+    {
+        let candidates = vec![computed_candidate(&computed)];
+        return Ok(Explanation { field: key, value: Some(computed.text), candidates });
+    }
+    let value = value(description, member, key);
+    Ok(Explanation { field: key, value, candidates })
+}
+
+fn computed_candidate(computed: &Computed) -> Candidate {
+    Candidate {
+        place: "computed".to_owned(),
+        text: format!("{} ({})", computed.text, computed.reason),
+        rank: Rank::BuiltIn,
+        wins: true,
+    }
 }
 
 fn find(field: &str) -> Result<&'static KeyInfo, UnknownField> {
     let (node, cluster) = (NodeBlock::info(), Cluster::info());
-    if let Some(key) = node.key(field).or_else(|| cluster.key(field)) {
+    let known = node.key(field).or_else(|| cluster.key(field));
+    if let Some(key) = known.filter(|key| !NOT_FIELDS.contains(&key.name)) {
         // A name that is an alias of a setting means that setting, wherever it is looked up.
         return Ok(node.key(key.name).unwrap_or(key));
     }
-    let suggestion = suggest(field, node.names().chain(cluster.names()));
+    let suggestion =
+        suggest(field, node.names().chain(cluster.names()).filter(|name| !NOT_FIELDS.contains(name)));
     Err(UnknownField { field: field.to_owned(), suggestion })
 }
 
+/// Something else decides a field, whatever its own key says.
+fn overruled(description: &Description, member: &Member<'_>, key: &str) -> Option<(Candidate, String)> {
+    let computed = |text: &str, reason: &str| {
+        let computed = Computed { text: text.to_owned(), reason: reason.to_owned() };
+        Some((computed_candidate(&computed), computed.text))
+    };
+    match key {
+        "tpm" => {
+            let encrypted = member.value(|s| s.disk_encryption.as_ref()) == DiskEncryption::Tpm;
+            let own = member.value(|s| s.tpm.as_ref());
+            if encrypted && !own { computed("true", "disk_encryption: tpm brings it along") } else { None }
+        }
+        "boot" => {
+            let decided = description.boot(member) != member.value(|s| s.boot.as_ref());
+            if decided {
+                computed("iso", "before Talos 1.14 only the ISO brings the keys of Secure Boot")
+            } else {
+                None
+            }
+        }
+        "cloud_init" => {
+            let delivery = description.top_default(|file| file.config_delivery.as_ref());
+            let own = member.value(|s| s.cloud_init.as_ref());
+            let replaced = delivery == ConfigDelivery::Cidata && own == CloudInit::On;
+            if replaced { computed("off", "config_delivery: cidata brings a drive of its own") } else { None }
+        }
+        "mac_addr" | "mtu" | "network_bridge" | "node_vlan_tag" => first_device(description, member, key),
+        _ => None,
+    }
+}
+
+/// Slot 0 of `vm_networks` is the device these keys speak of.
+fn first_device(description: &Description, member: &Member<'_>, key: &str) -> Option<(Candidate, String)> {
+    let inner = match key {
+        "mac_addr" => "mac",
+        "network_bridge" => "bridge",
+        "node_vlan_tag" => "vlan",
+        other => other,
+    };
+    let (layer, networks) =
+        member.layers.iter().rev().find_map(|layer| Some((layer, layer.settings.vm_networks.as_ref()?)))?;
+    let first =
+        networks.value.iter().find(|at| at.slot.as_ref().is_some_and(|slot| slot.value.to::<u8>() == 0))?;
+    let shown = first.value.shown(inner)?;
+    let place = description.sources.line_name(shown.location);
+    let text = format!("vm_networks, slot 0, {inner}: {}", shown.text);
+    Some((Candidate { place, text, rank: layer.rank, wins: true }, shown.text))
+}
+
 fn from_layers(description: &Description, member: &Member<'_>, key: &str) -> Vec<Candidate> {
-    let shown = member.shown(key);
-    let adds_up = ADDED_UP.contains(&key);
-    shown
+    let mut candidates: Vec<Candidate> = member
+        .shown(key)
         .into_iter()
         .enumerate()
         .map(|(index, (layer, shown))| {
@@ -107,9 +168,39 @@ fn from_layers(description: &Description, member: &Member<'_>, key: &str) -> Vec
             } else {
                 String::new()
             };
-            candidate(description, &shown, layer.rank, layer.prefix, &role, index == 0 || adds_up)
+            candidate(description, &shown, layer.rank, layer.prefix, &role, index == 0)
         })
-        .collect()
+        .collect();
+    match key {
+        // Patches apply one after another: shown in that order, and all of them count.
+        "patches" => {
+            for candidate in &mut candidates {
+                candidate.wins = true;
+            }
+            candidates.reverse();
+        }
+        "labels" => mark_contributors(&mut candidates, member, |s| s.labels.as_ref().map(|at| &at.value.0)),
+        "annotations" => {
+            mark_contributors(&mut candidates, member, |s| s.annotations.as_ref().map(|at| &at.value.0));
+        }
+        _ => {}
+    }
+    candidates
+}
+
+/// Of maps that merge key by key, those count that have a key nobody nearer has.
+fn mark_contributors<'d>(
+    candidates: &mut [Candidate],
+    member: &Member<'d>,
+    get: impl Fn(&'d Settings) -> Option<&'d BTreeMap<String, String>>,
+) {
+    let mut nearer: BTreeSet<&str> = BTreeSet::new();
+    let maps = member.layers.iter().rev().filter_map(|layer| get(layer.settings));
+    for (candidate, map) in candidates.iter_mut().zip(maps) {
+        let before = nearer.len();
+        nearer.extend(map.keys().map(String::as_str));
+        candidate.wins = nearer.len() > before;
+    }
 }
 
 /// Keys of a node itself, then of the cluster file, then of the built-in one.
@@ -122,7 +213,10 @@ fn from_blocks(description: &Description, member: &Member<'_>, key: &str) -> Vec
         .into_iter()
         .flatten()
         .enumerate()
-        .map(|(index, (rank, shown))| candidate(description, &shown, rank, "", "", index == 0))
+        // The keys of placement have defaults of their own, so both places count.
+        .map(|(index, (rank, shown))| {
+            candidate(description, &shown, rank, "", "", index == 0 || key == "placement")
+        })
         .collect()
 }
 
@@ -143,8 +237,22 @@ fn candidate(
 }
 
 fn value(description: &Description, member: &Member<'_>, key: &str) -> Option<String> {
-    if ADDED_UP.contains(&key) {
-        return added_up(member, key);
+    match key {
+        "labels" => {
+            return Some(node::labels(member)).filter(|map| !map.is_empty()).map(|map| show_map(&map));
+        }
+        "annotations" => {
+            return Some(node::annotations(member)).filter(|map| !map.is_empty()).map(|map| show_map(&map));
+        }
+        "patches" => return all_patches(member),
+        "placement" => {
+            let policy = cluster::placement(description);
+            return Some(format!(
+                "{{reserve_memory: {}, cpu_overcommit: {}, storage_overcommit: {}}}",
+                policy.reserve_memory, policy.cpu_overcommit, policy.storage_overcommit
+            ));
+        }
+        _ => {}
     }
     let settings = member.shown(key).into_iter().next().map(|(_, shown)| shown);
     let node = member.node.and_then(|node| node.value.shown(key));
@@ -154,9 +262,13 @@ fn value(description: &Description, member: &Member<'_>, key: &str) -> Option<St
     settings.or(node).or(pool).or(file).or(built_in).map(|shown| shown.text)
 }
 
-fn added_up(member: &Member<'_>, key: &str) -> Option<String> {
-    let texts: Vec<String> = member.shown(key).into_iter().map(|(_, shown)| shown.text).collect();
-    (!texts.is_empty()).then(|| texts.join(" + "))
+/// Every patch in the order they apply.
+fn all_patches(member: &Member<'_>) -> Option<String> {
+    let texts: Vec<String> = member
+        .all(|s| s.patches.as_ref())
+        .flat_map(|(_, at)| at.value.iter().map(|patch| patch.value.show()))
+        .collect();
+    (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
 }
 
 impl Description {

@@ -27,13 +27,41 @@ pub struct Answers {
     pub control_planes: usize,
 }
 
+/// A value as it must be written so that every YAML reader takes it for the same text.
+fn written(text: &str) -> String {
+    let scalar = talmox_yaml::Scalar { text: text.to_owned(), style: talmox_yaml::Style::Plain };
+    let plain = scalar.meaning() == talmox_yaml::PlainMeaning::Text
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:".contains(&b))
+        && !text.starts_with(':')
+        && !text.ends_with(':');
+    if plain { text.to_owned() } else { format!("\"{text}\"") }
+}
+
 /// `cluster.yaml`, with a comment on everything somebody will want to change.
 pub fn cluster_yaml(answers: &Answers) -> String {
-    let Answers { name, uid, endpoint, host, storage, bridge, node_cidr, gateway, vip, .. } = answers;
+    let Answers { uid, node_cidr, .. } = answers;
+    let [network, gateway] = [node_cidr.to_string(), answers.gateway.to_string()].map(|text| written(&text));
+    let vip = answers.vip.map(|vip| written(&vip.to_string()));
+    let [name, endpoint, host, storage, bridge] = [
+        answers.name.as_str(),
+        answers.endpoint.as_str(),
+        answers.host.as_str(),
+        answers.storage.as_str(),
+        answers.bridge.as_str(),
+    ]
+    .map(written);
     let talos = support::DEFAULT_TALOS;
     let kubernetes =
         support::line_of(&talos).map(|line| line.default_kubernetes().to_string()).unwrap_or_default();
     let contract = support::default_contract(&talos);
+    // The defaults for pods, services and name servers are IPv4.
+    let networks = if node_cidr.is_ipv4() {
+        "# dns_servers: [1.1.1.1, 1.0.0.1]\n"
+    } else {
+        "dns_servers: [\"2606:4700:4700::1111\", \"2606:4700:4700::1001\"]\n\
+         ntp_servers: [time.cloudflare.com]\n\
+         cluster_pod_cidr: \"fd42::/56\"\ncluster_svc_cidr: \"fd43::/112\"\n"
+    };
     let vip = match vip {
         Some(vip) => format!(
             "# Virtual address the control planes share; free, and inside node_cidr.\ncluster_api_addr: {vip}\n"
@@ -66,10 +94,9 @@ proxmox_bridge: {bridge}
 # proxmox_vm_worker_defaults: {{cores: 8, memory: 16384, disk_size: 100}}
 
 # ---- Network ----
-node_cidr: {node_cidr}
+node_cidr: {network}
 node_gateway: {gateway}
-# dns_servers: [1.1.1.1, 1.0.0.1]
-# VLAN of the machines' network device, on the Proxmox side:
+{networks}# VLAN of the machines' network device, on the Proxmox side:
 # node_vlan_tag: 7
 {vip}
 # ---- Talos and Kubernetes ----
@@ -100,6 +127,7 @@ nodes:
             Some(worker) => (format!("worker-{}", worker + 1), false),
         };
         // Writing to a string cannot fail.
+        let address = written(&address.to_string());
         let _ = writeln!(text, "  - name: {name}\n    address: {address}\n    controller: {controller}");
     }
     text
@@ -110,18 +138,19 @@ mod tests {
     use super::*;
     use crate::{Files, read_files};
 
-    fn answers(control_planes: usize, workers: usize) -> Answers {
-        let node_cidr = Cidr::parse("10.0.7.0/24").unwrap();
+    fn answers(control_planes: usize, workers: usize, network: &str) -> Answers {
+        let node_cidr = Cidr::parse(network).unwrap();
         Answers {
-            name: ClusterName::parse("lab").unwrap(),
+            // Names that some YAML readers would take for something else.
+            name: ClusterName::parse("null").unwrap(),
             uid: ClusterUid::from([0x12; 8]),
             endpoint: "https://pve.lan:8006".to_owned(),
-            host: HostName::parse("pve").unwrap(),
-            storage: StorageId::parse("local-zfs").unwrap(),
-            bridge: BridgeName::parse("vmbr0").unwrap(),
+            host: HostName::parse("true").unwrap(),
+            storage: StorageId::parse("on").unwrap(),
+            bridge: BridgeName::parse("0755").unwrap(),
             node_cidr,
             gateway: node_cidr.first_host(),
-            vip: (control_planes > 1).then(|| "10.0.7.10".parse().unwrap()),
+            vip: (control_planes > 1).then(|| node_cidr.hosts().iter().nth(9).unwrap()),
             addresses: node_cidr.hosts().iter().skip(10).take(control_planes + workers).collect(),
             control_planes,
         }
@@ -129,8 +158,14 @@ mod tests {
 
     #[test]
     fn what_it_writes_is_valid_without_a_remark() {
-        for (control_planes, workers) in [(1, 0), (1, 2), (3, 0), (3, 3), (5, 10)] {
-            let answers = answers(control_planes, workers);
+        for (control_planes, workers, network) in [
+            (1, 0, "10.0.7.0/24"),
+            (1, 2, "10.0.7.0/24"),
+            (3, 0, "192.168.1.0/27"),
+            (3, 3, "fd00:7::/64"),
+            (5, 10, "10.0.7.0/24"),
+        ] {
+            let answers = answers(control_planes, workers, network);
             let outcome = read_files(Files::from_texts(&cluster_yaml(&answers), Some(&nodes_yaml(&answers))));
             assert_eq!(outcome.problems, [], "{control_planes} and {workers}");
             let desired = outcome.desired.unwrap();

@@ -19,34 +19,34 @@ pub struct Files {
     pub sources: Sources,
     pub cluster: Option<SourceId>,
     pub nodes: Option<SourceId>,
+    /// Whether the nodes only lie beside a file that may have its own.
+    pub nodes_are_optional: bool,
     pub problems: Vec<Problem>,
 }
 
 impl Files {
     fn new() -> Self {
         let mut sources = Sources::default();
-        sources.add("built in".to_owned(), BUILT_IN.to_owned(), PathBuf::new());
-        Self { sources, cluster: None, nodes: None, problems: Vec::new() }
+        sources.add("built in".to_owned(), BUILT_IN.to_owned(), None);
+        Self { sources, cluster: None, nodes: None, nodes_are_optional: false, problems: Vec::new() }
     }
 
     /// Texts that are already there: `cluster.yaml` and, if it is separate, `nodes.yaml`.
     pub fn from_texts(cluster: &str, nodes: Option<&str>) -> Self {
         let mut files = Self::new();
-        files.cluster =
-            Some(files.sources.add("cluster.yaml".to_owned(), cluster.to_owned(), PathBuf::new()));
-        files.nodes =
-            nodes.map(|text| files.sources.add("nodes.yaml".to_owned(), text.to_owned(), PathBuf::new()));
+        files.cluster = Some(files.sources.add("cluster.yaml".to_owned(), cluster.to_owned(), None));
+        files.nodes = nodes.map(|text| files.sources.add("nodes.yaml".to_owned(), text.to_owned(), None));
         files
     }
 
     /// Bytes that may not even be text, as a file might hold them.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut files = Self::new();
-        files.cluster = files.add_bytes("cluster.yaml".to_owned(), bytes.to_vec(), PathBuf::new());
+        files.cluster = files.add_bytes("cluster.yaml".to_owned(), bytes.to_vec(), None);
         files
     }
 
-    fn add_bytes(&mut self, name: String, bytes: Vec<u8>, folder: PathBuf) -> Option<SourceId> {
+    fn add_bytes(&mut self, name: String, bytes: Vec<u8>, folder: Option<PathBuf>) -> Option<SourceId> {
         match to_text(&name, bytes) {
             Ok(text) => Some(self.sources.add(name, text, folder)),
             Err(problem) => {
@@ -61,7 +61,7 @@ impl Files {
         match read_bounded(path, &name) {
             Ok(bytes) => {
                 let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-                self.add_bytes(name, bytes, folder)
+                self.add_bytes(name, bytes, Some(folder))
             }
             Err(problem) => {
                 self.problems.push(*problem);
@@ -91,17 +91,9 @@ pub fn load(path: &Path) -> Files {
     let beside = path.parent().unwrap_or(Path::new(""));
     let nodes =
         first_that_exists(beside, ["nodes.yaml", "nodes.yml"]).filter(|nodes| nodes.as_path() != path);
-    if let (Some(cluster), Some(nodes)) = (files.cluster, nodes)
-        && !mentions_nodes(&files.sources.get(cluster).text)
-    {
-        files.nodes = files.add_file(&nodes);
-    }
+    files.nodes = nodes.and_then(|nodes| files.add_file(&nodes));
+    files.nodes_are_optional = path.file_stem().is_none_or(|name| name != "cluster");
     files
-}
-
-/// Whether a text has nodes of its own, so that a `nodes.yaml` beside it belongs to something else.
-fn mentions_nodes(text: &str) -> bool {
-    text.lines().any(|line| line.starts_with("nodes:") || line.starts_with("node_pools:"))
 }
 
 fn first_that_exists<const N: usize>(folder: &Path, names: [&str; N]) -> Option<PathBuf> {
@@ -115,12 +107,15 @@ fn display_name(path: &Path) -> String {
 
 fn read_bounded(path: &Path, name: &str) -> Result<Vec<u8>, Box<Problem>> {
     let unreadable = |error: &io::Error| Box::new(unreadable(error, name));
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    let metadata = file.metadata().map_err(|error| unreadable(&error))?;
+    // Looked at before it is opened: opening a pipe would wait for somebody to write to it.
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(&error))?;
     if !metadata.is_file() {
-        let problem = Problem::error(Code::FileUnreadable, format!("{name} is not a file"));
-        return Err(Box::new(problem.in_file(name, 1, 1)));
+        let problem = Problem::error(Code::FileUnreadable, format!("{name} is not a regular file"))
+            .in_file(name, 1, 1)
+            .hint("pipes and devices are not read; write the description to a file first");
+        return Err(Box::new(problem));
     }
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
     let mut bytes = Vec::new();
     file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes).map_err(|error| unreadable(&error))?;
     if bytes.len() as u64 > MAX_FILE_SIZE {

@@ -12,6 +12,8 @@ pub struct Problem {
     /// Other places that matter, each with what is there.
     pub related: Vec<(Location, String)>,
     pub hint: Option<String>,
+    /// Places whose text must not be shown, because it may be a secret.
+    pub concealed: Vec<Location>,
     /// The innermost key whose value it is about.
     pub key: Option<&'static str>,
 }
@@ -59,7 +61,24 @@ impl Problem {
     }
 
     fn new(code: Code, severity: Severity, message: String) -> Self {
-        Self { code, severity, message, place: None, related: Vec::new(), hint: None, key: None }
+        Self {
+            code,
+            severity,
+            message,
+            place: None,
+            related: Vec::new(),
+            hint: None,
+            concealed: Vec::new(),
+            key: None,
+        }
+    }
+
+    /// The place in a text, if it has one.
+    pub(crate) fn location(&self) -> Option<Location> {
+        match &self.place {
+            Some(Place::Text(location, _)) => Some(*location),
+            Some(Place::File { .. }) | None => None,
+        }
     }
 
     /// Names the key whose value this is about, unless one further in was named already.
@@ -89,6 +108,12 @@ impl Problem {
     #[must_use]
     pub fn related(mut self, location: Location, label: impl Into<String>) -> Self {
         self.related.push((location, label.into()));
+        self
+    }
+
+    #[must_use]
+    pub fn conceal(mut self, location: Location) -> Self {
+        self.concealed.push(location);
         self
     }
 
@@ -187,6 +212,7 @@ codes! {
     VmIdRange, "vmid-range", "A range of VMIDs that is empty, too small, or overlaps the other one.";
     NoClusterUid, "no-cluster-uid", "Without cluster_uid the cluster cannot be told from another of its name.";
     Resources, "resources", "A node with fewer resources than Talos recommends.";
+    ReferencedFile, "referenced-file", "A file the description names does not exist.";
     UnknownField, "unknown-field", "A list of fields names one that does not exist.";
 }
 

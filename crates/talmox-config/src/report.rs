@@ -1,5 +1,7 @@
 //! Problems as people read them: what, where, an excerpt with a mark, and what to do.
 
+use std::ops::Range;
+
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use talmox_yaml::Span;
 
@@ -23,10 +25,10 @@ pub fn report<'p>(
         Colour::Always => Renderer::styled(),
         Colour::Never => Renderer::plain(),
     };
-    let mut masked = MaskedTexts::default();
+    let problems: Vec<&Problem> = problems.into_iter().collect();
+    let masked = MaskedTexts::new(sources, &problems);
     let mut text = String::new();
     for problem in problems {
-        masked.prepare(sources, problem);
         text.push_str(&render(&renderer, sources, &masked, problem));
         text.push_str("\n\n");
     }
@@ -48,30 +50,34 @@ pub fn position_of(sources: &Sources, problem: &Problem) -> Option<(String, usiz
 /// By file, then by place; errors before warnings at one place.
 pub(crate) fn sort(sources: &Sources, problems: &mut [Problem]) {
     problems.sort_by_cached_key(|problem| {
-        let source = match &problem.place {
-            Some(Place::Text(location, _)) => Some(location.source),
-            Some(Place::File { .. }) | None => None,
-        };
+        let source = problem.location().map(|location| location.source);
         let (name, line, column) = position_of(sources, problem).unwrap_or_default();
         (source, name, line, column, problem.severity, problem.message.clone())
     });
 }
 
 /// Texts without their secrets, made once per report.
-#[derive(Default)]
 struct MaskedTexts(Vec<(SourceId, String)>);
 
 impl MaskedTexts {
-    fn prepare(&mut self, sources: &Sources, problem: &Problem) {
-        let here = match &problem.place {
-            Some(Place::Text(location, _)) => Some(location.source),
-            Some(Place::File { .. }) | None => None,
+    fn new(sources: &Sources, problems: &[&Problem]) -> Self {
+        let places = problems.iter().flat_map(|problem| {
+            let related = problem.related.iter().map(|(location, _)| *location);
+            problem.location().into_iter().chain(related)
+        });
+        let mut shown: Vec<SourceId> = places.map(|location| location.source).collect();
+        shown.sort_unstable();
+        shown.dedup();
+        let masked = |source: SourceId| {
+            let concealed: Vec<Range<usize>> = problems
+                .iter()
+                .flat_map(|problem| &problem.concealed)
+                .filter(|location| location.source == source)
+                .map(|location| location.span.start as usize..location.span.end as usize)
+                .collect();
+            (source, mask_secrets(&sources.get(source).text, &concealed))
         };
-        for source in here.into_iter().chain(problem.related.iter().map(|(location, _)| location.source)) {
-            if !self.0.iter().any(|(known, _)| *known == source) {
-                self.0.push((source, mask_secrets(&sources.get(source).text)));
-            }
-        }
+        Self(shown.into_iter().map(masked).collect())
     }
 
     fn get(&self, source: SourceId) -> &str {
@@ -104,7 +110,19 @@ fn render(renderer: &Renderer, sources: &Sources, masked: &MaskedTexts, problem:
     renderer.render(&groups)
 }
 
-/// One excerpt per file: the one with the mark first.
+/// Marks farther apart than this many bytes get excerpts of their own: the renderer looks at every line in between, and a
+/// file of ten thousand nodes may hold as many mistakes.
+const FAR_APART: usize = 8 * 1024;
+
+/// A mark in one of the texts.
+struct Mark<'a> {
+    source: SourceId,
+    range: std::ops::Range<usize>,
+    label: &'a str,
+    kind: AnnotationKind,
+}
+
+/// Excerpts, the one with the problem's own mark first, each with the marks that are near each other.
 fn snippets<'a>(
     sources: &'a Sources,
     masked: &'a MaskedTexts,
@@ -112,25 +130,47 @@ fn snippets<'a>(
     label: &'a str,
     related: &'a [(Location, String)],
 ) -> Vec<Snippet<'a, annotate_snippets::Annotation<'a>>> {
-    let mut files = vec![location.source];
-    files.extend(related.iter().map(|(location, _)| location.source));
-    files.dedup();
-    files
-        .into_iter()
-        .map(|source| {
-            let text = masked.get(source);
-            let mut snippet = Snippet::source(text).path(sources.get(source).name.as_str());
-            if source == location.source {
-                snippet =
-                    snippet.annotation(AnnotationKind::Primary.span(range(text, location.span)).label(label));
-            }
-            for (place, label) in related.iter().filter(|(place, _)| place.source == source) {
-                snippet = snippet
-                    .annotation(AnnotationKind::Context.span(range(text, place.span)).label(label.as_str()));
-            }
-            snippet
-        })
-        .collect()
+    let mark = |place: Location, label: &'a str, kind| Mark {
+        source: place.source,
+        range: range(masked.get(place.source), place.span),
+        label,
+        kind,
+    };
+    let own = mark(location, label, AnnotationKind::Primary);
+    let others = related.iter().map(|(place, label)| mark(*place, label, AnnotationKind::Context));
+    let mut groups: Vec<Vec<Mark<'a>>> = vec![vec![own]];
+    for mark in others {
+        let near = |group: &&mut Vec<Mark<'a>>| {
+            group
+                .iter()
+                .any(|m| m.source == mark.source && m.range.start.abs_diff(mark.range.start) < FAR_APART)
+        };
+        match groups.iter_mut().find(near) {
+            Some(group) => group.push(mark),
+            None => groups.push(vec![mark]),
+        }
+    }
+    groups.into_iter().map(|group| snippet(sources, masked, group)).collect()
+}
+
+/// One excerpt: only the lines from the first mark to the last are handed to the renderer.
+fn snippet<'a>(
+    sources: &'a Sources,
+    masked: &'a MaskedTexts,
+    group: Vec<Mark<'a>>,
+) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
+    let source = group[0].source;
+    let text = masked.get(source);
+    let first = group.iter().map(|mark| mark.range.start).min().unwrap_or(0);
+    let last = group.iter().map(|mark| mark.range.end).max().unwrap_or(0);
+    let start = text[..first].rfind('\n').map_or(0, |at| at + 1);
+    let end = text[last..].find('\n').map_or(text.len(), |length| last + length + 1);
+    let line = sources.get(source).line_of(start);
+    let excerpt = Snippet::source(&text[start..end]).line_start(line).path(sources.get(source).name.as_str());
+    group.into_iter().fold(excerpt, |excerpt, mark| {
+        let range = mark.range.start - start..mark.range.end - start;
+        excerpt.annotation(mark.kind.span(range).label(mark.label))
+    })
 }
 
 /// The part of a span that is worth marking: its first line, on character boundaries, inside the text.

@@ -23,6 +23,8 @@ pub struct Source {
     pub text: String,
     /// The folder that paths inside the text are relative to.
     pub folder: PathBuf,
+    /// Whether it was read from a file, so that the files it names can be looked for.
+    pub is_file: bool,
     line_starts: Vec<u32>,
 }
 
@@ -36,13 +38,14 @@ impl SourceId {
 }
 
 impl Sources {
-    pub fn add(&mut self, name: String, text: String, folder: PathBuf) -> SourceId {
+    pub fn add(&mut self, name: String, text: String, folder: Option<PathBuf>) -> SourceId {
         let line_starts = std::iter::once(0)
             .chain(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1))
             .map(|start| u32::try_from(start).unwrap_or(u32::MAX))
             .collect();
         let id = SourceId(u16::try_from(self.0.len()).unwrap_or(u16::MAX));
-        self.0.push(Source { name, text, folder, line_starts });
+        let is_file = folder.is_some();
+        self.0.push(Source { name, text, folder: folder.unwrap_or_default(), is_file, line_starts });
         id
     }
 
@@ -72,6 +75,11 @@ impl Sources {
 }
 
 impl Source {
+    /// The line of a byte, counted from 1.
+    pub(crate) fn line_of(&self, offset: usize) -> usize {
+        self.line_starts.partition_point(|start| *start as usize <= offset)
+    }
+
     fn position(&self, offset: u32) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts[line - 1] as usize;
@@ -88,7 +96,7 @@ mod tests {
     #[test]
     fn columns_count_characters() {
         let mut sources = Sources::default();
-        let id = sources.add("x".to_owned(), "a: 1\nä: b\n".to_owned(), PathBuf::new());
+        let id = sources.add("x".to_owned(), "a: 1\nä: b\n".to_owned(), None);
         let place = |start| Location { source: id, span: Span { start, end: start } };
         assert_eq!(sources.position(place(0)), (1, 1));
         assert_eq!(sources.position(place(9)), (2, 4));

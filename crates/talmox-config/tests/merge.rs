@@ -168,11 +168,9 @@ fn patches_add_up_from_the_farthest_to_the_nearest() {
                 proxmox_vm_controller_defaults: {patches: [\"@role.yaml\"]}\nnodes:\n  - name: cp-1\n    \
                 address: 10.0.7.11\n    controller: true\n    patches:\n      - machine: {sysctls: {a: \"1\"}}\n";
     let desired = resolve(text);
-    let show = |patches: &[talmox_types::desired::Patch]| format!("{patches:?}");
-    assert_eq!(show(&desired.talos.patches), r#"[File("top.yaml")]"#);
     assert_eq!(
-        show(&node(&desired, "cp-1").patches),
-        r#"[File("all.yaml"), File("role.yaml"), Inline("machine:\n  sysctls:\n    a: \"1\"\n")]"#
+        format!("{:?}", node(&desired, "cp-1").patches),
+        r#"[File("top.yaml"), File("all.yaml"), File("role.yaml"), Inline("machine:\n  sysctls:\n    a: \"1\"\n")]"#
     );
 }
 

@@ -222,7 +222,12 @@ fn host_pci(device: &PciDevice) -> HostPci {
 /// Address, gateway and name servers for the first boot; the machine configuration repeats them.
 fn cloud_init(config: &mut VmConfig, desired: &Desired, vm: &Vm, on: &Circumstances) {
     let first = match vm.network_mode {
-        NetworkMode::Dhcp => IpConfig { ip: Some(Ipv4Setting::Dhcp), ..IpConfig::default() },
+        // The declared address is the reservation; its families say which ones are asked for.
+        NetworkMode::Dhcp => IpConfig {
+            ip: on.address.ipv4().map(|_| Ipv4Setting::Dhcp),
+            ip6: on.address.ipv6().map(|_| Ipv6Setting::Dhcp),
+            ..IpConfig::default()
+        },
         NetworkMode::Static => {
             let network = &desired.network;
             let with_prefix =

@@ -41,20 +41,39 @@ pub struct Access {
     pub acl: Vec<AclEntry>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct User {
     pub password: Option<String>,
     pub groups: BTreeSet<String>,
     pub tokens: BTreeMap<String, Token>,
 }
 
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { password: _, groups, tokens } = self;
+        f.debug_struct("User").field("groups", groups).field("tokens", tokens).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Token {
     pub secret: String,
     pub privsep: bool,
     /// Unix seconds, 0 for never.
     pub expire: u64,
     pub comment: Option<String>,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { secret: _, privsep, expire, comment } = self;
+        let mut shown = f.debug_struct("Token");
+        shown
+            .field("privsep", privsep)
+            .field("expire", expire)
+            .field("comment", comment)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -167,6 +186,38 @@ impl Access {
         }
         let of_token = self.of_subject("token", &caller.id(), &BTreeSet::new(), path, pool);
         of_token.into_iter().filter(|(name, _)| of_user.contains_key(name)).collect()
+    }
+
+    /// Is one privilege held on a path? The short way for calls that ask for no more.
+    pub(crate) fn holds(&self, caller: &Caller, path: &str, pool: Option<&str>, privilege: &str) -> bool {
+        let user = self.users.get(&caller.user);
+        let by_user = || {
+            let none = BTreeSet::new();
+            let groups = user.map_or(&none, |user| &user.groups);
+            caller.user == ROOT && is_privilege(privilege)
+                || self.subject_holds("user", &caller.user, groups, path, pool, privilege)
+        };
+        let Some(token) = &caller.token else { return by_user() };
+        let separated = user.and_then(|user| user.tokens.get(token)).is_none_or(|entry| entry.privsep);
+        let by_token = || self.subject_holds("token", &caller.id(), &BTreeSet::new(), path, pool, privilege);
+        by_user() && (!separated || by_token())
+    }
+
+    fn subject_holds(
+        &self,
+        kind: &str,
+        subject: &str,
+        groups: &BTreeSet<String>,
+        path: &str,
+        pool: Option<&str>,
+        privilege: &str,
+    ) -> bool {
+        let mut roles = self.roles_on(kind, subject, groups, path);
+        if let Some(pool) = pool {
+            roles.extend(self.roles_on(kind, subject, groups, &format!("/pool/{pool}")));
+        }
+        let grants = |role: &String| self.role(role).is_some_and(|privileges| privileges.contains(privilege));
+        !roles.contains_key("NoAccess") && roles.keys().any(grants)
     }
 
     fn of_subject(
@@ -284,6 +335,42 @@ mod tests {
         assert!(sep.contains_key("VM.PowerMgmt") && !sep.contains_key("VM.Allocate"));
         assert!(access.privileges(&caller(Some("sep")), "/nodes/n", None).is_empty());
         assert!(access.privileges(&caller(Some("full")), "/nodes/n", None).contains_key("Sys.Audit"));
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let token = Token { secret: "hidden".into(), ..Token::default() };
+        let user = User {
+            password: Some("hidden".into()),
+            tokens: BTreeMap::from([("t".into(), token)]),
+            ..User::default()
+        };
+        assert!(!format!("{user:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn both_ways_to_ask_agree() {
+        let access = access();
+        let callers = [
+            caller(None),
+            caller(Some("sep")),
+            caller(Some("full")),
+            Caller { user: ROOT.into(), token: None },
+        ];
+        for who in callers {
+            for path in ["/", "/vms/100", "/storage/s", "/storage/t", "/nodes/n"] {
+                for pool in [None, Some("p")] {
+                    let held = access.privileges(&who, path, pool);
+                    for name in ["VM.Audit", "VM.Allocate", "VM.PowerMgmt", "Sys.Audit", "Datastore.Audit"] {
+                        assert_eq!(
+                            access.holds(&who, path, pool, name),
+                            held.contains_key(name),
+                            "{who:?} {path} {name}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -137,7 +137,7 @@ pub(crate) fn print_size(mut bytes: u64) -> String {
     let mut units = ["", "K", "M", "G", "T"].into_iter();
     let mut unit = units.next().unwrap_or_default();
     for next in units {
-        if bytes % 1024 != 0 {
+        if !bytes.is_multiple_of(1024) {
             break;
         }
         bytes /= 1024;

@@ -1,6 +1,7 @@
 //! What the simulator knows of a file: size, digests and what kind of image it is. Bytes are never kept.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
@@ -44,7 +45,10 @@ impl FileFacts {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 pub(crate) fn sha1_hex(text: &str) -> String {

@@ -10,14 +10,22 @@ mod api;
 mod auth;
 pub mod behaviours;
 mod drive;
+mod faults;
 mod files;
 mod jobs;
+mod lab;
 mod locks;
+pub mod proof;
 mod qemu;
 mod random;
 mod reply;
+mod saved;
 mod schema;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod server;
+mod simulation;
+mod starter;
 mod status;
 mod storage;
 mod tasks;
@@ -26,10 +34,21 @@ mod wire;
 mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
+pub use faults::{Calls, Fault, FaultPlan};
 pub use files::FileFacts;
+pub use lab::Lab;
+pub use saved::LoadError;
+pub use simulation::{Delivery, Simulation};
+pub use starter::{RELEASE, Started, Starter, UnknownRelease, check_release};
 pub use storage::Storage;
 pub use wire::{Body, JSON, Reply, Request, encode_form, percent_encode};
 pub use world::{Node, PciDevice, Pool, Reach, Site, Timing, World};
+
+/// The normal form of an option's value, or the server's words against it. Options that are no property strings are
+/// checked and come back as they are.
+pub fn normal_form(option: &str, value: &str) -> Result<String, String> {
+    schema::normal_form(option, value)
+}
 
 /// The QEMU that new VMs say they were made with.
 pub(crate) const QEMU_VERSION: &str = "10.0.2";

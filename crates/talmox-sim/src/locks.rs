@@ -60,13 +60,11 @@ impl World {
     pub(crate) fn wait_for_lock(&mut self, vmid: u32) -> Result<(), String> {
         let deadline = self.clock + LOCK_WAIT;
         while self.locks.get(&vmid).is_some_and(|lock| !lock.holders.is_empty()) {
-            match self.next_event().filter(|at| *at <= deadline) {
-                Some(at) => self.advance_to(at),
-                None => {
-                    self.advance_to(deadline);
-                    return Err(lock_text(vmid, "got timeout"));
-                }
-            }
+            let Some(at) = self.next_event().filter(|at| *at <= deadline) else {
+                self.advance_to(deadline);
+                return Err(lock_text(vmid, "got timeout"));
+            };
+            self.advance_to(at);
         }
         Ok(())
     }

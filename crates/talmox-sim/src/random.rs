@@ -1,5 +1,7 @@
 //! The one source of randomness: a counter stirred by a seed, so that a run can be repeated.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -12,7 +14,7 @@ impl Random {
         Self { state: seed }
     }
 
-    /// SplitMix64: good enough for names, and two lines long.
+    /// The mixer known as `SplitMix64`: good enough for names, and two lines long.
     pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -24,7 +26,7 @@ impl Random {
     pub(crate) fn hex(&mut self, digits: usize) -> String {
         let mut text = String::new();
         while text.len() < digits {
-            text.push_str(&format!("{:016x}", self.next()));
+            let _ = write!(text, "{:016x}", self.next());
         }
         text.truncate(digits);
         text

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::schema::Errors;
 use crate::wire::Reply;
@@ -71,21 +71,18 @@ fn message(status: u16, text: &str) -> Reply {
 }
 
 /// A good answer; lists that count carry `total` beside the data.
-pub(crate) fn success(data: Value) -> Reply {
-    let body = match data {
-        Value::Object(mut map) if map.contains_key(TOTAL) => {
-            let total = map.remove(TOTAL).unwrap_or_default();
-            json!({"data": map.remove("data").unwrap_or_default(), "total": total})
-        }
-        data => json!({"data": data}),
-    };
-    Reply::json(200, "OK", &body)
+pub(crate) fn success(mut data: Value) -> Reply {
+    let total = data.as_object_mut().and_then(|map| map.remove(TOTAL));
+    let data = if total.is_some() { data["data"].take() } else { data };
+    let mut body = Map::from_iter([("data".to_owned(), data)]);
+    body.extend(total.map(|total| ("total".to_owned(), total)));
+    Reply::json(200, "OK", &Value::Object(body))
 }
 
 const TOTAL: &str = "\u{0}total";
 
 /// Data with a count of all there is, of which it may be a part.
-pub(crate) fn with_total(data: Value, total: usize) -> Value {
+pub(crate) fn with_total(data: &Value, total: usize) -> Value {
     json!({"data": data, TOTAL: total})
 }
 
@@ -102,7 +99,7 @@ mod tests {
 
     #[test]
     fn totals_stand_beside_the_data() {
-        assert_eq!(success(with_total(json!([1]), 7)).body, br#"{"data":[1],"total":7}"#);
+        assert_eq!(success(with_total(&json!([1]), 7)).body, br#"{"data":[1],"total":7}"#);
         assert_eq!(success(Value::Null).body, br#"{"data":null}"#);
     }
 }

@@ -25,10 +25,10 @@ impl World {
             return Reply::plain(404, "not found", "");
         };
         let world_readable =
-            route_for(&request.method, &path).is_some_and(|(route, _)| route.check == Check::World);
+            || route_for(&request.method, &path).is_some_and(|(route, _)| route.check == Check::World);
         let caller = match self.authenticate(request) {
             Ok(caller) => caller,
-            Err(_) if world_readable => Caller { user: String::new(), token: None },
+            Err(_) if world_readable() => Caller { user: String::new(), token: None },
             Err(reason) => return Reply { delay: REFUSAL_DELAY, ..Reply::plain(401, reason, "") },
         };
         let params = match decode(request) {
@@ -152,8 +152,7 @@ fn split_path(path: &str) -> Option<(String, String)> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let (first, rest) = parts.split_first()?;
     let (format, rest) = rest.split_first().filter(|_| *first == "api2")?;
-    let path: String = rest.iter().map(|part| format!("/{part}")).collect();
-    Some(((*format).to_owned(), if path.is_empty() { "/".into() } else { path }))
+    Some(((*format).to_owned(), format!("/{}", rest.join("/"))))
 }
 
 /// The format of the web interface: always 200, with the outcome in the body.

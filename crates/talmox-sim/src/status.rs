@@ -1,9 +1,12 @@
 //! What hosts tell each other every ten seconds. Until then the others know only that a VM exists.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde::{Deserialize, Serialize};
 
 use crate::qemu::view::{boot_disk_size, cpus};
 use crate::tasks::Event;
+use crate::vm::Vm;
 use crate::world::World;
 
 /// Milliseconds between two broadcasts of a host.
@@ -19,6 +22,16 @@ pub(crate) struct VmStat {
     pub(crate) memory: u64,
     pub(crate) disk: u64,
     pub(crate) since: u64,
+    /// Of the VM this was made from, to tell whether anything changed.
+    seen: u64,
+}
+
+/// Changes with the configuration and with power.
+fn fingerprint(vm: &Vm) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    vm.config.hash(&mut hasher);
+    vm.run.as_ref().map(|run| run.since).hash(&mut hasher);
+    hasher.finish()
 }
 
 pub(crate) fn next_broadcast(now: u64, phase: u64) -> u64 {
@@ -42,15 +55,21 @@ impl World {
 
     pub(crate) fn broadcast(&mut self, node: &str) {
         let now = self.clock;
+        let host = self.host_cpus(node);
         for (vmid, vm) in self.vms.iter_mut().filter(|(_, vm)| vm.node == node) {
+            let seen = fingerprint(vm);
+            if vm.stat.as_ref().is_some_and(|stat| stat.seen == seen) {
+                continue;
+            }
             vm.stat = Some(VmStat {
                 name: vm.name(*vmid),
                 running: vm.run.is_some(),
                 template: vm.is_template(),
-                cpus: cpus(vm),
+                cpus: cpus(vm, host),
                 memory: vm.memory_bytes(),
                 disk: boot_disk_size(vm),
                 since: vm.run.as_ref().map_or(now, |run| run.since),
+                seen,
             });
         }
         let phase = self.nodes.get(node).map_or(0, |node| node.broadcast_phase);

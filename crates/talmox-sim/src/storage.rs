@@ -63,6 +63,51 @@ pub(crate) struct Volume {
     pub(crate) protected: bool,
 }
 
+/// All volumes by place and id, and which of them belong to a VM: there may be tens of thousands.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Volumes {
+    all: BTreeMap<String, Volume>,
+    owned: BTreeMap<u32, BTreeSet<String>>,
+}
+
+impl Volumes {
+    pub(crate) fn insert(&mut self, key: String, volume: Volume) {
+        if let Some(owner) = volume.vmid {
+            self.owned.entry(owner).or_default().insert(key.clone());
+        }
+        self.all.insert(key, volume);
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Volume> {
+        let volume = self.all.remove(key)?;
+        if let Some(keys) = volume.vmid.and_then(|owner| self.owned.get_mut(&owner)) {
+            keys.remove(key);
+        }
+        Some(volume)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Volume> {
+        self.all.get(key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Volume> {
+        self.all.get_mut(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Volume)> {
+        self.all.iter()
+    }
+
+    /// Those whose keys begin with that place.
+    pub(crate) fn at<'a>(&'a self, place: &'a str) -> impl Iterator<Item = (&'a String, &'a Volume)> {
+        self.all.range(place.to_owned()..).take_while(move |(key, _)| key.starts_with(place))
+    }
+
+    pub(crate) fn of(&self, owner: u32) -> impl Iterator<Item = &String> {
+        self.owned.get(&owner).into_iter().flatten()
+    }
+}
+
 /// What a volume's name says about it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct VolumeName {
@@ -98,7 +143,7 @@ fn parse_file_name(text: &str) -> Option<VolumeName> {
     };
     match parts[..] {
         ["iso", name] => file("iso", name, "raw".into()),
-        ["vztmpl", name] => file("vztmpl", name, "tgz".into()),
+        ["vztmpl", name] => file("vztmpl", name, format!("t{}", extension(name)?)),
         ["snippets", name] => file("snippets", name, "snippet".into()),
         ["import", name] => file("import", name, extension(name)?),
         ["backup", name] => file("backup", name, extension(name)?),
@@ -195,11 +240,7 @@ impl World {
 
     /// Keys of every volume that belongs to the VM.
     pub(crate) fn volumes_of(&self, vmid: u32) -> Vec<String> {
-        self.volumes
-            .iter()
-            .filter(|(_, volume)| volume.vmid == Some(vmid))
-            .map(|(key, _)| key.clone())
-            .collect()
+        self.volumes.of(vmid).cloned().collect()
     }
 
     /// The next free `vm-N-disk-K` on that storage.
@@ -207,15 +248,15 @@ impl World {
         let place = self.volume_key(node, &format!("{storage}:"));
         let taken: BTreeSet<u32> = self
             .volumes
-            .iter()
-            .filter(|(key, volume)| key.starts_with(&place) && volume.vmid == Some(vmid))
-            .filter_map(|(key, _)| {
+            .of(vmid)
+            .filter(|key| key.starts_with(&place))
+            .filter_map(|key| {
                 let last = key.rsplit('/').next()?.rsplit(':').next()?;
                 let number = last.split_once("-disk-")?.1;
                 number.split('.').next()?.parse().ok()
             })
             .collect();
-        let free = (0..).find(|number| !taken.contains(number)).unwrap_or_default();
+        let free = (0..=u32::MAX).find(|number| !taken.contains(number)).unwrap_or_default();
         format!("vm-{vmid}-disk-{free}")
     }
 
@@ -268,7 +309,7 @@ impl World {
 
     pub(crate) fn used_on(&self, storage: &Storage, node: &str) -> u64 {
         let place = self.volume_key(node, &format!("{}:", storage.id));
-        self.volumes.iter().filter(|(key, _)| key.starts_with(&place)).map(|(_, volume)| volume.size).sum()
+        self.volumes.at(&place).map(|(_, volume)| volume.size).sum()
     }
 
     pub(crate) fn insert_image(
@@ -330,13 +371,13 @@ impl World {
     /// Volumes of a storage as a host sees it, with the VMs that own them.
     pub fn volume_ids(&self, node: &str, storage: &str) -> Vec<(String, Option<u32>)> {
         let place = self.volume_key(node, &format!("{storage}:"));
-        let found = self.volumes.iter().filter(|(key, _)| key.starts_with(&place));
+        let found = self.volumes.at(&place);
         found.map(|(_, volume)| (volume.volid.clone(), volume.vmid)).collect()
     }
 
     /// Volumes that are linked clones of the given one.
     pub(crate) fn has_linked_clones(&self, volid: &str) -> bool {
-        self.volumes.values().any(|volume| volume.parent.as_deref() == Some(volid))
+        self.volumes.iter().any(|(_, volume)| volume.parent.as_deref() == Some(volid))
     }
 
     /// Renames `vm-` to `base-`, which is what makes an image a template's.
@@ -352,7 +393,7 @@ impl World {
 
     /// The drive's size as its volume has it, printed into the drive.
     pub(crate) fn fill_size(&self, node: &str, drive: &mut Drive) {
-        let size = self.volume(node, drive.file()).map(|volume| visible_size(volume));
+        let size = self.volume(node, drive.file()).map(visible_size);
         match size {
             Some(size) => drive.set("size", print_size(size)),
             None => drop(drive.props.remove("size")),

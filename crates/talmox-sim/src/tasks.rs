@@ -20,6 +20,8 @@ pub(crate) enum Event {
     Begin(TaskId),
     LockTimeout(TaskId),
     Finish(TaskId),
+    /// A fault: the worker dies.
+    Kill(TaskId),
     Broadcast(String),
 }
 
@@ -92,6 +94,7 @@ impl World {
                     self.finish(task);
                 }
             }
+            Event::Kill(task) => self.kill(task),
             Event::Broadcast(node) => self.broadcast(&node),
         }
     }
@@ -117,6 +120,7 @@ impl World {
         let pid = self.take_pid(node);
         let (pstart, start) = (self.clock / 10, self.unix());
         let upid = format!("UPID:{node}:{pid:08X}:{pstart:08X}:{start:08X}:{kind}:{id}:{}:", caller.id());
+        self.task_index.insert(upid.clone(), self.tasks.len());
         self.tasks.push(Task {
             upid,
             node: node.to_owned(),
@@ -142,7 +146,7 @@ impl World {
     }
 
     pub(crate) fn task_by_upid(&self, upid: &str) -> Option<TaskId> {
-        self.tasks.iter().rposition(|task| task.upid == upid)
+        self.task_index.get(upid).copied()
     }
 
     pub(crate) fn log(&mut self, job: &Job, line: impl Into<String>) {
@@ -252,9 +256,33 @@ impl World {
         reason
     }
 
+    /// What a call does that gives its worker a moment: its status if it ends within that time.
+    pub(crate) fn wait_for_worker(&mut self, upid: &str, patience: u64) -> Option<String> {
+        let deadline = self.clock + patience;
+        loop {
+            if let Some(status) = self.task_status(upid).flatten() {
+                return Some(status.to_owned());
+            }
+            let at = self.next_event().filter(|at| *at <= deadline)?;
+            self.advance_to(at);
+        }
+    }
+
     /// A fault: the worker dies without a word and leaves everything as it stands.
     pub fn kill_worker(&mut self, upid: &str) {
-        let Some(task) = self.task_by_upid(upid) else { return };
+        if let Some(task) = self.task_by_upid(upid) {
+            self.kill(task);
+        }
+    }
+
+    /// The same at a time to come, if the worker still lives then.
+    pub fn kill_worker_at(&mut self, upid: &str, at: u64) {
+        if let Some(task) = self.task_by_upid(upid) {
+            self.schedule(at, Event::Kill(task));
+        }
+    }
+
+    fn kill(&mut self, task: TaskId) {
         if self.tasks[task].stage != Stage::Done {
             self.end_task(task, Err("unexpected status".into()));
             // Nobody was left to write a last line; the status is what others make of that.
@@ -279,6 +307,7 @@ impl World {
             user.split_once('!').map_or((user, None), |(user, token)| (user, Some(token.to_owned())));
         let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or_default();
         let last = if status == "OK" { "TASK OK".to_owned() } else { format!("TASK ERROR: {status}") };
+        self.task_index.insert(upid.to_owned(), self.tasks.len());
         self.tasks.push(Task {
             upid: upid.to_owned(),
             node: node.to_owned(),

@@ -1,6 +1,7 @@
 //! A VM: its configuration as text, what is pending, and what runs.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,9 +58,6 @@ impl Vm {
 
     /// The configuration file as text, which the digest names.
     pub(crate) fn digest(&self) -> String {
-        let section = |map: &BTreeMap<String, String>| -> String {
-            map.iter().map(|(key, value)| format!("{key}: {}\n", value.trim_end())).collect()
-        };
         let description = self.config.get("description").map(|text| percent_encode(text));
         let mut text = format!("#{}\n{}", description.unwrap_or_default(), section(&self.config));
         let deletes: Vec<String> = self
@@ -67,9 +65,9 @@ impl Vm {
             .iter()
             .map(|(key, force)| format!("{}{key}", if *force { "!" } else { "" }))
             .collect();
-        text.push_str(&format!("\n[PENDING]\n{}delete: {}\n", section(&self.pending), deletes.join(",")));
+        let _ = write!(text, "\n[PENDING]\n{}delete: {}\n", section(&self.pending), deletes.join(","));
         for (name, snapshot) in &self.snapshots {
-            text.push_str(&format!("\n[{name}]\n{}", section(snapshot)));
+            let _ = write!(text, "\n[{name}]\n{}", section(snapshot));
         }
         sha1_hex(&text)
     }
@@ -119,6 +117,14 @@ impl Vm {
     pub(crate) fn nic_keys(&self) -> Vec<String> {
         self.config.keys().filter(|key| drive::is_nic(key)).cloned().collect()
     }
+}
+
+/// One section of a configuration file.
+fn section(map: &BTreeMap<String, String>) -> String {
+    map.iter().fold(String::new(), |mut text, (key, value)| {
+        let _ = writeln!(text, "{key}: {}", value.trim_end());
+        text
+    })
 }
 
 pub(crate) fn drives_of(config: &BTreeMap<String, String>) -> Vec<Drive> {
@@ -202,7 +208,9 @@ impl World {
     /// Removes a VM and its volumes without a trace, as if by other means.
     pub fn remove_vm(&mut self, vmid: u32) {
         let volumes = self.volumes_of(vmid);
-        volumes.iter().for_each(|key| drop(self.volumes.remove(key)));
+        for key in &volumes {
+            self.volumes.remove(key);
+        }
         self.vms.remove(&vmid);
         for pool in self.pools.values_mut() {
             pool.vms.remove(&vmid);

@@ -4,6 +4,7 @@
 //! null, a repeated key is a list. A client that encodes loosely must see the same damage here as on a real server.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use crate::files::FileFacts;
 /// The largest body the server reads, uploads apart.
 pub(crate) const BODY_LIMIT: usize = 512 * 1024;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Request {
     pub method: String,
     /// Path with the leading slash, still percent-encoded, without the query.
@@ -30,7 +31,19 @@ pub struct Request {
     pub via: Option<String>,
 }
 
-#[derive(Clone, Debug, Default)]
+impl std::fmt::Debug for Request {
+    /// What authenticates the caller, and the body, which may hold a password, stay out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { method, path, query: _, authorization: _, cookie: _, csrf: _, body: _, via } = self;
+        f.debug_struct("Request")
+            .field("method", method)
+            .field("path", path)
+            .field("via", via)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Default)]
 pub enum Body {
     #[default]
     Empty,
@@ -38,6 +51,76 @@ pub enum Body {
     Bytes { content_type: Option<String>, bytes: Vec<u8> },
     /// A multipart upload whose file part is described rather than carried.
     Upload { fields: BTreeMap<String, String>, filename: String, file: FileFacts },
+}
+
+impl Body {
+    /// The body of an HTTP request. Uploads are taken apart; of their file only what it is stays.
+    pub fn from_http(content_type: Option<&str>, bytes: Vec<u8>) -> Self {
+        let boundary = content_type.filter(|text| text.starts_with("multipart/form-data")).and_then(|text| {
+            let (_, boundary) = text.split_once("boundary=")?;
+            Some(boundary.split(';').next().unwrap_or_default().trim_matches('"').to_owned())
+        });
+        match boundary {
+            Some(boundary) => read_multipart(&boundary, &bytes),
+            None if bytes.is_empty() && content_type.is_none() => Self::Empty,
+            None => Self::Bytes { content_type: content_type.map(str::to_owned), bytes },
+        }
+    }
+}
+
+/// Takes a multipart body apart: fields with short values, and the part named `filename` with the file.
+fn read_multipart(boundary: &str, bytes: &[u8]) -> Body {
+    let mark = format!("--{boundary}");
+    let mut fields = BTreeMap::new();
+    let mut filename = String::new();
+    let mut file = FileFacts::default();
+    for part in split_bytes(bytes, mark.as_bytes()) {
+        let Some((head, content)) = split_once_bytes(part, b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(head);
+        let attribute = |name: &str| {
+            let (_, rest) = head.split_once(&format!("{name}=\""))?;
+            rest.split('"').next().map(str::to_owned)
+        };
+        let content = content.strip_suffix(b"\r\n").unwrap_or(content);
+        match (attribute("; name"), attribute("; filename")) {
+            (Some(_), Some(name)) => {
+                filename = name;
+                file = FileFacts::of_bytes(content);
+            }
+            (Some(name), None) => drop(fields.insert(name, String::from_utf8_lossy(content).into_owned())),
+            _ => {}
+        }
+    }
+    Body::Upload { fields, filename, file }
+}
+
+fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn split_once_bytes<'a>(bytes: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = find_bytes(bytes, mark)?;
+    Some((&bytes[..at], &bytes[at + mark.len()..]))
+}
+
+fn split_bytes<'a>(mut bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
+    let mut parts = Vec::new();
+    while let Some((part, rest)) = split_once_bytes(bytes, mark) {
+        parts.push(part);
+        bytes = rest;
+    }
+    parts
+}
+
+/// A body may hold a password: only its kind is shown.
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "Empty",
+            Self::Bytes { .. } => "Bytes",
+            Self::Upload { .. } => "Upload",
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +198,7 @@ pub(crate) fn decode(request: &Request) -> Result<Params, DecodeError> {
     let has_body = matches!(request.method.as_str(), "POST" | "PUT");
     match &request.body {
         Body::Empty => {}
+        Body::Bytes { bytes, .. } if !has_body && bytes.is_empty() => {}
         Body::Bytes { .. } if !has_body => {
             let text = format!("Unexpected content for method '{}'", request.method);
             return Err(DecodeError { status: 501, text });
@@ -181,15 +265,12 @@ pub(crate) fn percent_decode(text: &str) -> String {
     while at < bytes.len() {
         let hex = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
         let decoded = hex.filter(|_| bytes[at] == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match decoded {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
+        if let Some(byte) = decoded {
+            out.push(byte);
+            at += 3;
+        } else {
+            out.push(bytes[at]);
+            at += 1;
         }
     }
     String::from_utf8_lossy(&out).into_owned()
@@ -202,7 +283,7 @@ pub fn percent_encode(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out
@@ -277,6 +358,23 @@ mod tests {
         assert_eq!(decode(&request).unwrap()["a"], Param::text("9"));
         request.method = "DELETE".into();
         assert_eq!(decode(&request).unwrap_err().status, 501);
+    }
+
+    #[test]
+    fn a_request_shows_no_secret() {
+        let request =
+            Request { authorization: Some("PVEAPIToken=a@pve!t=hidden".into()), ..Request::default() };
+        assert!(!format!("{request:?}").contains("hidden"));
+    }
+
+    #[test]
+    fn uploads_are_taken_apart() {
+        let text = "--B\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\niso\r\n--B\r\nContent-Disposition: form-data; \
+                    name=\"filename\"; filename=\"x.iso\"\r\nContent-Type: application/octet-stream\r\n\r\na\r\nb\r\n--B--\r\n";
+        let body = Body::from_http(Some("multipart/form-data; boundary=B"), text.as_bytes().to_vec());
+        let Body::Upload { fields, filename, file } = body else { panic!("not an upload") };
+        assert_eq!((fields["content"].as_str(), filename.as_str(), file.size), ("iso", "x.iso", 4));
+        assert!(matches!(Body::from_http(None, Vec::new()), Body::Empty));
     }
 
     #[test]

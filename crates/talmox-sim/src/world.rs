@@ -9,9 +9,12 @@ use crate::files::FileFacts;
 use crate::locks::FileLock;
 use crate::random::Random;
 use crate::reply::ApiError;
-use crate::storage::{Storage, Volume};
-use crate::tasks::{Event, Task};
+use crate::storage::{Storage, Volumes};
+use crate::tasks::{Event, Task, TaskId};
 use crate::vm::Vm;
+
+/// Entries of the cluster's log that are kept at least.
+const JOURNAL: usize = 1000;
 
 /// How long things take, in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -111,11 +114,18 @@ pub(crate) struct LogEntry {
     pub(crate) message: String,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub(crate) user: String,
     pub(crate) csrf: String,
     pub(crate) issued: u64,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { user, csrf: _, issued } = self;
+        f.debug_struct("Session").field("user", user).field("issued", issued).finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -124,7 +134,7 @@ pub(crate) struct PciMapping {
     pub(crate) options: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct World {
     /// Milliseconds since the hosts booted.
     pub(crate) clock: u64,
@@ -143,7 +153,7 @@ pub struct World {
     pub access: Access,
     pub(crate) sessions: BTreeMap<String, Session>,
     pub storages: Vec<Storage>,
-    pub(crate) volumes: BTreeMap<String, Volume>,
+    pub(crate) volumes: Volumes,
     pub(crate) vms: BTreeMap<u32, Vm>,
     pub pools: BTreeMap<String, Pool>,
     pub(crate) ha_resources: BTreeMap<String, BTreeMap<String, String>>,
@@ -153,12 +163,17 @@ pub struct World {
     /// Web servers by `host:port`.
     pub sites: BTreeMap<String, Site>,
     pub(crate) tasks: Vec<Task>,
+    pub(crate) task_index: BTreeMap<String, TaskId>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) locks: BTreeMap<u32, FileLock>,
     pub(crate) journal: Vec<LogEntry>,
     /// When the privileged worker of the call at hand will be done with it.
     #[serde(skip)]
     pub(crate) call_end: u64,
+    /// Does a manager act on what high availability is asked for.
+    pub ha_manager: bool,
+    /// When the manager woke up: with its first resource.
+    pub(crate) ha_since: Option<u64>,
     /// Guests react to power buttons and unplugging unless a VM says otherwise.
     pub guests_react: bool,
 }
@@ -180,7 +195,7 @@ impl World {
             access: Access::default(),
             sessions: BTreeMap::new(),
             storages: Vec::new(),
-            volumes: BTreeMap::new(),
+            volumes: Volumes::default(),
             vms: BTreeMap::new(),
             pools: BTreeMap::new(),
             ha_resources: BTreeMap::new(),
@@ -189,10 +204,13 @@ impl World {
             options: BTreeMap::new(),
             sites: BTreeMap::new(),
             tasks: Vec::new(),
+            task_index: BTreeMap::new(),
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
             journal: Vec::new(),
             call_end: 0,
+            ha_manager: true,
+            ha_since: None,
             guests_react: true,
         }
     }
@@ -242,6 +260,16 @@ impl World {
         self.cluster.is_none() || 2 * present > self.nodes.len()
     }
 
+    /// A configuration file cannot be written while there is no quorum.
+    pub(crate) fn need_writable(&self, node: &str, vmid: u32, pid: u32) -> Result<(), String> {
+        if self.quorate() {
+            return Ok(());
+        }
+        Err(format!(
+            "unable to open file '/etc/pve/nodes/{node}/qemu-server/{vmid}.conf.tmp.{pid}' - Permission denied"
+        ))
+    }
+
     /// Refuses what writes to the cluster file system while there is no quorum.
     pub(crate) fn need_quorum(&self) -> Result<(), ApiError> {
         if self.quorate() { Ok(()) } else { Err(ApiError::plain("cluster not ready - no quorum?")) }
@@ -263,8 +291,28 @@ impl World {
         self.pools.iter().find(|(_, pool)| holds(pool)).map(|(name, _)| name.as_str())
     }
 
+    pub(crate) fn host_cpus(&self, node: &str) -> u64 {
+        self.nodes.get(node).map_or(1, |node| u64::from(node.cpus))
+    }
+
+    /// A right on VMs, worked out once for all that have no entry and no pool of their own: there may be thousands.
+    pub(crate) fn vm_right<'a>(
+        &'a self,
+        caller: &'a Caller,
+        privilege: &'a str,
+    ) -> impl Fn(u32) -> bool + 'a {
+        let own = self.access.acl.iter().filter_map(|entry| entry.path.strip_prefix("/vms/")?.parse().ok());
+        let pooled = self.pools.values().flat_map(|pool| pool.vms.iter().copied());
+        let special: BTreeSet<u32> = own.chain(pooled).collect();
+        let usual = self.may(caller, "/vms/0", privilege);
+        move |vmid| {
+            if special.contains(&vmid) { self.may(caller, &format!("/vms/{vmid}"), privilege) } else { usual }
+        }
+    }
+
     pub(crate) fn may(&self, caller: &Caller, path: &str, privilege: &str) -> bool {
-        self.privileges(caller, path).contains_key(privilege)
+        let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+        self.access.holds(caller, path, self.pool_of_path(path), privilege)
     }
 
     pub(crate) fn need(&self, caller: &Caller, path: &str, privilege: &str) -> Result<(), ApiError> {
@@ -272,9 +320,17 @@ impl World {
     }
 
     pub(crate) fn need_any(&self, caller: &Caller, path: &str, privileges: &[&str]) -> Result<(), ApiError> {
-        let held = self.privileges(caller, path);
-        let ok = privileges.iter().any(|name| held.contains_key(*name));
+        let ok = privileges.iter().any(|name| self.may(caller, path, name));
         if ok { Ok(()) } else { Err(denied(path, &privileges.join("|"))) }
+    }
+
+    /// May the caller decide over a path: by right, or because it may make such things.
+    pub(crate) fn need_modify(&self, caller: &Caller, path: &str) -> Result<(), ApiError> {
+        let maker =
+            [("/storage/", "Datastore.Allocate"), ("/vms/", "VM.Allocate"), ("/pool/", "Pool.Allocate")];
+        let own = maker.iter().find(|(prefix, _)| path.starts_with(prefix)).map(|(_, privilege)| *privilege);
+        let any: Vec<&str> = std::iter::once("Permissions.Modify").chain(own).collect();
+        self.need_any(caller, path, &any)
     }
 
     /// Applies an endpoint's check; `fill` gives the raw values of parameters named in paths.
@@ -329,10 +385,7 @@ impl World {
                     Err(plain())
                 }
             }
-            Check::ModifyAcl(path) => {
-                let path = fill_path(path, fill);
-                if self.may(caller, &path, "Permissions.Modify") { Ok(()) } else { Err(plain()) }
-            }
+            Check::ModifyAcl(path) => self.need_modify(caller, &fill_path(path, fill)),
         }
     }
 
@@ -340,6 +393,9 @@ impl World {
         let entry =
             LogEntry { time: self.unix(), node: node.to_owned(), pid, user: user.to_owned(), message };
         self.journal.push(entry);
+        if self.journal.len() > 2 * JOURNAL {
+            self.journal.drain(..JOURNAL);
+        }
     }
 }
 
@@ -354,4 +410,11 @@ fn fill_path(template: &str, fill: &dyn Fn(&str) -> Option<String>) -> String {
     }
     path.push_str(rest);
     path
+}
+
+/// A world holds passwords and token secrets: only that it is one is shown.
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
 }

@@ -150,6 +150,11 @@ impl AddressRange {
             }
             (IpAddr::V6(_), Err(_)) => return None,
         };
+        Self::between(first, last)
+    }
+
+    /// A range of two addresses of one family, the lower one first.
+    pub fn between(first: IpAddr, last: IpAddr) -> Option<Self> {
         (first.is_ipv4() == last.is_ipv4() && bits(first) <= bits(last)).then_some(Self { first, last })
     }
 
@@ -159,6 +164,17 @@ impl AddressRange {
 
     pub fn last(&self) -> IpAddr {
         self.last
+    }
+
+    /// The address right before another one, if it is in the range.
+    pub fn before(&self, address: IpAddr) -> Option<IpAddr> {
+        let previous = from_bits(bits(address).checked_sub(1)?, address);
+        self.contains(previous).then_some(previous)
+    }
+
+    /// The part of the range from an address on.
+    pub fn starting_at(&self, address: IpAddr) -> Option<Self> {
+        self.contains(address).then_some(Self { first: address, last: self.last })
     }
 
     /// How many addresses there are, as far as a `u64` can tell.
@@ -257,6 +273,19 @@ mod tests {
         for bad in ["", "10.0.7.29-10.0.7.20", "10.0.7.1-::2", "10.0.7.1-300", "a-b", "10.0.7.0/33"] {
             assert!(AddressRange::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn neighbours_are_found_without_counting() {
+        let hosts = cidr("fd00:7::/64").hosts();
+        let far: IpAddr = "fd00:7::aaaa:bbbb:cccc:dddd".parse().unwrap();
+        assert_eq!(hosts.before(far).unwrap().to_string(), "fd00:7::aaaa:bbbb:cccc:dddc");
+        assert_eq!(
+            hosts.starting_at(far).unwrap().iter().nth(1).unwrap().to_string(),
+            "fd00:7::aaaa:bbbb:cccc:ddde"
+        );
+        assert_eq!(hosts.before(hosts.first()), None);
+        assert_eq!(hosts.starting_at("fd00:8::1".parse().unwrap()), None);
     }
 
     #[test]

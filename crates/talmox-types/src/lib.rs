@@ -7,6 +7,7 @@ mod cidr;
 pub mod desired;
 mod id;
 mod invalid;
+mod label;
 mod mac;
 mod mark;
 mod name;
@@ -16,11 +17,13 @@ mod ratio;
 mod secret_ref;
 pub mod support;
 mod taint;
+mod url;
 mod version;
 
 pub use cidr::{AddressRange, Cidr};
 pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
+pub use label::{is_label_key, is_label_value};
 pub use mac::MacAddress;
 pub use mark::Mark;
 pub use name::{
@@ -31,4 +34,5 @@ pub use pci::PciAddress;
 pub use ratio::Ratio;
 pub use secret_ref::SecretRef;
 pub use taint::{Taint, TaintEffect};
+pub use url::{Url, is_dns_name, is_host};
 pub use version::{Contract, Version};

@@ -1,5 +1,6 @@
 //! One value, or one for each IP family.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,13 @@ impl HasFamily for Cidr {
 pub struct FamilyPair<T> {
     primary: T,
     secondary: Option<T>,
+}
+
+impl<T: HasFamily + Copy + fmt::Display> fmt::Display for FamilyPair<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.primary)?;
+        self.secondary.map_or(Ok(()), |secondary| write!(f, ", {secondary}"))
+    }
 }
 
 impl<T: HasFamily + Copy> FamilyPair<T> {

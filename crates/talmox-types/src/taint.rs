@@ -43,7 +43,7 @@ impl Taint {
             Some((key, value)) => (key, Some(value.to_owned())),
             None => (subject, None),
         };
-        if key.is_empty() || key.contains(char::is_whitespace) {
+        if !crate::is_label_key(key) || !value.as_deref().is_none_or(crate::is_label_value) {
             return Err(invalid());
         }
         Ok(Self { key: key.to_owned(), value, effect })
@@ -70,7 +70,9 @@ mod tests {
         for text in ["gpu=true:NoSchedule", "dedicated:NoExecute", "a.b/c=:PreferNoSchedule"] {
             assert_eq!(Taint::parse(text).unwrap().to_string(), text);
         }
-        for bad in ["", "gpu", "gpu:Never", ":NoSchedule", "=x:NoSchedule"] {
+        for bad in
+            ["", "gpu", "gpu:Never", ":NoSchedule", "=x:NoSchedule", "a=b c:NoExecute", "!!=x:NoExecute"]
+        {
             assert!(Taint::parse(bad).is_err(), "{bad}");
         }
     }

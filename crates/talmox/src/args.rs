@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
@@ -21,12 +22,20 @@ pub(crate) struct Global {
         long,
         global = true,
         env = "TALMOX_QUIET",
+        value_parser = FalseyValueParser::new(),
         conflicts_with = "verbose",
         help_heading = "Everywhere"
     )]
     pub quiet: bool,
-    /// Say more: notes, and where values came from
-    #[arg(short, long, global = true, env = "TALMOX_VERBOSE", help_heading = "Everywhere")]
+    /// Say more: notes too
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "TALMOX_VERBOSE",
+        value_parser = FalseyValueParser::new(),
+        help_heading = "Everywhere"
+    )]
     pub verbose: bool,
     /// When to use colour: auto, always or never (`NO_COLOR` is honoured too)
     #[arg(
@@ -54,6 +63,7 @@ pub(crate) enum Command {
     Validate(Validate),
     Explain(Explain),
     Render(Render),
+    Sim(Sim),
     Schema(Schema),
     Completion(Completion),
     Man(Man),
@@ -129,14 +139,14 @@ pub(crate) struct Init {
     /// Virtual address of the Kubernetes API (default: the address before the first node's)
     #[arg(long, env = "TALMOX_VIP", value_name = "ADDRESS")]
     pub vip: Option<String>,
-    /// How many control planes: 1, 3 or 5
+    /// How many control planes: 1, 3, 5 or 7
     #[arg(long, env = "TALMOX_CONTROL_PLANES", value_name = "N")]
     pub control_planes: Option<u16>,
     /// How many workers
     #[arg(long, env = "TALMOX_WORKERS", value_name = "N")]
     pub workers: Option<u16>,
     /// Take the default for everything not given, without asking
-    #[arg(short, long, env = "TALMOX_YES")]
+    #[arg(short, long, env = "TALMOX_YES", value_parser = FalseyValueParser::new())]
     pub yes: bool,
 }
 
@@ -212,6 +222,68 @@ pub(crate) enum BootSource {
     Template,
     Iso,
     Import,
+}
+
+/// Run a simulated Proxmox VE on this machine
+///
+/// Serves the API of a Proxmox VE cluster over HTTPS on 127.0.0.1, with hosts pve1 and so on, the storages local and
+/// local-zfs, and the bridge vmbr0. Nothing is virtualised: VMs exist, are configured, start and stop, and that is all.
+/// Answers are held against recordings of real servers; `talmox sim behaviours` says what is proven by what. When it is
+/// ready, where and how to reach it is printed on stdout; Ctrl-C ends it.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  talmox sim                                    one host, gone when it ends
+  talmox sim --hosts 3 --state lab-sim          a cluster that is kept in a folder
+  talmox sim --latency 0 --speed 60 -o json     for programs: fast, one line of JSON when ready
+  talmox sim behaviours                         what is simulated, and what proves it")]
+pub(crate) struct Sim {
+    #[command(subcommand)]
+    pub what: Option<SimWhat>,
+    /// How many hosts; a world from --state keeps its own
+    #[arg(long, env = "TALMOX_HOSTS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
+    pub hosts: Option<u32>,
+    /// Version of Proxmox VE
+    #[arg(long, env = "TALMOX_VERSION", value_name = "VERSION", default_value = talmox_sim::RELEASE)]
+    pub version: String,
+    /// Median round trip of a read in milliseconds; other calls take longer, as on recorded servers
+    #[arg(
+        long,
+        env = "TALMOX_LATENCY",
+        value_name = "MS",
+        default_value_t = talmox_sim::serve::RECORDED_GET,
+        value_parser = clap::value_parser!(u64).range(..=60_000)
+    )]
+    pub latency: u64,
+    /// How much faster than real time tasks run; 0 stops the clock
+    #[arg(long, env = "TALMOX_SPEED", value_name = "FACTOR", default_value_t = 1.0)]
+    pub speed: f64,
+    /// Where ids, addresses and secrets come from; the same seed makes the same (default: a new one)
+    #[arg(long, env = "TALMOX_SEED", value_name = "N")]
+    pub seed: Option<u64>,
+    /// Folder to keep the world in; made if it is not there
+    #[arg(long, env = "TALMOX_STATE", value_name = "FOLDER")]
+    pub state: Option<PathBuf>,
+    /// Port of the first host, the others take the next ones; 0 for any that is free
+    #[arg(long, env = "TALMOX_PORT", value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SimWhat {
+    Behaviours(SimBehaviours),
+}
+
+/// List what is simulated, and what proves each behaviour
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox sim behaviours                         as a table
+  talmox sim behaviours -o json | jq '.[] | select(.proof == \"unproven\")'")]
+pub(crate) struct SimBehaviours {
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Print the JSON Schema of the description files, for editors

@@ -10,7 +10,7 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Before", &["init", "validate"]),
     ("Pieces", &["explain", "render"]),
-    ("Others", &["schema", "completion", "man", "version"]),
+    ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,6 @@ pub(crate) fn command() -> clap::Command {
     let command = Cli::command()
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .override_usage("talmox <VERB> [OPTIONS]");
     let groups = groups(&command);
     let template = format!(

@@ -52,5 +52,6 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 /// Whoever read our output had enough (`talmox schema | head`): no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+    causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

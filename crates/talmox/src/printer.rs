@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::args::{Format, Global, When};
@@ -38,13 +39,12 @@ impl Printer {
     }
 
     /// Data, with a line feed at its end.
-    pub(crate) fn data(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn data(&self, text: &str) -> anyhow::Result<()> {
         let mut stream = AutoStream::new(io::stdout().lock(), self.choice());
-        stream.write_all(text.as_bytes())?;
-        if !text.ends_with('\n') {
-            stream.write_all(b"\n")?;
-        }
-        stream.flush()
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        write!(stream, "{text}{end}")
+            .and_then(|()| stream.flush())
+            .context("could not write to the standard output")
     }
 
     /// Data for programs. Only for [`Format::Json`] and [`Format::Yaml`].
@@ -53,7 +53,7 @@ impl Printer {
             Format::Yaml => serde_saphyr::to_string(value)?,
             Format::Json | Format::Table => serde_json::to_string_pretty(value)?,
         };
-        Ok(self.data(&text)?)
+        self.data(&text)
     }
 
     /// Talk: progress, results in words, remarks. Silent with `-q`.

@@ -100,12 +100,76 @@ fn flags_have_variables() {
 }
 
 #[test]
+fn variables_of_switches_take_the_usual_words() {
+    let warned = format!("{FAULTY}/alias-twice.yaml");
+    for (value, quiet) in
+        [("1", true), ("true", true), ("yes", true), ("0", false), ("false", false), ("", false)]
+    {
+        let run = finish(command(&["validate", "-f", &warned]).env("TALMOX_QUIET", value)).succeeded();
+        assert_eq!(run.stderr.is_empty(), quiet, "TALMOX_QUIET={value}");
+    }
+}
+
+#[test]
+fn what_is_derived_is_explained_as_it_is_rendered() {
+    let explained =
+        |subject: &str| run(&["explain", "-f", "examples/datacenter", subject]).succeeded().stdout;
+    assert!(explained("cp-1.tpm").starts_with("true\n"));
+    assert!(explained("cp-1.boot").starts_with("iso\n"));
+    assert!(
+        explained("cp-1.placement")
+            .starts_with("{reserve_memory: 16384, cpu_overcommit: 2, storage_overcommit: 1}")
+    );
+    assert!(explained("cp-1.etcd_subnets").starts_with("10.20.0.0/22, fd20:0:0:1::/64\n"));
+    assert!(explained("worker-1.address").contains("next free one"));
+    assert!(explained("cp-1.patches").contains("cluster.yaml"));
+    assert!(
+        run(&["explain", "-f", "examples/datacenter", "cp-1.nodes"])
+            .failed()
+            .stderr
+            .contains("no field nodes")
+    );
+}
+
+#[test]
+fn a_pipe_is_refused_instead_of_waited_for() {
+    let scratch = Scratch::new("pipe");
+    let made = std::process::Command::new("mkfifo").arg(scratch.path("p.yaml")).status().unwrap();
+    assert!(made.success());
+    let run = run(&["validate", "-f", &scratch.path("p.yaml")]).failed();
+    assert!(run.stderr.contains("not a regular file"), "{}", run.stderr);
+}
+
+#[test]
+fn a_full_disk_is_named() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(&["schema"]).stdout(full).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.contains("could not write to the standard output") && stderr.contains("because:"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn the_current_folder_is_the_default() {
     let run = finish(command(&["validate"]).current_dir(support::root().join("examples/homelab")));
     assert!(run.succeeded().stdout.contains("homelab"));
     let nothing = Scratch::new("empty");
     let run = finish(command(&["validate"]).current_dir(&nothing.0)).failed();
     assert_snapshot!(run.whole());
+}
+
+#[test]
+fn a_file_brings_the_nodes_beside_it_unless_it_has_its_own() {
+    let run = support::run(&["validate", "-f", "examples/homelab/cluster.yaml"]).succeeded();
+    assert!(run.stdout.contains("3 control planes, 3 workers"), "{}", run.stdout);
+    let scratch = Scratch::new("beside");
+    let minimal = support::root().join("examples/minimal/cluster.yaml");
+    fs::copy(minimal, scratch.0.join("one.yaml")).unwrap();
+    fs::write(scratch.0.join("nodes.yaml"), "nodes: [{name: other, address: 10.0.0.1}]\n").unwrap();
+    let run = support::run(&["validate", "-f", &scratch.path("one.yaml")]).succeeded();
+    assert!(run.stdout.contains("1 control plane, 0 workers"), "{}", run.stdout);
 }
 
 #[test]
@@ -143,7 +207,8 @@ fn explain_names_what_was_probably_meant() {
 fn completion_scripts_know_every_verb() {
     for (shell, check) in [("bash", true), ("zsh", false), ("fish", false)] {
         let script = run(&["completion", shell]).succeeded().stdout;
-        for verb in ["init", "validate", "explain", "render", "schema", "completion", "man", "version"] {
+        for verb in ["init", "validate", "explain", "render", "sim", "schema", "completion", "man", "version"]
+        {
             assert!(script.contains(verb), "{shell} knows no {verb}");
         }
         if check {
@@ -167,7 +232,7 @@ fn manual_pages() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     pages.sort();
-    assert_eq!(pages.len(), 10, "{pages:?}");
+    assert_eq!(pages.len(), 12, "{pages:?}");
     assert!(pages.contains(&"talmox-render-vm.1".to_owned()));
 }
 

@@ -89,11 +89,27 @@ fn nonsense_is_refused_before_anything_is_written() {
         ("--name", "My Lab", "not a cluster name"),
         ("--control-planes", "2", "odd numbers"),
         ("--endpoint", "pve.lan", "not a URL"),
+        ("--endpoint", "https://pve.lan/api2", "without a path"),
         ("--node-cidr", "10.0.7.0/30", "no room for 6 nodes"),
-        ("--first-address", "10.0.7.250", "has no 6 addresses"),
+        ("--node-cidr", "10.42.0.0/24", "do not go together"),
+        ("--first-address", "10.0.7.250", "no 6 free addresses"),
+        ("--first-address", "10.0.8.1", "no host's address in 10.0.7.0/24"),
+        ("--first-address", "fd00:8::1", "no host's address"),
+        ("--vip", "10.0.0.1", "no host's address"),
+        ("--vip", "10.0.7.1", "is the gateway"),
     ] {
         let refused = run(&["init", &scratch.path("x"), "--yes", flag, value]).failed();
         assert!(refused.stderr.contains(words), "{flag} {value}: {}", refused.stderr);
         assert!(!scratch.0.join("x").exists());
     }
+}
+
+#[test]
+fn a_large_network_takes_no_longer_than_a_small_one() {
+    let scratch = Scratch::new("init-large");
+    let folder = scratch.path("lab");
+    run(&["init", &folder, "--yes", "--node-cidr", "fd00:7::/64", "--first-address", "fd00:7::1:0:0:1"])
+        .succeeded();
+    let check = run(&["validate", "-f", &folder]).succeeded();
+    assert_eq!(check.stderr, "");
 }

@@ -42,11 +42,8 @@ impl Pair {
     }
 
     pub(crate) fn param(&self, name: &str) -> Option<String> {
-        match self.request.params.get(name)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Null => None,
-            other => Some(other.to_string()),
-        }
+        let value = self.request.params.get(name).filter(|value| !value.is_null())?;
+        Some(super::setup::text(value))
     }
 
     /// Path parts after the format: `nodes`, `pve1`, …
@@ -162,13 +159,8 @@ impl Worlds {
 pub(crate) fn read(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<(Vec<Pair>, Worlds)> {
     let whole = read_json(transcripts)?;
     let beside = transcripts.with_file_name("pve-worlds.json");
-    let (pairs, named) = match whole {
-        Value::Object(mut map) => {
-            let pairs = map.remove("pairs").or_else(|| map.remove("transcripts")).unwrap_or_default();
-            (pairs, map.remove("worlds"))
-        }
-        list => (list, None),
-    };
+    let named = whole.get("worlds").cloned();
+    let pairs = whole.get("pairs").or_else(|| whole.get("transcripts")).unwrap_or(&whole).clone();
     let worlds = match (worlds, named) {
         (Some(file), _) => read_json(file)?,
         (None, Some(Value::String(name))) => read_json(&transcripts.with_file_name(name))?,

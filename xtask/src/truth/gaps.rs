@@ -27,6 +27,12 @@ fn request_text(pair: &Pair) -> String {
     format!("{} {}", pair.request.path, pair.request.params)
 }
 
+/// What a pair proves of its VM's lock.
+enum Lock {
+    Held(String),
+    Free,
+}
+
 /// The pool a request names.
 fn named_pool(pair: &Pair) -> Option<String> {
     let by_path = match pair.parts()[..] {
@@ -54,9 +60,7 @@ impl Gaps {
         gaps.pools = pairs.iter().filter_map(|(number, pair)| Some((*number, named_pool(pair)?))).collect();
         gaps.snippets = gaps.listed_snippets(pairs);
         for (_, pair) in pairs {
-            if let Some((upid, exit)) = recorded_exit(pair) {
-                gaps.exits.insert(upid, exit);
-            }
+            gaps.exits.extend(recorded_exits(pair));
         }
         // The last pair that named a VM since it was made, and the clones that carry the target only in their call.
         let mut alive: BTreeMap<u32, usize> = BTreeMap::new();
@@ -139,7 +143,9 @@ impl Gaps {
             .iter()
             .filter(|(vmid, last)| **last < number && !listed.contains(&u64::from(**vmid)));
         let gone: Vec<u32> = done.map(|(vmid, _)| *vmid).filter(|vmid| world.has_vm(*vmid)).collect();
-        gone.iter().for_each(|vmid| world.remove_vm(*vmid));
+        for vmid in &gone {
+            world.remove_vm(*vmid);
+        }
         gone.iter().map(|vmid| format!("VM {vmid} was removed (a listing lacks it)")).collect()
     }
 
@@ -159,7 +165,9 @@ impl Gaps {
         let lacking = world.pools.keys().filter(|pool| !listed.is_empty() && !listed.contains(pool.as_str()));
         let named = |pool: &&String| self.pools.iter().any(|(at, name)| *at > number && name == *pool);
         let gone: Vec<String> = lacking.filter(|pool| !named(pool)).cloned().collect();
-        gone.iter().for_each(|pool| drop(world.pools.remove(pool)));
+        for pool in &gone {
+            world.pools.remove(pool);
+        }
         gone.iter().map(|pool| format!("pool '{pool}' was removed (a listing lacks it)")).collect()
     }
 
@@ -237,14 +245,14 @@ impl Gaps {
     fn locks(&mut self, pair: &Pair, world: &mut World) -> Vec<String> {
         let Some(vmid) = pair.vm().filter(|vmid| world.has_vm(*vmid)) else { return Vec::new() };
         match self.lock_evidence(pair) {
-            Some(Some(lock))
+            Some(Lock::Held(lock))
                 if world.lock_of_vm(vmid).is_none() && !matches!(lock.as_str(), "clone" | "create") =>
             {
                 world.set_lock(vmid, Some(&lock));
                 self.outside_locks.insert(vmid);
                 vec![format!("lock '{lock}' was set on VM {vmid}")]
             }
-            Some(None) if self.outside_locks.remove(&vmid) => {
+            Some(Lock::Free) if self.outside_locks.remove(&vmid) => {
                 world.set_lock(vmid, None);
                 vec![format!("the lock of VM {vmid} was taken off")]
             }
@@ -253,20 +261,20 @@ impl Gaps {
     }
 
     /// Does this pair prove that its VM is locked (and how), or that it is not?
-    fn lock_evidence(&self, pair: &Pair) -> Option<Option<String>> {
+    fn lock_evidence(&self, pair: &Pair) -> Option<Lock> {
         let locked = |text: &str| {
             let (_, rest) = text.split_once("VM is locked (")?;
             Some(rest.split(')').next()?.to_owned())
         };
         let exit = pair.new_task().and_then(|upid| self.exit_of(upid));
         if let Some(lock) = locked(&pair.response.reason).or_else(|| exit.and_then(locked)) {
-            return Some(Some(lock));
+            return Some(Lock::Held(lock));
         }
         let parts = pair.parts();
         let reads = matches!(parts[4..], ["config"] | ["status", "current"]) && pair.request.method == "GET";
         if reads && pair.response.status == 200 {
             let lock = pair.response.body.pointer("/data/lock").and_then(Value::as_str);
-            return Some(lock.map(str::to_owned));
+            return Some(lock.map_or(Lock::Free, |lock| Lock::Held(lock.to_owned())));
         }
         let checks_lock = matches!(
             parts[4..],
@@ -274,14 +282,26 @@ impl Gaps {
         );
         let succeeded = exit == Some("OK")
             || (pair.request.method == "PUT" && pair.response.status == 200 && pair.new_task().is_none());
-        (checks_lock && succeeded && pair.request.method != "GET").then_some(None)
+        (checks_lock && succeeded && pair.request.method != "GET").then_some(Lock::Free)
     }
 }
 
-fn recorded_exit(pair: &Pair) -> Option<(String, String)> {
-    let data = pair.response.body.get("data")?;
-    let exit = data.get("exitstatus").and_then(Value::as_str)?;
-    Some((data.get("upid")?.as_str()?.to_owned(), exit.to_owned()))
+/// How tasks ended, as far as this pair shows: a status, the end of a log, or a list.
+fn recorded_exits(pair: &Pair) -> Vec<(String, String)> {
+    let data = &pair.response.body["data"];
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    if let (Some(upid), Some(exit)) = (text(data, "upid"), text(data, "exitstatus")) {
+        return vec![(upid, exit)];
+    }
+    let entries = data.as_array().map(Vec::as_slice).unwrap_or_default();
+    let named = pair.request.path.split('/').find(|part| part.starts_with("UPID:"));
+    let last = entries.last().and_then(|line| text(line, "t"));
+    if let (Some(upid), Some(line)) = (named, last) {
+        let exit = if line == "TASK OK" { Some("OK") } else { line.strip_prefix("TASK ERROR: ") };
+        return exit.map(|exit| (upid.to_owned(), exit.to_owned())).into_iter().collect();
+    }
+    let ended = entries.iter().filter(|entry| entry.get("endtime").is_some());
+    ended.filter_map(|entry| Some((text(entry, "upid")?, text(entry, "status")?))).collect()
 }
 
 /// Whether other hosts answer is part of the environment; the replies of the hop and the cluster's status tell.
@@ -300,6 +320,20 @@ fn reach(pair: &Pair, world: &mut World) -> Vec<String> {
         for entry in entries.iter().filter(|entry| entry["type"] == "node") {
             let reach = if entry["online"] == 1 { Reach::Up } else { Reach::Unreachable };
             wanted.extend(entry["name"].as_str().map(|name| (name.to_owned(), reach)));
+        }
+    }
+    if let ["nodes"] | ["cluster", "resources"] = &pair.parts()[..] {
+        let entries = pair.response.body["data"].as_array().into_iter().flatten();
+        for entry in entries.filter(|entry| entry["type"] == "node") {
+            // A host whose API is down still counts as online here.
+            let known = entry["node"].as_str().and_then(|name| Some((name, world.nodes.get(name)?.reach)));
+            match (known, entry["status"].as_str()) {
+                (Some((name, _)), Some("offline")) => wanted.push((name.to_owned(), Reach::Unreachable)),
+                (Some((name, Reach::Unreachable)), Some("online")) => {
+                    wanted.push((name.to_owned(), Reach::Up));
+                }
+                _ => {}
+            }
         }
     }
     let mut said = Vec::new();

@@ -80,25 +80,31 @@ pub fn replay(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<Repor
     Ok(report)
 }
 
-/// The pairs of each chain, in the order of the file.
-fn chains<'a>(pairs: &'a [Pair], worlds: &Worlds) -> Vec<(Chain, Vec<(usize, &'a Pair)>)> {
-    let mut found: Vec<(Option<usize>, Chain, Vec<(usize, &Pair)>)> = Vec::new();
+/// The pairs of a chain with their numbers in the file.
+type Members<'a> = Vec<(usize, &'a Pair)>;
+
+/// The pairs of each chain, in the order of the file. A group no world mentions starts from the first world.
+fn chains<'a>(pairs: &'a [Pair], worlds: &Worlds) -> Vec<(Chain, Members<'a>)> {
+    let mut keys: Vec<String> = Vec::new();
+    let mut found: Vec<(Chain, Members<'a>)> = Vec::new();
     for (number, pair) in pairs.iter().enumerate() {
-        let (index, chain) = match worlds.chain_of(&pair.group) {
-            Some((index, chain)) => (Some(index), chain),
-            // A group no world mentions starts from the first world.
-            None => (None, worlds.chains.first().cloned().unwrap_or_default()),
-        };
-        let same = |entry: &&mut (Option<usize>, Chain, Vec<(usize, &Pair)>)| {
-            entry.0 == index
-                && (index.is_some() || entry.2.last().is_some_and(|(_, last)| last.group == pair.group))
-        };
-        match found.iter_mut().find(same) {
-            Some((_, _, members)) => members.push((number, pair)),
-            None => found.push((index, chain, vec![(number, pair)])),
-        }
+        let known = worlds.chain_of(&pair.group);
+        let key = known.as_ref().map_or_else(|| pair.group.clone(), |(index, _)| format!("chain {index}"));
+        let at = keys.iter().position(|other| *other == key).unwrap_or_else(|| {
+            let chain = known.map_or_else(|| default_chain(worlds), |(_, chain)| chain);
+            keys.push(key);
+            found.push((chain, Vec::new()));
+            found.len() - 1
+        });
+        found[at].1.push((number, pair));
     }
-    found.into_iter().map(|(_, chain, members)| (chain, members)).collect()
+    found
+}
+
+/// The first world without what only its own pairs know of.
+fn default_chain(worlds: &Worlds) -> Chain {
+    let first = worlds.chains.first().cloned().unwrap_or_default();
+    Chain { vms_made_outside_the_recording: Vec::new(), ..first }
 }
 
 fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], report: &mut Report) {

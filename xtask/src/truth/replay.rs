@@ -13,6 +13,9 @@ use super::phase::broadcast_phase;
 use super::setup::{PASSWORD, build, secret_of, text, uploaded};
 use super::timeline::Timeline;
 
+/// A task that ends within this many milliseconds is one the recorder waited for.
+const PATIENCE: u64 = 3000;
+
 /// A request and what the simulator said.
 pub(crate) struct Outcome {
     pub(crate) number: usize,
@@ -30,6 +33,8 @@ pub(crate) struct Replay<'a> {
     pairs: &'a [(usize, &'a Pair)],
     /// When the last reply was out: the recorder sent its next request after it.
     answered: u64,
+    /// Tasks whose end was not recorded.
+    unwatched: Vec<String>,
     pub(crate) assumptions: Vec<(usize, String)>,
 }
 
@@ -52,6 +57,7 @@ impl<'a> Replay<'a> {
             tickets: BTreeMap::new(),
             pairs,
             answered: 0,
+            unwatched: Vec::new(),
             assumptions: Vec::new(),
         }
     }
@@ -107,7 +113,10 @@ impl<'a> Replay<'a> {
         };
         let mut free: Vec<usize> = (0..count).collect();
         let mut outcomes = Vec::new();
-        for (number, pair) in batch {
+        // Those whose end is known choose first.
+        let mut order: Vec<&(usize, &Pair)> = batch.iter().collect();
+        order.sort_by_key(|(_, pair)| pair.new_task().and_then(|upid| self.gaps.exit_of(upid)).is_none());
+        for (number, pair) in order {
             let wanted = pair.new_task().and_then(|upid| self.gaps.exit_of(upid)).map(str::to_owned);
             let same_request = |index: &usize| {
                 let other = batch[*index].1;
@@ -148,8 +157,10 @@ impl<'a> Replay<'a> {
             .filter(|vm| vm.before_pair == number)
             .cloned()
             .collect();
-        outside.iter().for_each(|vm| self.add_outside(vm));
-        self.fail_as_recorded(pair);
+        for vm in &outside {
+            self.add_outside(vm);
+        }
+        self.wait_for_unwatched();
         self.wait_for_task(pair);
         for said in self.gaps.fill(number, pair, &mut self.world) {
             self.assumptions.push((number, said));
@@ -182,7 +193,24 @@ impl<'a> Replay<'a> {
             );
             self.world.add_finished_task(&upid, "OK");
         }
-        named.iter().for_each(|upid| self.world.add_finished_task(upid, "OK"));
+        for upid in named {
+            self.world.add_finished_task(upid, "OK");
+        }
+    }
+
+    /// The recorder waits for what it starts, even where its polling was not kept; what takes long it left running.
+    fn wait_for_unwatched(&mut self) {
+        for upid in std::mem::take(&mut self.unwatched) {
+            let mut future = self.world.clone();
+            let deadline = future.clock() + PATIENCE;
+            while future.task_status(&upid).is_some_and(|status| status.is_none()) {
+                let Some(at) = future.next_event().filter(|at| *at <= deadline) else { break };
+                future.advance_to(at);
+            }
+            if future.task_status(&upid).flatten().is_some() {
+                self.world.advance_to(future.clock());
+            }
+        }
     }
 
     /// The recorder polled: a task it saw ended must have ended here too.
@@ -194,7 +222,7 @@ impl<'a> Replay<'a> {
                 let last = lines.last().and_then(|line| line["t"].as_str()).unwrap_or_default();
                 last.starts_with("TASK ")
             }
-            _ => false,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
         };
         let Some(upid) = self.ids.get(upid).map(str::to_owned).filter(|_| ended) else { return };
         let deadline = self.world.clock() + 600_000;
@@ -206,14 +234,9 @@ impl<'a> Replay<'a> {
 
     /// A fault of the recorded environment that ended a task is put in here as well, so that later pairs find the
     /// same state; the pairs themselves are not counted.
-    fn fail_as_recorded(&mut self, pair: &Pair) {
-        if pair.environment_artifact.is_none() {
-            return;
-        }
-        let Some(upid) = pair.request.path.split('/').find(|part| part.starts_with("UPID:")) else { return };
-        let exit = self.gaps.exit_of(upid).filter(|exit| *exit != "OK").map(str::to_owned);
-        if let (Some(exit), Some(own)) = (exit, self.ids.get(upid)) {
-            let own = own.to_owned();
+    fn fail_as_recorded(&mut self, recorded: &str) {
+        let exit = self.gaps.exit_of(recorded).unwrap_or("a fault of the recorded environment").to_owned();
+        if let (true, Some(own)) = (exit != "OK", self.ids.get(recorded).map(str::to_owned)) {
             self.world.fail_worker(&own, &exit);
         }
     }
@@ -221,10 +244,12 @@ impl<'a> Replay<'a> {
     /// A digest that was accepted but never shown was the current one.
     fn learn_digest(&mut self, pair: &Pair) {
         let (Some(digest), Some(vmid)) = (pair.param("digest"), pair.vm()) else { return };
-        if !self.ids.knows(&digest) && pair.response.status == 200 && digest.len() == 40 {
-            if let Some(current) = self.world.config_digest(vmid) {
-                self.ids.force(&digest, &current);
-            }
+        let accepted = pair.response.status == 200 && digest.len() == 40;
+        if !self.ids.knows(&digest)
+            && accepted
+            && let Some(current) = self.world.config_digest(vmid)
+        {
+            self.ids.force(&digest, &current);
         }
     }
 
@@ -266,8 +291,14 @@ impl<'a> Replay<'a> {
                 request.body = Body::Bytes { content_type: Some("application/json".into()), bytes };
             }
             (Value::Object(map), _) => {
+                let user = map.get("username").map(text).unwrap_or_default();
+                let known = self.tickets.get(&user).map(|(ticket, _)| ticket.clone());
+                let value = |value: &Value| match (text(value).as_str(), &known) {
+                    ("<ticket>", Some(ticket)) => ticket.clone(),
+                    (other, _) => self.ids.translate(other),
+                };
                 let pairs: Vec<(String, String)> =
-                    map.iter().map(|(key, value)| (key.clone(), self.ids.translate(&text(value)))).collect();
+                    map.iter().map(|(key, one)| (key.clone(), value(one))).collect();
                 let form = encode_form(pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())));
                 if matches!(pair.request.method.as_str(), "POST" | "PUT") {
                     request.body = Body::Bytes { content_type: None, bytes: form.into_bytes() };
@@ -349,10 +380,18 @@ impl<'a> Replay<'a> {
             self.keep_ticket(reply);
         }
         // A UPID counts as known even if the reply differs otherwise, so that one difference does not breed others.
-        if let (Some(recorded), Some(own)) = (pair.new_task(), data_upid(reply)) {
-            if !self.ids.knows(recorded) {
-                self.ids.force(recorded, &own);
-            }
+        if let (Some(recorded), Some(own)) = (pair.new_task(), data_upid(reply))
+            && !self.ids.knows(recorded)
+        {
+            self.ids.force(recorded, &own);
+        }
+        if let (Some(recorded), true) = (pair.new_task(), pair.environment_artifact.is_some()) {
+            self.fail_as_recorded(recorded);
+        }
+        if let (Some(recorded), Some(own)) = (pair.new_task(), data_upid(reply))
+            && self.gaps.exit_of(recorded).is_none()
+        {
+            self.unwatched.push(own);
         }
     }
 }

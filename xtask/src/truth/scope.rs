@@ -33,8 +33,7 @@ pub(crate) fn out_of_scope(pair: &Pair) -> Option<&'static str> {
         }
         ["cluster", "metrics", ..] => return Some("metrics"),
         ["cluster", "jobs" | "backup" | "replication", ..] => return Some("jobs"),
-        ["cluster", "acme", ..] => return Some("certificates"),
-        ["nodes", _, "certificates", ..] => return Some("certificates"),
+        ["cluster", "acme", ..] | ["nodes", _, "certificates", ..] => return Some("certificates"),
         ["nodes", _, "time" | "dns", ..] => return Some("host time and DNS"),
         _ => {}
     }

@@ -27,6 +27,8 @@ pub(crate) fn build(worlds: &Worlds, chain: &Chain, epoch: u64) -> World {
     }
     // Nothing boots in the recorded guests.
     world.guests_react = false;
+    // Nor does a manager of high availability run on the recorded hosts.
+    world.ha_manager = false;
     add_hosts(&mut world, common, chain);
     add_access(&mut world, common);
     world.storages = chain.storages.iter().map(storage).collect();
@@ -42,10 +44,7 @@ pub(crate) fn build(worlds: &Worlds, chain: &Chain, epoch: u64) -> World {
 }
 
 pub(crate) fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn names(value: &Value) -> BTreeSet<String> {

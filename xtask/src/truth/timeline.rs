@@ -35,8 +35,8 @@ impl Timeline {
         let mut first_of_group: BTreeMap<String, (usize, u64)> = BTreeMap::new();
         let mut group_of = BTreeMap::new();
         let mut epoch = 1_700_000_000_000;
-        let paused = pairs.iter().filter(|(_, pair)| pair.seconds_after_create.is_some());
-        let pauses = paused.map(|(number, _)| *number).collect();
+        let after_sleep = pairs.iter().filter(|(_, pair)| pair.seconds_after_create.is_some());
+        let pauses = after_sleep.map(|(number, _)| *number).collect();
         for (number, pair) in pairs {
             let Some((pstart, start)) = pair.new_task().and_then(times) else { continue };
             if anchors.is_empty() {

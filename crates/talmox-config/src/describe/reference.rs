@@ -108,7 +108,7 @@ fn words(shape: &Shape) -> String {
         Shape::Bool => "true, false".to_owned(),
         Shape::Integer { min, max } => format!("{min}–{max}"),
         Shape::Text { what, .. } => (*what).to_owned(),
-        Shape::Choice(choices) => {
+        Shape::Choice(choices, _) => {
             choices.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
         }
         Shape::List(inner) => format!("list of {}", words(inner)),
@@ -122,7 +122,6 @@ fn words(shape: &Shape) -> String {
 fn either(shapes: &[Shape]) -> String {
     match shapes {
         [one, Shape::List(inner)] if **inner == *one => format!("{}, or a list", words(one)),
-        [Shape::Text { what, .. }, Shape::Any] => (*what).to_owned(),
         _ => shapes.iter().map(words).collect::<Vec<_>>().join(", or "),
     }
 }
@@ -151,7 +150,7 @@ fn block_of(shape: &Shape) -> Option<&BlockInfo> {
         Shape::Bool
         | Shape::Integer { .. }
         | Shape::Text { .. }
-        | Shape::Choice(_)
+        | Shape::Choice(..)
         | Shape::Map(_)
         | Shape::Any => None,
     }

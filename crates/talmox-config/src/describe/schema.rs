@@ -27,6 +27,8 @@ pub fn json_schema(kind: FileKind) -> Json {
     };
     let mut schema = block(&info, false);
     if open {
+        // Anchors may be kept under keys of one's own.
+        schema["patternProperties"] = json!({ "^x-": {} });
         // Keys of cluster-template that other tools read: allowed, without a claim on what they hold.
         for key in crate::file::CLUSTER_TEMPLATE_KEYS {
             schema["properties"][key] = json!({ "description": "Left to other tools." });
@@ -49,12 +51,20 @@ fn block(info: &BlockInfo, nested: bool) -> Json {
     if nested {
         properties.insert("<<".to_owned(), json!({}));
     }
-    json!({
+    let required: Vec<&str> =
+        info.keys.iter().filter(|key| key.doc.contains("Required.")).map(|key| key.name).collect();
+    let mut schema = json!({
         "type": "object",
         "description": one_line(&info.doc),
         "properties": properties,
         "additionalProperties": false,
-    })
+    });
+    // A mapping that merges another one may have its required keys from there.
+    if !required.is_empty() {
+        schema["if"] = json!({ "not": { "required": ["<<"] } });
+        schema["then"] = json!({ "required": required });
+    }
+    schema
 }
 
 fn property(key: &KeyInfo, alias_of: Option<&str>) -> Json {
@@ -77,7 +87,7 @@ fn shape(shape_of: &Shape) -> Json {
         Shape::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Text { pattern: Some(pattern), .. } => json!({ "type": "string", "pattern": pattern }),
         Shape::Text { pattern: None, .. } => json!({ "type": ["string", "number"] }),
-        Shape::Choice(words) => choice(words),
+        Shape::Choice(words, also) => choice(words, also),
         Shape::List(inner) => json!({ "type": "array", "items": shape(inner) }),
         Shape::Map(inner) => json!({ "type": "object", "additionalProperties": shape(inner) }),
         Shape::Block(info) => block(info, true),
@@ -86,13 +96,14 @@ fn shape(shape_of: &Shape) -> Json {
     }
 }
 
-/// Editors take `on` and `off` for booleans, so a choice between them allows booleans too.
-fn choice(words: &[&str]) -> Json {
-    if words.contains(&"on") {
-        json!({ "anyOf": [{ "enum": words }, { "type": "boolean" }] })
-    } else if words.contains(&"tpm") {
-        json!({ "anyOf": [{ "enum": words }, { "type": "boolean", "description": "true means tpm" }] })
+/// Words that editors read as booleans are allowed as such.
+fn choice(words: &[&str], also: &[&str]) -> Json {
+    let booleans: Vec<bool> = also.iter().filter_map(|word| word.parse().ok()).collect();
+    let all: Vec<&&str> =
+        words.iter().chain(also.iter().filter(|word| word.parse::<bool>().is_err())).collect();
+    if booleans.is_empty() {
+        json!({ "enum": all })
     } else {
-        json!({ "enum": words })
+        json!({ "anyOf": [{ "enum": all }, { "type": "boolean" }] })
     }
 }

@@ -5,7 +5,7 @@ use talmox_types::{
     desired::{Bios, MachineType, ScsiController},
 };
 
-use crate::read::{At, Int, Text, block};
+use crate::read::{At, Int, Word, block};
 
 block! {
     /// The hardware profile. Everything here can also stand in a role's block, a pool or a node.
@@ -15,7 +15,7 @@ block! {
         /// Machine type. PCI passthrough with PCIe needs `q35`.
         machine: MachineType = "machine",
         /// CPU model, as Proxmox names it. Talos needs x86-64-v2 or better.
-        cpu_type: Text = "cpu_type",
+        cpu_type: Word = "cpu_type",
         /// SCSI controller.
         scsi_hw: ScsiController = "scsi_hw",
         /// Memory in MiB the balloon device may shrink the VM to; 0 leaves the device out.
@@ -35,7 +35,7 @@ block! {
         /// Bridge the first network device is on.
         network_bridge: BridgeName = "network_bridge" | "proxmox_bridge",
         /// Operating system type, as Proxmox names it.
-        ostype: Text = "ostype",
+        ostype: Word = "ostype",
         /// Whether disks are part of Proxmox backups.
         disk_backup: bool = "disk_backup",
         /// Whether disks take part in Proxmox replication.

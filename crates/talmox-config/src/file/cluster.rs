@@ -9,10 +9,12 @@ use talmox_types::{
 };
 
 use super::{
-    Advanced, Bootloader, CloudInit, DiskEncryption, Endpoint, ExtensionServiceBlock, Meta, Mirrors,
-    NodeBlock, PoolBlock, PoolChoice, Settings,
+    Advanced, ApiUrl, Argv, Bootloader, CloudInit, DiskEncryption, ExtensionServiceBlock, FileOrUrl, Images,
+    Meta, Mirrors, NodeBlock, PoolBlock, PoolChoice, Settings, WebUrl,
 };
-use crate::read::{At, Int, OneOrMore, Text, TextMap, VlanTag, block};
+use crate::read::{
+    At, CertificateName, Domain, Host, Int, LabelValue, OneOrMore, Text, VlanTag, Word, block,
+};
 
 block! {
     /// The description of a cluster.
@@ -24,7 +26,7 @@ block! {
         cluster_uid: ClusterUid = "cluster_uid",
 
         /// Proxmox API, one or several: `https://pve.lan:8006`. Default: the environment (`PROXMOX_VE_ENDPOINT`).
-        proxmox_endpoint: OneOrMore<Endpoint> = "proxmox_endpoint" | "proxmox_api_url",
+        proxmox_endpoint: OneOrMore<ApiUrl> = "proxmox_endpoint" | "proxmox_api_url",
         /// The API token, never in plain text: `env:NAME`, `file:PATH`, `sops:FILE#KEY` or `exec:["program", "argument"]`.
         proxmox_api_token: SecretRef = "proxmox_api_token",
         /// CA certificate file that signs the API's certificate.
@@ -91,9 +93,9 @@ block! {
         /// Encryption of Talos's STATE and EPHEMERAL volumes. `encrypt_disk: true` means `tpm`.
         disk_encryption: DiskEncryption = "disk_encryption" | "encrypt_disk",
         /// The Image Factory; another one for places without internet.
-        factory_url: Endpoint = "factory_url",
+        factory_url: WebUrl = "factory_url",
         /// Install images by provider: proxmox, kubevirt, libvirt, kvm, vmware, virtualbox, hyperv, default.
-        install_images: TextMap = "install_images",
+        install_images: Images = "install_images",
         /// Patches to every node's machine configuration: YAML in place, or the name of a file.
         patches: Vec<At<Patch>> = "patches",
         /// The secrets bundle. Default: secrets.sops.yaml or secrets.yaml beside the description.
@@ -103,7 +105,7 @@ block! {
         /// Configuration of system extensions' services.
         extension_services: Vec<At<ExtensionServiceBlock>> = "extension_services",
         /// Kernel modules to load.
-        kernel_modules: Vec<At<Text>> = "kernel_modules",
+        kernel_modules: Vec<At<Word>> = "kernel_modules",
 
         /// Network plugin: `flannel`, `none`, `{urls: [...]}` or `{manifest: FILE}`.
         cni: Cni = "cni",
@@ -112,15 +114,15 @@ block! {
         /// Whether workloads may run on control planes. Default: only if there are no workers.
         allow_scheduling_on_control_planes: bool = "allow_scheduling_on_control_planes",
         /// Manifests (files or URLs) applied as soon as the API answers.
-        bootstrap_manifests: Vec<At<Text>> = "bootstrap_manifests",
+        bootstrap_manifests: Vec<At<FileOrUrl>> = "bootstrap_manifests",
         /// A program and its arguments, run once after bootstrap.
-        post_bootstrap: Vec<At<Text>> = "post_bootstrap",
+        post_bootstrap: Argv = "post_bootstrap",
         /// Mirrors by registry: `docker.io: [https://mirror.lan]`.
         registry_mirrors: Mirrors = "registry_mirrors",
         /// Whether nodes talk through KubeSpan (WireGuard).
         kubespan: bool = "kubespan",
         /// DNS domain of services.
-        dns_domain: Text = "dns_domain",
+        dns_domain: Domain = "dns_domain",
         /// Whether nodes find each other through the discovery service.
         discovery: bool = "discovery",
         /// Whether nodes reach the API through a local load balancer.
@@ -128,7 +130,7 @@ block! {
         /// Provider id of Kubernetes nodes.
         provider_id: ProviderId = "provider_id",
         /// Region label of the nodes. The zone is the Proxmox host.
-        region: Text = "region",
+        region: LabelValue = "region",
 
         /// Network of the nodes. Default: the /24 (or /64) around the first node's address.
         node_cidr: FamilyPair<Cidr> = "node_cidr",
@@ -141,7 +143,7 @@ block! {
         /// Name servers.
         dns_servers: OneOrMore<IpAddr> = "dns_servers" | "node_dns_servers",
         /// Time servers.
-        ntp_servers: OneOrMore<Text> = "ntp_servers" | "node_ntp_servers",
+        ntp_servers: OneOrMore<Host> = "ntp_servers" | "node_ntp_servers",
         /// VLAN tag of the first network device, on the Proxmox side only.
         node_vlan_tag: VlanTag = "node_vlan_tag",
         /// A VLAN inside the guest.
@@ -150,9 +152,9 @@ block! {
         cluster_api_addr: FamilyPair<IpAddr> = "cluster_api_addr",
         /// URL of the Kubernetes API, if something else balances it. Default: port 6443 of `cluster_api_addr`,
         /// or of the only control plane.
-        cluster_endpoint: Endpoint = "cluster_endpoint",
+        cluster_endpoint: ApiUrl = "cluster_endpoint",
         /// Further names the API's certificate is valid for.
-        cluster_api_tls_sans: OneOrMore<Text> = "cluster_api_tls_sans",
+        cluster_api_tls_sans: OneOrMore<CertificateName> = "cluster_api_tls_sans",
         /// Network of pods.
         cluster_pod_cidr: FamilyPair<Cidr> = "cluster_pod_cidr",
         /// Network of services.
@@ -174,9 +176,9 @@ block! {
 block! {
     /// A range of VMIDs, both ends included.
     pub struct VmIdRangeBlock as "proxmox_vmid_range" {
-        /// The first VMID.
+        /// The first VMID. Required.
         start: Int<100, 999_999_999> = "start",
-        /// The last VMID.
+        /// The last VMID. Required.
         end: Int<100, 999_999_999> = "end",
     }
 }
@@ -197,7 +199,7 @@ block! {
     /// What the Image Factory puts into the image. The order of lists is kept: it changes the schematic's id.
     pub struct SchematicBlock as "schematic" {
         /// System extensions, like siderolabs/qemu-guest-agent.
-        extensions: Vec<At<Text>> = "extensions",
+        extensions: Vec<At<Word>> = "extensions",
         /// Extra kernel arguments.
         kernel_args: Vec<At<Text>> = "kernel_args",
         /// META values by key (0 to 255).
@@ -212,9 +214,9 @@ block! {
 block! {
     /// An overlay.
     pub struct OverlayBlock as "overlay" {
-        /// Image of the overlay.
+        /// Image of the overlay. Required.
         image: Text = "image",
-        /// Name of the overlay.
+        /// Name of the overlay. Required.
         name: Text = "name",
     }
 }
@@ -225,7 +227,7 @@ block! {
         /// Folder. Required.
         dir: Text = "dir",
         /// age recipients the snapshots are encrypted to.
-        age: OneOrMore<Text> = "age",
+        age: OneOrMore<Word> = "age",
         /// How many snapshots stay. Default: 5.
         keep: Int<1, 1000> = "keep",
     }

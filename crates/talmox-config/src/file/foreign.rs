@@ -2,7 +2,7 @@
 
 /// Keys of cluster-template that concern what comes after the cluster stands: repository, DNS, ingress, network plugin.
 /// They are accepted so that its users need not split their file, and listed by `validate -v`.
-pub const CLUSTER_TEMPLATE_KEYS: [&str; 14] = [
+pub const CLUSTER_TEMPLATE_KEYS: [&str; 12] = [
     "cilium_bgp_node_asn",
     "cilium_bgp_router_addr",
     "cilium_bgp_router_asn",
@@ -15,6 +15,4 @@ pub const CLUSTER_TEMPLATE_KEYS: [&str; 14] = [
     "repository_branch",
     "repository_name",
     "repository_visibility",
-    "spegel_enabled",
-    "coredns_addr",
 ];

@@ -7,6 +7,7 @@ mod cluster;
 mod foreign;
 mod node;
 mod settings;
+mod urls;
 mod values;
 
 pub use advanced::Advanced;
@@ -16,9 +17,10 @@ pub use cluster::{
 pub use foreign::CLUSTER_TEMPLATE_KEYS;
 pub use node::{NodeBlock, PoolBlock};
 pub use settings::{DiskBlock, NetworkBlock, PciBlock, Settings};
+pub use urls::{ApiUrl, FileOrUrl, WebUrl};
 pub use values::{
-    Bootloader, CloudInit, ConfigFileBlock, DiskEncryption, Endpoint, ExtensionServiceBlock, Meta, Mirrors,
-    PoolChoice,
+    Argv, Bootloader, CloudInit, CniBlock, ConfigFileBlock, DiskEncryption, ExtensionServiceBlock, Images,
+    Meta, Mirrors, PoolChoice,
 };
 
 use crate::read::Block;

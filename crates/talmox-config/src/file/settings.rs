@@ -6,7 +6,7 @@ use talmox_types::{
 };
 
 use super::{Advanced, CloudInit, DiskEncryption};
-use crate::read::{At, Int, OneOrMore, Text, TextMap, VlanTag, block};
+use crate::read::{Annotations, At, Int, Labels, OneOrMore, Text, VlanTag, VolumeName, Word, block};
 
 block! {
     /// Settings of a VM and its machine. The nearest place wins: node, pool, role, cluster, built in.
@@ -71,11 +71,11 @@ block! {
         /// Encryption of Talos's STATE and EPHEMERAL volumes. `encrypt_disk: true` means `tpm`.
         disk_encryption: DiskEncryption = "disk_encryption" | "encrypt_disk",
         /// Kernel modules to load.
-        kernel_modules: Vec<At<Text>> = "kernel_modules",
+        kernel_modules: Vec<At<Word>> = "kernel_modules",
         /// Kubernetes node labels.
-        labels: TextMap = "labels",
+        labels: Labels = "labels",
         /// Kubernetes node annotations.
-        annotations: TextMap = "annotations",
+        annotations: Annotations = "annotations",
         /// Kubernetes node taints, as `key=value:Effect`.
         taints: Vec<At<Taint>> = "taints",
         /// Patches to the Talos machine configuration: YAML in place, or the name of a file.
@@ -87,23 +87,23 @@ block! {
 block! {
     /// A disk beside the system disk, on the SCSI bus.
     pub struct DiskBlock as "vm_disks" {
-        /// The number in `scsiN`.
+        /// The number in `scsiN`. Required.
         slot: Int<1, 30> = "slot",
-        /// Size in GiB. It can grow later, never shrink.
+        /// Size in GiB. It can grow later, never shrink. Required.
         size: Int<1, 65_536> = "size",
         /// Storage of the disk. Default: the node's `proxmox_storage`.
         storage: StorageId = "storage",
         /// Whether the disk survives the VM. Default: false.
         keep: bool = "keep",
         /// Name of the Talos user volume made on it, mounted at `/var/mnt/<name>`.
-        mount: Text = "mount",
+        mount: VolumeName = "mount",
     }
 }
 
 block! {
     /// A network device.
     pub struct NetworkBlock as "vm_networks" {
-        /// The number in `netN`. Slot 0 carries the node's address.
+        /// The number in `netN`. Required. Slot 0 carries the node's address.
         slot: Int<0, 31> = "slot",
         /// Bridge. Default: the node's.
         bridge: BridgeName = "bridge",

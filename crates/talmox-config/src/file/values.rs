@@ -12,7 +12,12 @@ use talmox_types::{
 use talmox_yaml::{Node, NodeKind, PlainMeaning, Style};
 
 use crate::problem::{Code, Problem};
-use crate::read::{At, OneOrMore, Reading, Shape, Text, Value, block, choices};
+use crate::read::{
+    At, Content, OneOrMore, Reading, Shape, Text, Value, Variable, Word, block, choices, show_map, suggest,
+};
+use crate::source::Location;
+
+use super::WebUrl;
 
 choices! {
     Bios { "ovmf" => Ovmf, "seabios" => SeaBios }
@@ -48,49 +53,6 @@ pub enum Bootloader {
     DualBoot,
     SdBoot,
     Grub,
-}
-
-/// A URL with scheme and host, without credentials or query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint(pub String);
-
-impl Value for Endpoint {
-    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
-        let text = Text::read(node, reading)?.0;
-        let location = reading.location(node);
-        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-        let authority = rest.unwrap_or_default().split('/').next().unwrap_or_default();
-        if authority.contains('@') {
-            // The URL is not repeated: what stands before the @ may be a password.
-            reading.report(
-                Problem::error(Code::PlainSecret, "a URL here holds no user name or password")
-                    .at(location, "credentials in a URL")
-                    .hint("write https://host:port; credentials have keys of their own"),
-            );
-            return None;
-        }
-        let host = authority.rsplit_once(':').map_or(authority, |(host, port)| {
-            if port.bytes().all(|b| b.is_ascii_digit()) { host } else { authority }
-        });
-        if host.is_empty() || text.contains([' ', '?', '#']) {
-            let problem =
-                Problem::error(Code::InvalidValue, format!("{text} is not a URL")).at(location, "not a URL");
-            reading.report(match rest {
-                None if !text.contains("://") => problem.hint(format!("write https://{text}")),
-                _ => problem.hint("like https://pve.lan:8006"),
-            });
-            return None;
-        }
-        Some(Self(text.trim_end_matches('/').to_owned()))
-    }
-
-    fn shape() -> Shape {
-        Shape::Text { what: "a URL", pattern: Some("^https?://[^@?# ]+$") }
-    }
-
-    fn show(&self) -> String {
-        self.0.clone()
-    }
 }
 
 /// A pool of Proxmox, or none.
@@ -162,23 +124,32 @@ impl Value for TemplateRef {
 
 impl Value for Patch {
     fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
-        match &node.kind {
-            NodeKind::Mapping(_) | NodeKind::Sequence(_) => Some(Self::Inline(talmox_yaml::print(node))),
-            NodeKind::Scalar(scalar) => {
-                let text = scalar.text.trim_end();
-                let file = text.strip_prefix('@');
-                let looks_like_file = !text.contains('\n')
-                    && [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending));
-                if text.is_empty() {
-                    Text::read(node, reading)?;
-                }
-                match file {
-                    Some(path) => Some(Self::File(path.to_owned())),
-                    None if looks_like_file => Some(Self::File(text.to_owned())),
-                    None => Some(Self::Inline(scalar.text.clone())),
-                }
-            }
+        let NodeKind::Scalar(scalar) = &node.kind else {
+            return Some(Self::Inline(talmox_yaml::print(node)));
+        };
+        let text = scalar.text.trim();
+        let one_line = !text.contains('\n');
+        let named = text.strip_prefix('@').map(str::trim);
+        let looks_like_file =
+            one_line && [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending));
+        match named {
+            Some(path) if one_line && !path.is_empty() => return Some(Self::File(path.to_owned())),
+            None if looks_like_file => return Some(Self::File(text.to_owned())),
+            Some(_) | None => {}
         }
+        let inline = talmox_yaml::parse(&scalar.text);
+        let is_patch = inline.faults.is_empty()
+            && !inline.documents.is_empty()
+            && inline.documents.iter().all(|document| document.as_scalar().is_none());
+        if !is_patch {
+            let location = reading.location(node);
+            reading.report(
+                Problem::error(Code::InvalidValue, "this is not a patch")
+                    .at(location, "neither YAML nor the name of a file")
+                    .hint("YAML in place, or the name of a file ending in .yaml; @NAME names any other file"),
+            );
+        }
+        is_patch.then(|| Self::Inline(scalar.text.clone()))
     }
 
     fn shape() -> Shape {
@@ -209,13 +180,16 @@ impl Value for SecretRef {
         };
         let location = reading.location(node);
         let known_prefix = Self::PREFIXES.iter().any(|prefix| scalar.text.starts_with(prefix));
+        let place = Location { source: location.source, span: node.span };
         reading.report(if known_prefix {
             Problem::error(Code::InvalidValue, "this reference to a secret is not complete")
                 .at(location, "not a reference")
+                .conceal(place)
                 .hint(error.rule)
         } else {
             Problem::error(Code::PlainSecret, "a secret stands here in plain text")
                 .at(location, "not shown")
+                .conceal(place)
                 .hint(format!(
                     "move it elsewhere and write {}; if the file was shared, revoke the token",
                     error.rule
@@ -231,21 +205,38 @@ impl Value for SecretRef {
         ])
     }
 
+    /// Arguments of a program may be secrets themselves.
     fn show(&self) -> String {
-        self.to_string()
+        match self {
+            Self::Exec(argv) => format!("exec:[{}, …]", argv.first().map_or("", String::as_str)),
+            Self::Env(_) | Self::File(_) | Self::Sops { .. } => self.to_string(),
+        }
     }
 }
 
 /// `{exec: [program, argument]}`, the long form.
 fn read_exec(node: &Node, entries: &[talmox_yaml::Entry], reading: &mut Reading<'_>) -> Option<SecretRef> {
-    if let [entry] = entries
-        && entry.key.as_scalar().is_some_and(|key| key.text == "exec")
-    {
-        let argv = Vec::<At<Text>>::read(&entry.value, reading)?;
-        return SecretRef::exec(argv.into_iter().map(|word| word.value.0).collect());
+    let words = |items: &[Node]| -> Option<Vec<String>> {
+        items.iter().map(|item| item.as_scalar().map(|word| word.text.clone())).collect()
+    };
+    let argv = match entries {
+        [entry] if entry.key.as_scalar().is_some_and(|key| key.text == "exec") => match &entry.value.kind {
+            NodeKind::Sequence(items) => words(items),
+            NodeKind::Scalar(_) | NodeKind::Mapping(_) => None,
+        },
+        _ => None,
+    };
+    let reference = argv.and_then(SecretRef::exec);
+    if reference.is_none() {
+        let location = reading.location(node);
+        reading.report(
+            Problem::error(Code::InvalidValue, "this is not a reference to a secret")
+                .at(location, "not shown")
+                .conceal(location)
+                .hint("env:NAME, file:PATH, sops:FILE#KEY or {exec: [program, argument]}"),
+        );
     }
-    reading.wrong_type(node, "a reference such as env:NAME");
-    None
+    reference
 }
 
 impl Value for Cni {
@@ -255,8 +246,8 @@ impl Value for Cni {
         {
             match entry.key.as_scalar().map(|key| key.text.as_str()) {
                 Some("urls") => {
-                    let urls = OneOrMore::<Endpoint>::read(&entry.value, reading)?;
-                    return Some(Self::Urls(urls.0.into_iter().map(|url| url.value.0).collect()));
+                    let urls = OneOrMore::<WebUrl>::read(&entry.value, reading)?;
+                    return Some(Self::Urls(urls.0.into_iter().map(|url| url.value.0.to_string()).collect()));
                 }
                 Some("manifest") => {
                     return Text::read(&entry.value, reading).map(|text| Self::Manifest(text.0));
@@ -280,7 +271,7 @@ impl Value for Cni {
     }
 
     fn shape() -> Shape {
-        Shape::Either(vec![Shape::Choice(vec!["flannel", "none"]), Shape::Map(Box::new(Shape::Any))])
+        Shape::Either(vec![Shape::Choice(vec!["flannel", "none"], Vec::new()), CniBlock::shape()])
     }
 
     fn show(&self) -> String {
@@ -306,8 +297,8 @@ impl Value for Mirrors {
         let read: BTreeMap<String, Vec<String>> = entries
             .iter()
             .filter_map(|entry| {
-                let urls = OneOrMore::<Endpoint>::read(&entry.value, reading)?;
-                let urls = urls.0.into_iter().map(|url| url.value.0).collect();
+                let urls = OneOrMore::<WebUrl>::read(&entry.value, reading)?;
+                let urls = urls.0.into_iter().map(|url| url.value.0.to_string()).collect();
                 Some((entry.key.as_scalar()?.text.clone(), urls))
             })
             .collect();
@@ -315,13 +306,88 @@ impl Value for Mirrors {
     }
 
     fn shape() -> Shape {
-        Shape::Map(Box::new(OneOrMore::<Endpoint>::shape()))
+        Shape::Map(Box::new(OneOrMore::<WebUrl>::shape()))
     }
 
     fn show(&self) -> String {
         let pairs: Vec<String> =
             self.0.iter().map(|(name, urls)| format!("{name}: [{}]", urls.join(", "))).collect();
         format!("{{{}}}", pairs.join(", "))
+    }
+}
+
+/// A program and its arguments. Only the program is shown: arguments may be secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argv(pub Vec<String>);
+
+impl Value for Argv {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let words: Vec<String> =
+            Vec::<At<Text>>::read(node, reading)?.into_iter().map(|word| word.value.0).collect();
+        if words.is_empty() {
+            let location = reading.location(node);
+            reading.report(
+                Problem::error(Code::InvalidValue, "there is no program to run")
+                    .at(location, "empty")
+                    .hint("a program and its arguments, like [flux, bootstrap, git]"),
+            );
+            return None;
+        }
+        Some(Self(words))
+    }
+
+    fn shape() -> Shape {
+        Shape::List(Box::new(Text::shape()))
+    }
+
+    fn show(&self) -> String {
+        match self.0.as_slice() {
+            [program] => format!("[{program}]"),
+            [program, ..] => format!("[{program}, …]"),
+            [] => "[]".to_owned(),
+        }
+    }
+}
+
+/// Providers install images can be given for.
+const PROVIDERS: [&str; 8] =
+    ["proxmox", "kubevirt", "libvirt", "kvm", "vmware", "virtualbox", "hyperv", "default"];
+
+/// Install images by provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Images(pub BTreeMap<String, String>);
+
+impl Value for Images {
+    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
+        let NodeKind::Mapping(entries) = &node.kind else {
+            reading.wrong_type(node, "a mapping of providers to images");
+            return None;
+        };
+        let mut read = BTreeMap::new();
+        for entry in entries {
+            let provider = entry.key.as_scalar()?.text.as_str();
+            let image = Word::read(&entry.value, reading);
+            if PROVIDERS.contains(&provider) {
+                read.extend(image.map(|image| (provider.to_owned(), image.0)));
+                continue;
+            }
+            let location = reading.location(&entry.key);
+            let hint = match suggest(provider, PROVIDERS) {
+                Some(close) => format!("did you mean {close}?"),
+                None => format!("one of {}", PROVIDERS.join(", ")),
+            };
+            let problem = Problem::error(Code::InvalidValue, format!("{provider} is not a provider"));
+            reading.report(problem.at(location, "no such provider").hint(hint));
+        }
+        (read.len() == entries.len()).then_some(Self(read))
+    }
+
+    fn shape() -> Shape {
+        Shape::Map(Box::new(Word::shape()))
+    }
+
+    fn show(&self) -> String {
+        show_map(&self.0)
     }
 }
 
@@ -364,11 +430,11 @@ block! {
     /// Configuration of a system extension's service.
     pub struct ExtensionServiceBlock as "extension_services" {
         /// Name of the service. Required.
-        name: Text = "name",
+        name: Word = "name",
         /// Files it reads.
         config_files: Vec<At<ConfigFileBlock>> = "config_files",
         /// Environment variables, as NAME=value.
-        environment: Vec<At<Text>> = "environment",
+        environment: Vec<At<Variable>> = "environment",
     }
 }
 
@@ -378,6 +444,16 @@ block! {
         /// Path inside the service's container. Required.
         mount_path: Text = "mount_path",
         /// Content. Required.
-        content: Text = "content",
+        content: Content = "content",
+    }
+}
+
+block! {
+    /// A network plugin of one's own: one of the two.
+    pub struct CniBlock as "cni" {
+        /// URLs of manifests Talos fetches by itself.
+        urls: OneOrMore<WebUrl> = "urls",
+        /// A file with the plugin's manifests.
+        manifest: Text = "manifest",
     }
 }

@@ -87,6 +87,12 @@ fn report_unknown(
     let problem =
         Problem::error(Code::UnknownKey, format!("unknown key {key}")).at(location, "nothing reads this");
     let meant = suggest(key, info.names());
+    // Somebody who mistypes the name of a secret has still written the secret.
+    let problem = if meant.is_some_and(|name| name.contains("token")) {
+        problem.conceal(Location { source: reading.source, span: entry.value.span })
+    } else {
+        problem
+    };
     let hint = match meant {
         Some(close) => Some(format!("did you mean {close}?")),
         None => crate::file::homes_of(key, info.name)

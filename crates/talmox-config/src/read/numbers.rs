@@ -68,6 +68,17 @@ fn number(node: &Node, scalar: &Scalar, reading: &mut Reading<'_>) -> Option<i64
         | PlainMeaning::OldSexagesimal
         | PlainMeaning::Null
         | PlainMeaning::Text => {
+            let digits = text.trim_start_matches(['-', '+']);
+            if scalar.style == Style::Plain
+                && !digits.is_empty()
+                && digits.bytes().all(|b| b.is_ascii_digit())
+            {
+                reading.report(
+                    Problem::error(Code::OutOfRange, "the number is out of range")
+                        .at(location, "far too large"),
+                );
+                return None;
+            }
             let quoted = scalar.style == Style::Quoted && text.parse::<i64>().is_ok();
             let problem = Problem::error(Code::WrongType, "expected a number, found text")
                 .at(location, if quoted { "text, because of the quotes" } else { "text" });

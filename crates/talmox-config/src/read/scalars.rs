@@ -1,6 +1,5 @@
 //! Text, booleans, choices and checked types.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_types::{
@@ -8,7 +7,7 @@ use talmox_types::{
     MacAddress, MappingName, NodeName, NodePoolName, PciAddress, Ratio, SchematicId, StorageId, Tag, Taint,
     Version,
 };
-use talmox_yaml::{Node, NodeKind, PlainMeaning};
+use talmox_yaml::{Node, PlainMeaning};
 
 use super::{Reading, Shape, Value};
 use crate::problem::{Code, Problem};
@@ -20,12 +19,16 @@ pub struct Text(pub String);
 impl Value for Text {
     fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
         let text = plain_text(node, "text", reading)?;
-        if text.is_empty() {
-            let location = reading.location(node);
-            reading.report(Problem::error(Code::InvalidValue, "the text is empty").at(location, "empty"));
-            return None;
-        }
-        Some(Self(text.to_owned()))
+        let problem = if text.is_empty() {
+            ("the text is empty", "empty")
+        } else if text.chars().any(char::is_control) {
+            ("the text holds a line feed or another control character", "more than one line of plain text")
+        } else {
+            return Some(Self(text.to_owned()));
+        };
+        let location = reading.location(node);
+        reading.report(Problem::error(Code::InvalidValue, problem.0).at(location, problem.1));
+        None
     }
 
     fn shape() -> Shape {
@@ -33,9 +36,7 @@ impl Value for Text {
     }
 
     fn show(&self) -> String {
-        self.0.lines().next().map_or_else(String::new, |first| {
-            if self.0.lines().count() > 1 { format!("{first} …") } else { first.to_owned() }
-        })
+        self.0.clone()
     }
 }
 
@@ -46,32 +47,20 @@ pub(super) fn plain_text<'n>(node: &'n Node, expected: &str, reading: &mut Readi
         return None;
     };
     let location = reading.location(node);
-    match scalar.meaning() {
-        PlainMeaning::Bool(_) => {
-            reading.report(
-                Problem::error(Code::WrongType, format!("expected {expected}, found {}", scalar.text))
-                    .at(location, "a boolean")
-                    .hint(format!("write \"{}\" with quotes if text is meant", scalar.text)),
-            );
-            None
-        }
-        PlainMeaning::OldBool(value) => {
-            reading.report(
-                Problem::error(Code::YamlTrap, format!("{} is text to some YAML readers only", scalar.text))
-                    .at(location, format!("{value} in YAML 1.1, text in 1.2"))
-                    .hint(format!("write \"{}\" with quotes", scalar.text)),
-            );
-            None
-        }
-        PlainMeaning::Null
-        | PlainMeaning::Integer(_)
-        | PlainMeaning::Float
-        | PlainMeaning::OldOctal
-        | PlainMeaning::OldUnderscore
-        | PlainMeaning::OldSexagesimal
-        | PlainMeaning::OtherBase
-        | PlainMeaning::Text => Some(&scalar.text),
-    }
+    let meaning = scalar.meaning();
+    let problem = if matches!(meaning, PlainMeaning::Bool(_)) {
+        Problem::error(Code::WrongType, format!("expected {expected}, found {}", scalar.text))
+            .at(location, "a boolean")
+            .hint(format!("write \"{}\" with quotes if text is meant", scalar.text))
+    } else if let PlainMeaning::OldBool(value) = meaning {
+        Problem::error(Code::YamlTrap, format!("{} is text to some YAML readers only", scalar.text))
+            .at(location, format!("{value} in YAML 1.1, text in 1.2"))
+            .hint(format!("write \"{}\" with quotes", scalar.text))
+    } else {
+        return Some(&scalar.text);
+    };
+    reading.report(problem);
+    None
 }
 
 impl Value for bool {
@@ -81,29 +70,20 @@ impl Value for bool {
             return None;
         };
         let location = reading.location(node);
-        let problem = match scalar.meaning() {
-            PlainMeaning::Bool(value) => return Some(value),
-            PlainMeaning::OldBool(value) => Problem::error(
-                Code::YamlTrap,
-                format!("{} is a boolean to some YAML readers only", scalar.text),
-            )
-            .at(location, format!("{value} in YAML 1.1, text in 1.2"))
-            .hint(format!("write {value}")),
-            PlainMeaning::Null
-            | PlainMeaning::Integer(_)
-            | PlainMeaning::Float
-            | PlainMeaning::OldOctal
-            | PlainMeaning::OldUnderscore
-            | PlainMeaning::OldSexagesimal
-            | PlainMeaning::OtherBase
-            | PlainMeaning::Text => {
-                let problem = Problem::error(Code::WrongType, "expected true or false")
-                    .at(location, "neither true nor false");
-                match scalar.text.to_ascii_lowercase().as_str() {
-                    "true" | "yes" | "on" | "1" => problem.hint("write true, without quotes"),
-                    "false" | "no" | "off" | "0" => problem.hint("write false, without quotes"),
-                    _ => problem,
-                }
+        let meaning = scalar.meaning();
+        let problem = if let PlainMeaning::Bool(value) = meaning {
+            return Some(value);
+        } else if let PlainMeaning::OldBool(value) = meaning {
+            Problem::error(Code::YamlTrap, format!("{} is a boolean to some YAML readers only", scalar.text))
+                .at(location, format!("{value} in YAML 1.1, text in 1.2"))
+                .hint(format!("write {value}"))
+        } else {
+            let problem = Problem::error(Code::WrongType, "expected true or false")
+                .at(location, "neither true nor false");
+            match scalar.text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" => problem.hint("write true, without quotes"),
+                "false" | "no" | "off" | "0" => problem.hint("write false, without quotes"),
+                _ => problem,
             }
         };
         reading.report(problem);
@@ -116,36 +96,6 @@ impl Value for bool {
 
     fn show(&self) -> String {
         self.to_string()
-    }
-}
-
-/// Text by names of one's own choosing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TextMap(pub BTreeMap<String, String>);
-
-impl Value for TextMap {
-    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
-        let NodeKind::Mapping(entries) = &node.kind else {
-            reading.wrong_type(node, "a mapping of names to text");
-            return None;
-        };
-        let read: BTreeMap<String, String> = entries
-            .iter()
-            .filter_map(|entry| {
-                let value = plain_text(&entry.value, "text", reading)?;
-                Some((entry.key.as_scalar()?.text.clone(), value.to_owned()))
-            })
-            .collect();
-        (read.len() == entries.len()).then_some(Self(read))
-    }
-
-    fn shape() -> Shape {
-        Shape::Map(Box::new(Text::shape()))
-    }
-
-    fn show(&self) -> String {
-        let pairs: Vec<String> = self.0.iter().map(|(key, value)| format!("{key}: {value:?}")).collect();
-        format!("{{{}}}", pairs.join(", "))
     }
 }
 
@@ -217,7 +167,7 @@ text_values! {
     SchematicId, "a schematic id", Some("^[0-9a-f]{64}$");
     Fingerprint, "a certificate fingerprint", Some("^([0-9A-Fa-f]{2}:?){32}$");
     PciAddress, "a PCI address", Some("^([0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[01][0-9A-Fa-f](\\.[0-7])?$");
-    Cidr, "a network", Some("^[0-9A-Fa-f.:]+/[0-9]{1,3}$");
+    Cidr, "a network", Some("^[0-9A-Fa-f.:]+/[0-9]{1,3}( *, *[0-9A-Fa-f.:]+/[0-9]{1,3})?$");
     AddressRange, "a range of addresses", None;
     Taint, "a taint", Some("^[^ =:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$");
     Version, "a version", Some("^v?[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$");
@@ -232,8 +182,8 @@ macro_rules! number_like_values {
             }
 
             fn shape() -> Shape {
-                let number = Shape::Text { what: $what, pattern: None };
-                Shape::Either(vec![number, Shape::Any])
+                // Text without a pattern may be a number in the schema.
+                Shape::Text { what: $what, pattern: None }
             }
 
             fn show(&self) -> String {
@@ -315,7 +265,7 @@ macro_rules! choices {
             }
 
             fn shape() -> $crate::read::Shape {
-                $crate::read::Shape::Choice(vec![$($word),+])
+                $crate::read::Shape::Choice(vec![$($word),+], [$(&[$($alias),*] as &[&'static str]),+].concat())
             }
 
             fn show(&self) -> String {

@@ -80,7 +80,8 @@ pub enum Shape {
         what: &'static str,
         pattern: Option<&'static str>,
     },
-    Choice(Vec<&'static str>),
+    /// Words, and words that are accepted and not advertised.
+    Choice(Vec<&'static str>, Vec<&'static str>),
     List(Box<Shape>),
     /// Keys of the user's own choosing.
     Map(Box<Shape>),
@@ -95,10 +96,9 @@ impl<T: Value> Value for Vec<At<T>> {
     fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
         let NodeKind::Sequence(items) = &node.kind else {
             reading.wrong_type(node, "a list");
-            if let (Some(problem), NodeKind::Mapping(_)) = (reading.problems.last_mut(), &node.kind) {
-                problem.hint = Some("a list has a dash before each element".to_owned());
-            } else if let (Some(problem), Some(scalar)) = (reading.problems.last_mut(), node.as_scalar()) {
-                problem.hint = Some(format!("write [{}]", scalar.text));
+            if let Some(problem) = reading.problems.last_mut() {
+                problem.hint =
+                    Some("a list has a dash before each element, or is written as [a, b]".to_owned());
             }
             return None;
         };
@@ -128,7 +128,16 @@ pub struct OneOrMore<T>(pub Vec<At<T>>);
 
 impl<T: Value> Value for OneOrMore<T> {
     fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
-        if matches!(node.kind, NodeKind::Sequence(_)) {
+        if let NodeKind::Sequence(items) = &node.kind {
+            if items.is_empty() {
+                let location = reading.location(node);
+                reading.report(
+                    Problem::error(Code::InvalidValue, "the list is empty")
+                        .at(location, "empty")
+                        .hint("leave the key out to have its default"),
+                );
+                return None;
+            }
             return Vec::read(node, reading).map(Self);
         }
         let value = T::read(node, reading)?;
@@ -169,11 +178,15 @@ impl<T: Value + HasFamily + Copy + std::str::FromStr> Value for FamilyPair<T> {
             _ => None,
         };
         if pair.is_none() {
+            // Seven addresses are as wrong as none.
             let location = reading.location(node);
             reading.report(
-                Problem::error(Code::AddressFamily, "at most one IPv4 and one IPv6 value can stand here")
-                    .at(location, format!("{} values", values.len()))
-                    .hint("write one value, or a pair like [10.0.7.11, fd00:7::11]"),
+                Problem::error(
+                    Code::AddressFamily,
+                    "one value, or one IPv4 and one IPv6 value, can stand here",
+                )
+                .at(location, format!("{} values", values.len()))
+                .hint("write one value, or a pair like [10.0.7.11, fd00:7::11]"),
             );
         }
         pair
@@ -185,6 +198,6 @@ impl<T: Value + HasFamily + Copy + std::str::FromStr> Value for FamilyPair<T> {
 
     fn show(&self) -> String {
         let both: Vec<String> = self.iter().map(|value| value.show()).collect();
-        if both.len() == 1 { both[0].clone() } else { format!("[{}]", both.join(", ")) }
+        if let [one] = both.as_slice() { one.clone() } else { format!("[{}]", both.join(", ")) }
     }
 }

@@ -9,25 +9,25 @@ use talmox_types::desired::{
 use crate::description::Description;
 use crate::file::ExtensionServiceBlock;
 use crate::layers::Member;
-use crate::read::{At, OneOrMore, Text, Value};
+use crate::read::{At, OneOrMore, Value};
 
 /// How many snapshots stay where `etcd_backup` does not say.
 const DEFAULT_SNAPSHOTS: u32 = 5;
 
-fn texts(list: Option<&At<Vec<At<Text>>>>) -> Vec<String> {
-    list.iter().flat_map(|at| &at.value).map(|text| text.value.0.clone()).collect()
+fn texts<T: Clone + Into<String>>(list: Option<&At<Vec<At<T>>>>) -> Vec<String> {
+    list.iter().flat_map(|at| &at.value).map(|text| text.value.clone().into()).collect()
 }
 
 fn many<T: Clone>(list: Option<&At<OneOrMore<T>>>) -> Vec<T> {
     list.iter().flat_map(|at| &at.value.0).map(|item| item.value.clone()).collect()
 }
 
-fn many_texts(list: Option<&At<OneOrMore<Text>>>) -> Vec<String> {
-    many(list).into_iter().map(|text| text.0).collect()
+fn many_texts<T: Clone + Into<String>>(list: Option<&At<OneOrMore<T>>>) -> Vec<String> {
+    many(list).into_iter().map(Into::into).collect()
 }
 
-fn text(at: Option<&At<Text>>) -> Option<String> {
-    at.map(|at| at.value.0.clone())
+fn text<T: Clone + Into<String>>(at: Option<&At<T>>) -> Option<String> {
+    at.map(|at| at.value.clone().into())
 }
 
 pub(super) fn proxmox(description: &Description) -> Proxmox {
@@ -35,7 +35,7 @@ pub(super) fn proxmox(description: &Description) -> Proxmox {
     let (vmid_range, template_vmid_range) = description.vmid_ranges();
     let default_pool = || PoolName::parse(&format!("talmox-{}", description.cluster_name())).ok();
     Proxmox {
-        endpoints: many(file.proxmox_endpoint.as_ref()).into_iter().map(|endpoint| endpoint.0).collect(),
+        endpoints: many(file.proxmox_endpoint.as_ref()).into_iter().map(|url| url.0.to_string()).collect(),
         api_token: file.proxmox_api_token.as_ref().map(|at| at.value.clone()),
         ca_file: text(file.proxmox_ca_file.as_ref()),
         fingerprints: many(file.proxmox_fingerprints.as_ref()),
@@ -54,7 +54,7 @@ pub(super) fn proxmox(description: &Description) -> Proxmox {
 }
 
 /// Each key of the block falls back to the built-in one by itself.
-fn placement(description: &Description) -> PlacementPolicy {
+pub(crate) fn placement(description: &Description) -> PlacementPolicy {
     let blocks = [&description.cluster.file.placement, &description.built_in.file.placement];
     let blocks: Vec<_> = blocks.into_iter().flatten().collect();
     let built_in = "built_in.yaml has all of placement";
@@ -106,7 +106,7 @@ pub(super) fn talos(description: &Description) -> Talos {
         version: description.talos_version(),
         contract: description.contract(),
         schematic: schematic(description),
-        factory_url: description.top_default(|file| file.factory_url.as_ref()).0,
+        factory_url: description.top_default(|file| file.factory_url.as_ref()).0.to_string(),
         install_images: file.install_images.as_ref().map(|at| at.value.0.clone()).unwrap_or_default(),
         config_delivery: description.top_default(|file| file.config_delivery.as_ref()),
         secrets_file: text(file.secrets_file.as_ref()),
@@ -123,7 +123,6 @@ pub(super) fn talos(description: &Description) -> Talos {
             .flat_map(|at| &at.value)
             .filter_map(|service| extension_service(&service.value))
             .collect(),
-        patches: file.patches.iter().flat_map(|at| &at.value).map(|patch| patch.value.clone()).collect(),
     }
 }
 
@@ -165,7 +164,7 @@ pub(super) fn kubernetes(description: &Description, members: &[Member<'_>]) -> K
         kube_proxy: description.top_default(|file| file.kube_proxy.as_ref()),
         allow_scheduling_on_control_planes: description.allow_scheduling(members),
         bootstrap_manifests: texts(file.bootstrap_manifests.as_ref()),
-        post_bootstrap: texts(file.post_bootstrap.as_ref()),
+        post_bootstrap: file.post_bootstrap.as_ref().map(|at| at.value.0.clone()).unwrap_or_default(),
         registry_mirrors: file.registry_mirrors.as_ref().map(|at| at.value.0.clone()).unwrap_or_default(),
         kubespan: description.top_default(|file| file.kubespan.as_ref()),
         dns_domain: description.top_default(|file| file.dns_domain.as_ref()).0,

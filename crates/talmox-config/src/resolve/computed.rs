@@ -2,20 +2,23 @@
 
 use std::net::IpAddr;
 
-use talmox_types::desired::{Role, VmIdRange};
+use talmox_types::desired::{Boot, Role, VmIdRange};
 use talmox_types::{Cidr, ClusterName, Contract, FamilyPair, Version, VmId, support};
 
 use crate::description::Description;
 use crate::file::Cluster;
 use crate::layers::Member;
-use crate::read::At;
-use crate::source::Location;
+use crate::read::{At, Value as _};
+use crate::source::{Location, SourceId};
 
 /// A value nobody wrote, and why it is what it is.
 pub(crate) struct Computed {
     pub text: String,
     pub reason: String,
 }
+
+/// The first Talos whose disk images bring the keys Secure Boot enrols; before, only its ISOs do.
+const KEYS_ON_DISK_IMAGES: Contract = Contract::new(1, 14);
 
 /// A start order beyond this means nothing to Proxmox's own interface.
 const MAX_STARTUP_ORDER: u32 = 100;
@@ -120,12 +123,12 @@ impl Description {
     pub(crate) fn endpoint(&self, members: &[Member<'_>]) -> Option<String> {
         let file = &self.cluster.file;
         if let Some(written) = &file.cluster_endpoint {
-            return Some(written.value.0.clone());
+            return Some(written.value.0.to_string());
         }
         let vip = file.cluster_api_addr.as_ref().map(|at| at.value.primary());
         let only = || {
             let member = members.iter().find(|member| member.role == Role::Controller)?;
-            first_address(member)
+            member.node?.address.as_ref().map(|at| at.value.primary())
         };
         let address = vip.or_else(only)?;
         Some(if address.is_ipv4() {
@@ -152,27 +155,36 @@ impl Description {
         )
     }
 
+    /// Whether a node must boot from the ISO first, because nothing else brings the keys that Secure Boot enrols.
+    pub(crate) fn keys_only_on_iso(&self, member: &Member<'_>) -> bool {
+        member.value(|s| s.secure_boot.as_ref())
+            && self.talos_version().contract() < KEYS_ON_DISK_IMAGES
+            && member.pick(|s| s.template.as_ref()).is_none()
+    }
+
+    /// Where the first boot comes from: as written, else by what Secure Boot needs.
+    pub(crate) fn boot(&self, member: &Member<'_>) -> Boot {
+        let written = member.pick(|s| s.boot.as_ref()).filter(|at| at.location.source != SourceId::BUILT_IN);
+        match written {
+            Some(at) => at.value,
+            None if self.keys_only_on_iso(member) => Boot::Iso,
+            None => member.value(|s| s.boot.as_ref()),
+        }
+    }
+
     pub(crate) fn allow_scheduling(&self, members: &[Member<'_>]) -> bool {
         let written = self.cluster.file.allow_scheduling_on_control_planes.as_ref().map(|at| at.value);
         written.unwrap_or_else(|| members.iter().all(|member| member.role == Role::Controller))
     }
 
     /// The values of keys that nothing wrote and nothing built in has, but that follow from the rest.
-    pub(crate) fn computed(
-        &self,
-        key: &str,
-        members: &[Member<'_>],
-        member: &Member<'_>,
-    ) -> Option<Computed> {
+    pub(crate) fn computed(&self, key: &str, member: &Member<'_>) -> Option<Computed> {
         let computed = |text: String, reason: &str| Some(Computed { text, reason: reason.to_owned() });
-        let pair =
-            |pair: FamilyPair<IpAddr>| pair.iter().map(|ip| ip.to_string()).collect::<Vec<_>>().join(", ");
         match key {
-            "node_cidr" => computed(
-                self.node_cidr()?.iter().map(|cidr| cidr.to_string()).collect::<Vec<_>>().join(", "),
-                "the network around the first node's address",
-            ),
-            "node_gateway" => computed(pair(self.gateway()?), "the first address of node_cidr"),
+            "node_cidr" => {
+                computed(self.node_cidr()?.to_string(), "the network around the first node's address")
+            }
+            "node_gateway" => computed(self.gateway()?.to_string(), "the first address of node_cidr"),
             "kubernetes_version" => {
                 computed(self.kubernetes_version()?.to_string(), "what this Talos version was made for")
             }
@@ -185,11 +197,11 @@ impl Description {
                     Some(_) => "port 6443 of cluster_api_addr",
                     None => "port 6443 of the only control plane",
                 };
-                computed(self.endpoint(members)?, reason)
+                computed(self.endpoint(&self.members())?, reason)
             }
             "proxmox_pool" => computed(format!("talmox-{}", self.cluster_name()), "named after the cluster"),
             "allow_scheduling_on_control_planes" => {
-                computed(self.allow_scheduling(members).to_string(), "whether there are no workers")
+                computed(self.allow_scheduling(&self.members()).to_string(), "whether there are no workers")
             }
             "vm_startup_order" => computed(
                 startup_order(member).to_string(),
@@ -205,6 +217,12 @@ impl Description {
                 };
                 computed(mac.to_string(), reason)
             }
+            "node_ip_subnets" | "etcd_subnets" => computed(self.node_cidr()?.to_string(), "node_cidr"),
+            "address" => {
+                let pool = member.pool?;
+                let ranges = pool.addresses.as_ref()?.value.show();
+                computed(format!("the next free one of {ranges}"), "read back from the VM once it is taken")
+            }
             "controller" => computed("false".to_owned(), "a worker unless it says otherwise"),
             _ => None,
         }
@@ -214,14 +232,4 @@ impl Description {
 /// The position in the start order of a node that names none.
 pub(crate) fn startup_order(member: &Member<'_>) -> u32 {
     (member.position + STARTUP_OFFSET).min(MAX_STARTUP_ORDER)
-}
-
-/// The address a node has, or would have as the first of its pool on an empty hypervisor.
-fn first_address(member: &Member<'_>) -> Option<IpAddr> {
-    let declared = member.node.and_then(|node| node.address.as_ref()).map(|at| at.value.primary());
-    let pooled = || {
-        let ranges = &member.pool?.addresses.as_ref()?.value.0;
-        ranges.first().map(|range| range.value.first())
-    };
-    declared.or_else(pooled)
 }

@@ -1,13 +1,15 @@
 //! From a description without errors to [`Desired`].
 
-mod cluster;
+pub(crate) mod cluster;
 mod computed;
-mod node;
+pub(crate) mod node;
 mod vm;
 
 use talmox_types::desired::Desired;
 
 use crate::description::Description;
+
+pub(crate) use computed::Computed;
 
 /// The whole cluster. Only for descriptions in which no rule found an error.
 pub(crate) fn resolve(description: &Description) -> Desired {

@@ -6,9 +6,8 @@ use talmox_types::desired::{Node, NodeAddress, Patch};
 
 use super::vm;
 use crate::description::Description;
-use crate::file::{DiskEncryption, Settings};
+use crate::file::DiskEncryption;
 use crate::layers::{Member, Rank};
-use crate::read::{At, TextMap};
 
 pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
     Node {
@@ -27,8 +26,8 @@ pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
             .flat_map(|at| &at.value)
             .map(|text| text.value.0.clone())
             .collect(),
-        labels: merged(member, |s| s.labels.as_ref()),
-        annotations: merged(member, |s| s.annotations.as_ref()),
+        labels: labels(member),
+        annotations: annotations(member),
         taints: member
             .pick(|s| s.taints.as_ref())
             .iter()
@@ -54,12 +53,14 @@ fn address(member: &Member<'_>) -> NodeAddress {
     }
 }
 
-/// Labels and annotations of every layer together; for one key the nearest layer wins.
-fn merged<'d>(
-    member: &Member<'d>,
-    get: impl Fn(&'d Settings) -> Option<&'d At<TextMap>>,
-) -> BTreeMap<String, String> {
-    member.all(get).flat_map(|(_, at)| at.value.0.clone()).collect()
+/// Labels of every layer together; for one key the nearest layer wins.
+pub(crate) fn labels(member: &Member<'_>) -> BTreeMap<String, String> {
+    member.all(|s| s.labels.as_ref()).flat_map(|(_, at)| at.value.0.clone()).collect()
+}
+
+/// Annotations likewise.
+pub(crate) fn annotations(member: &Member<'_>) -> BTreeMap<String, String> {
+    member.all(|s| s.annotations.as_ref()).flat_map(|(_, at)| at.value.0.clone()).collect()
 }
 
 /// Patches add up, the nearest last, so that it has the last word.

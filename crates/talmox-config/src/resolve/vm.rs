@@ -33,7 +33,7 @@ pub(super) fn vm(description: &Description, member: &Member<'_>) -> Vm {
         scsi_hw: member.value(|s| s.advanced.scsi_hw.as_ref()),
         agent: member.value(|s| s.advanced.qemu_agent.as_ref()),
         tags: member.value(|s| s.advanced.tags.as_ref()).into_iter().map(|tag| tag.value).collect(),
-        boot: member.value(|s| s.boot.as_ref()),
+        boot: description.boot(member),
         template: member.pick(|s| s.template.as_ref()).map(|at| at.value.clone()),
         secure_boot: member.value(|s| s.secure_boot.as_ref()),
         tpm: member.value(|s| s.tpm.as_ref()) || encrypted,

@@ -1,6 +1,6 @@
 //! Control planes: an odd number, and one address to reach them by.
 
-use talmox_types::desired::Role;
+use talmox_types::desired::{Role, Spread};
 
 use super::Subject;
 use crate::layers::Member;
@@ -36,7 +36,8 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     } else if count.is_multiple_of(2) {
         even(&controllers, problems);
     }
-    endpoint(subject, count, problems);
+    endpoint(subject, &controllers, problems);
+    spread(subject, &controllers, problems);
 }
 
 /// What makes a member a control plane: its `controller: true`, or itself.
@@ -47,10 +48,14 @@ fn place(member: &Member<'_>) -> Option<Location> {
 }
 
 fn none(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
-    let Some(first) = subject.members.first().and_then(place) else { return };
+    let (place, label) = match subject.members.first().and_then(place) {
+        Some(first) => (Some(first), "a worker, like all others"),
+        None => (subject.description.pools.first().map(|pool| pool.location), "no nodes at all"),
+    };
+    let Some(place) = place else { return };
     problems.push(
         Problem::error(Code::ControlPlanes, "no node is a control plane")
-            .at(first, "a worker, like all others")
+            .at(place, label)
             .hint("write controller: true on 1, 3 or 5 nodes"),
     );
 }
@@ -77,15 +82,48 @@ fn even(controllers: &[&Member<'_>], problems: &mut Vec<Problem>) {
     problems.push(problem.hint("use 1, 3 or 5"));
 }
 
-fn endpoint(subject: &Subject<'_>, controllers: usize, problems: &mut Vec<Problem>) {
+fn endpoint(subject: &Subject<'_>, controllers: &[&Member<'_>], problems: &mut Vec<Problem>) {
     let file = &subject.description.cluster.file;
-    if controllers < 2 || file.cluster_api_addr.is_some() || file.cluster_endpoint.is_some() {
-        return;
-    }
+    let settled = ["cluster_api_addr", "cluster_endpoint"].iter().any(|key| file.broken.contains(key))
+        || file.cluster_api_addr.is_some()
+        || file.cluster_endpoint.is_some();
+    let message = match controllers {
+        _ if settled => return,
+        [] => return,
+        [only] if only.node.is_some() => return,
+        [_] => "a control plane from a pool has no address yet that could be written down".to_owned(),
+        several => format!("{} control planes need an address they share", several.len()),
+    };
     let Some(top) = subject.description.top else { return };
     problems.push(
-        Problem::error(Code::Endpoint, format!("{controllers} control planes need an address they share"))
-            .at(top, "a line cluster_api_addr: is missing")
-            .hint("cluster_api_addr: a free address of node_cidr, or cluster_endpoint: the URL of a load balancer"),
+        Problem::error(Code::Endpoint, message).at(top, "a line cluster_api_addr: is missing").hint(
+            "cluster_api_addr: a free address of node_cidr, or cluster_endpoint: the URL of a load balancer",
+        ),
     );
+}
+
+/// Control planes that must be apart and are all tied to hosts, some of them to the same one.
+fn spread(subject: &Subject<'_>, controllers: &[&Member<'_>], problems: &mut Vec<Problem>) {
+    let Some(spread) = &subject.description.cluster.file.control_plane_spread else { return };
+    if spread.value != Spread::Required {
+        return;
+    }
+    for (index, member) in controllers.iter().enumerate() {
+        let Some(host) = member.pick(|s| s.host.as_ref()) else { continue };
+        let other = controllers[..index]
+            .iter()
+            .find(|other| other.pick(|s| s.host.as_ref()).is_some_and(|theirs| theirs.value == host.value));
+        if let Some(other) = other {
+            problems.push(
+                Problem::error(
+                    Code::ControlPlanes,
+                    format!("{} and {} are both tied to {}", other.name, member.name, host.value),
+                )
+                .at(host.location, "this host for both")
+                .related(spread.location, "control planes on distinct hosts")
+                .hint("give each a vm_host of its own, leave the host out, or use control_plane_spread: preferred"),
+            );
+            return;
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Boot source and the way configuration reaches a node: combinations that work.
 
+use std::collections::HashSet;
+
 use talmox_types::desired::{Boot, ConfigDelivery, NetworkMode};
 
 use super::Subject;
@@ -7,23 +9,20 @@ use crate::file::CloudInit;
 use crate::layers::Member;
 use crate::problem::{Code, Problem};
 use crate::read::At;
-use crate::source::SourceId;
+use crate::source::{Location, SourceId};
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let file = &subject.description.cluster.file;
-    let mut reported: Vec<Problem> = Vec::new();
+    let mut reported: HashSet<Option<Location>> = HashSet::new();
     for member in &subject.members {
         let found = [
             template_without_clone(member),
+            keys_without_iso(subject, member),
             file.config_delivery.as_ref().and_then(|delivery| delivery_conflict(member, delivery)),
         ];
-        for problem in found.into_iter().flatten() {
-            if !reported.iter().any(|known| known.place == problem.place) {
-                reported.push(problem);
-            }
-        }
+        let new = found.into_iter().flatten().filter(|problem| reported.insert(problem.location()));
+        problems.extend(new);
     }
-    problems.append(&mut reported);
 }
 
 fn template_without_clone(member: &Member<'_>) -> Option<Problem> {
@@ -34,6 +33,25 @@ fn template_without_clone(member: &Member<'_>) -> Option<Problem> {
             .at(boot.location, "boots from something else")
             .related(template.location, "the template")
             .hint("remove one of the two"),
+    )
+}
+
+/// Only a written choice is a mistake: left alone, the boot source follows from Secure Boot.
+fn keys_without_iso(subject: &Subject<'_>, member: &Member<'_>) -> Option<Problem> {
+    let secure_boot = member.pick(|s| s.secure_boot.as_ref()).filter(|at| at.value)?;
+    let boot = member.pick(|s| s.boot.as_ref()).filter(|at| at.value != Boot::Iso)?;
+    if !subject.description.keys_only_on_iso(member) || boot.location.source == SourceId::BUILT_IN {
+        return None;
+    }
+    let talos = subject.description.talos_version();
+    Some(
+        Problem::error(
+            Code::Hardware,
+            format!("{}: Secure Boot needs a first boot from the ISO with Talos {talos}", member.name),
+        )
+        .at(boot.location, "no ISO")
+        .related(secure_boot.location, "its keys are not on disk images before 1.14")
+        .hint("leave boot out, use boot: iso, or Talos 1.14"),
     )
 }
 

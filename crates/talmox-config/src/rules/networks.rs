@@ -10,6 +10,9 @@ use crate::source::Location;
 /// Kubernetes allows at most 20 host bits for services.
 const MAX_SERVICE_BITS: u8 = 20;
 
+/// Talos wants at least four.
+const MIN_SERVICE_BITS: u8 = 4;
+
 /// Pods need room for every node's share (a /24, or a /64 in IPv6).
 const NODE_SHARE: (u8, u8) = (24, 64);
 
@@ -93,21 +96,66 @@ fn overlaps(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 
 fn families(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let description = subject.description;
-    let (pods, services) = (description.pod_cidr(), description.service_cidr());
-    let same = |a: &FamilyPair<Cidr>, b: &FamilyPair<Cidr>| {
-        a.ipv4().is_some() == b.ipv4().is_some() && a.ipv6().is_some() == b.ipv6().is_some()
-    };
-    if same(&pods, &services) {
-        return;
-    }
     let file = &description.cluster.file;
-    let places = [&file.cluster_svc_cidr, &file.cluster_pod_cidr];
-    let Some(place) = places.into_iter().flatten().next() else { return };
-    problems.push(
-        Problem::error(Code::AddressFamily, "pods and services must have the same IP families")
-            .at(place.location, "IPv4 and IPv6 differ between the two")
-            .hint("give cluster_pod_cidr and cluster_svc_cidr one network each, or a pair each"),
-    );
+    let (pods, services) = (description.pod_cidr(), description.service_cidr());
+    let written = [&file.cluster_svc_cidr, &file.cluster_pod_cidr, &file.node_cidr];
+    let place = written.into_iter().flatten().map(|at| at.location).next().or(description.top);
+    let Some(place) = place else { return };
+    let of = |pair: &FamilyPair<Cidr>| (pair.ipv4().is_some(), pair.ipv6().is_some());
+    if of(&pods) != of(&services) {
+        problems.push(
+            Problem::error(Code::AddressFamily, "pods and services must have the same IP families")
+                .at(place, "IPv4 and IPv6 differ between the two")
+                .hint("give cluster_pod_cidr and cluster_svc_cidr one network each, or a pair each"),
+        );
+    }
+    let Some(nodes) = description.node_cidr() else { return };
+    for (family, pods_have, nodes_have) in
+        [("IPv4", of(&pods).0, of(&nodes).0), ("IPv6", of(&pods).1, of(&nodes).1)]
+    {
+        if pods_have && !nodes_have {
+            problems.push(
+                Problem::error(Code::AddressFamily, format!("pods have {family}, nodes have none"))
+                    .at(place, format!("pods {pods}, nodes {nodes}"))
+                    .hint("networks of pods and services have the families of node_cidr"),
+            );
+        }
+    }
+    node_families(subject, &nodes, problems);
+}
+
+/// Every node has an address of each family the node network has.
+fn node_families(subject: &Subject<'_>, network: &FamilyPair<Cidr>, problems: &mut Vec<Problem>) {
+    let Some(written) = &subject.description.cluster.file.node_cidr else {
+        return one_family(subject, problems);
+    };
+    for node in &subject.description.nodes {
+        let Some(address) = &node.address else { continue };
+        let lacking = network.iter().find(|cidr| address.value.of_family(cidr).is_none());
+        if let Some(cidr) = lacking {
+            problems.push(
+                Problem::error(Code::AddressFamily, format!("there is no address of {cidr} here"))
+                    .at(address.location, "one family is missing")
+                    .related(written.location, "nodes have an address of each")
+                    .hint("write a pair, such as [10.0.7.11, fd00:7::11]"),
+            );
+        }
+    }
+}
+
+/// Without `node_cidr` the first node decides; the others must be like it.
+fn one_family(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
+    let mut addresses = subject.description.nodes.iter().filter_map(|node| node.address.as_ref());
+    let Some(first) = addresses.next() else { return };
+    let of = |at: &At<FamilyPair<std::net::IpAddr>>| (at.value.ipv4().is_some(), at.value.ipv6().is_some());
+    for other in addresses.filter(|other| of(other) != of(first)) {
+        problems.push(
+            Problem::error(Code::AddressFamily, "nodes have addresses of different IP families")
+                .at(other.location, other.value.to_string())
+                .related(first.location, first.value.to_string())
+                .hint("all IPv4, all IPv6, or all a pair"),
+        );
+    }
 }
 
 fn sizes(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
@@ -123,6 +171,18 @@ fn sizes(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
                 )
                 .at(services.location, "too large")
                 .hint(format!("a prefix length of at least /{shortest}")),
+            );
+        }
+    }
+    if let Some(services) = &file.cluster_svc_cidr {
+        for cidr in services.value.iter().filter(|cidr| bits(cidr) < MIN_SERVICE_BITS) {
+            problems.push(
+                Problem::error(
+                    Code::NetworkSize,
+                    format!("cluster_svc_cidr {cidr} has room for too few services"),
+                )
+                .at(services.location, "too small")
+                .hint(format!("a prefix length of at most /{}", if cidr.is_ipv4() { 28 } else { 124 })),
             );
         }
     }
@@ -151,24 +211,30 @@ fn gateway_and_vip(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     for (what, pair) in [("gateway", &file.node_gateway), ("virtual address", &file.cluster_api_addr)] {
         let Some(pair) = pair else { continue };
         for ip in pair.value.iter() {
-            if network.of_family(&ip).is_some_and(|cidr| cidr.contains(ip)) {
-                continue;
-            }
-            let cidr = network.iter().map(|cidr| cidr.to_string()).collect::<Vec<_>>().join(", ");
-            problems.push(
-                Problem::error(Code::AddressOutside, format!("the {what} {ip} is outside node_cidr {cidr}"))
-                    .at(pair.location, "nodes cannot reach it directly")
-                    .hint(format!("the {what} is an address of the node network")),
-            );
+            let inside = network.of_family(&ip).filter(|cidr| cidr.contains(ip));
+            let problem = match inside {
+                None => Problem::error(
+                    Code::AddressOutside,
+                    format!("the {what} {ip} is outside node_cidr {network}"),
+                )
+                .at(pair.location, "nodes cannot reach it directly"),
+                Some(cidr) if cidr.is_reserved(ip) => Problem::error(
+                    Code::AddressOutside,
+                    format!("the {what} {ip} cannot be the address of a host"),
+                )
+                .at(pair.location, "the network's own address, or its broadcast address"),
+                Some(_) => continue,
+            };
+            problems.push(problem.hint(format!("the {what} is an address of the node network")));
         }
     }
-    if let (Some(gateway), Some(vip)) = (&file.node_gateway, &file.cluster_api_addr)
-        && let Some(ip) = vip.value.iter().find(|ip| gateway.value.iter().any(|other| other == *ip))
-    {
-        problems.push(
-            Problem::error(Code::AddressTaken, format!("{ip} is both gateway and virtual address"))
-                .at(vip.location, "the virtual address")
-                .related(gateway.location, "the gateway"),
-        );
+    let (Some(gateway), Some(vip)) = (subject.description.gateway(), &file.cluster_api_addr) else { return };
+    if let Some(ip) = vip.value.iter().find(|ip| gateway.iter().any(|other| other == *ip)) {
+        let problem = Problem::error(Code::AddressTaken, format!("{ip} is both gateway and virtual address"))
+            .at(vip.location, "the virtual address");
+        problems.push(match &file.node_gateway {
+            Some(written) => problem.related(written.location, "the gateway"),
+            None => problem.hint("without node_gateway the gateway is the first address of node_cidr"),
+        });
     }
 }

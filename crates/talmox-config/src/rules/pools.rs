@@ -44,11 +44,10 @@ fn outside(subject: &Subject<'_>, pool: &At<PoolBlock>, problems: &mut Vec<Probl
             .of_family(&range.value.first())
             .is_some_and(|cidr| cidr.contains(range.value.first()) && cidr.contains(range.value.last()));
         if !inside {
-            let cidr = network.iter().map(|cidr| cidr.to_string()).collect::<Vec<_>>().join(", ");
             problems.push(
                 Problem::error(
                     Code::AddressOutside,
-                    format!("{} is not inside node_cidr {cidr}", range.value),
+                    format!("{} is not inside node_cidr {network}", range.value),
                 )
                 .at(range.location, "reaches outside"),
             );

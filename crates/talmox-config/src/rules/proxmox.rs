@@ -1,5 +1,7 @@
 //! What concerns the hypervisor: endpoints, hosts, VMID ranges, fields that may drift.
 
+use std::collections::HashSet;
+
 use talmox_types::VmId;
 use talmox_types::desired::VmIdRange;
 
@@ -7,7 +9,7 @@ use super::Subject;
 use super::identity::missing;
 use crate::file::{NodeBlock, VmIdRangeBlock};
 use crate::problem::{Code, Problem};
-use crate::read::{At, Block, suggest};
+use crate::read::{At, Block, Int, suggest};
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     endpoints(subject, problems);
@@ -19,15 +21,6 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 
 fn endpoints(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let file = &subject.description.cluster.file;
-    for endpoint in file.proxmox_endpoint.iter().flat_map(|at| &at.value.0) {
-        if endpoint.value.0.starts_with("http://") {
-            problems.push(
-                Problem::error(Code::InvalidValue, "the Proxmox API is reached by https only")
-                    .at(endpoint.location, "the token would travel in plain text")
-                    .hint(endpoint.value.0.replacen("http://", "write https://", 1)),
-            );
-        }
-    }
     if let (Some(insecure), Some(pins)) = (&file.proxmox_insecure, &file.proxmox_fingerprints)
         && insecure.value
     {
@@ -41,12 +34,28 @@ fn endpoints(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 
 fn hosts(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let Some(allowed) = &subject.description.cluster.file.proxmox_nodes else { return };
-    let mut reported = Vec::new();
+    if allowed.value.is_empty() {
+        problems.push(
+            Problem::error(Code::InvalidValue, "no host may carry VMs")
+                .at(allowed.location, "empty")
+                .hint("leave proxmox_nodes out to allow every host"),
+        );
+        return;
+    }
+    for (index, host) in allowed.value.iter().enumerate() {
+        if let Some(first) = allowed.value[..index].iter().find(|other| other.value == host.value) {
+            problems.push(
+                Problem::warning(Code::AliasConflict, format!("{} is listed twice", host.value))
+                    .at(host.location, "again")
+                    .related(first.location, "first here"),
+            );
+        }
+    }
+    let mut reported = HashSet::new();
     for member in &subject.members {
         let Some(host) = member.pick(|s| s.host.as_ref()) else { continue };
         let listed = allowed.value.iter().any(|known| known.value == host.value);
-        if !listed && !reported.contains(&host.location) {
-            reported.push(host.location);
+        if !listed && reported.insert(host.location) {
             let names: Vec<&str> = allowed.value.iter().map(|at| at.value.as_str()).collect();
             problems.push(
                 Problem::error(Code::InvalidValue, format!("{} is not one of proxmox_nodes", host.value))
@@ -82,8 +91,11 @@ fn vmid_ranges(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     }
     let (nodes, templates) = subject.description.vmid_ranges();
     let place = file.proxmox_vmid_range.as_ref().or(file.proxmox_template_vmid_range.as_ref());
-    let Some(place) = place else { return };
-    if nodes.start <= nodes.end && templates.start <= templates.end && nodes.overlaps(&templates) {
+    if let Some(place) = place
+        && nodes.start <= nodes.end
+        && templates.start <= templates.end
+        && nodes.overlaps(&templates)
+    {
         problems.push(
             Problem::error(Code::VmIdRange, "VMIDs of nodes and templates overlap")
                 .at(
@@ -93,14 +105,28 @@ fn vmid_ranges(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
                 .hint("templates default to 9000–9099"),
         );
     }
-    let needed = subject.members.iter().filter(|m| m.node.is_none_or(|node| node.vm_id.is_none())).count();
-    if nodes.start <= nodes.end && (nodes.count() as usize) < needed {
+    let declared = subject.members.iter().filter_map(|member| member.node?.vm_id.as_ref());
+    let in_range = |range: VmIdRange| {
+        move |id: &&At<Int<100, 999_999_999>>| {
+            (range.start.get()..=range.end.get()).contains(&id.value.to::<u32>())
+        }
+    };
+    for id in declared.clone().filter(in_range(templates)) {
         problems.push(
-            Problem::error(
-                Code::VmIdRange,
-                format!("{} VMIDs are too few for {needed} nodes", nodes.count()),
-            )
-            .at(place.location, "too small"),
+            Problem::error(Code::VmIdRange, format!("VMID {} is kept for templates", id.value.to::<u32>()))
+                .at(id.location, format!("in {}–{}", templates.start, templates.end))
+                .hint("choose another one, or move proxmox_template_vmid_range"),
+        );
+    }
+    let taken = declared.filter(in_range(nodes)).count();
+    let needed = subject.members.iter().filter(|m| m.node.is_none_or(|node| node.vm_id.is_none())).count();
+    let free = if nodes.start <= nodes.end { (nodes.count() as usize).saturating_sub(taken) } else { return };
+    if free < needed
+        && let Some(place) = place.map(|at| at.location).or(subject.description.top)
+    {
+        problems.push(
+            Problem::error(Code::VmIdRange, format!("{free} free VMIDs are too few for {needed} nodes"))
+                .at(place, "proxmox_vmid_range is too small"),
         );
     }
 }
@@ -142,37 +168,20 @@ fn incomplete_blocks(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         if service.name.is_none() && !service.broken.contains(&"name") {
             problems.push(missing("an extension service", "name", service));
         }
+        for file in service.config_files.iter().flat_map(|at| &at.value) {
+            for (key, there) in
+                [("mount_path", file.mount_path.is_some()), ("content", file.content.is_some())]
+            {
+                if !there && !file.broken.contains(&key) {
+                    problems.push(missing("a file of an extension service", key, file));
+                }
+            }
+        }
     }
     if let Some(overlay) = file.schematic.as_ref().and_then(|at| at.overlay.as_ref())
         && (overlay.image.is_none() || overlay.name.is_none())
         && overlay.broken.is_empty()
     {
         problems.push(missing("an overlay", "image and name", overlay));
-    }
-    if let Some(command) = &file.post_bootstrap
-        && command.value.is_empty()
-    {
-        problems.push(
-            Problem::error(Code::InvalidValue, "post_bootstrap is empty")
-                .at(command.location, "no program")
-                .hint("a program and its arguments, like [flux, bootstrap, git]"),
-        );
-    }
-    provider_names(subject, problems);
-}
-
-/// Providers install images can be given for.
-const PROVIDERS: [&str; 8] =
-    ["proxmox", "kubevirt", "libvirt", "kvm", "vmware", "virtualbox", "hyperv", "default"];
-
-fn provider_names(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
-    let Some(images) = &subject.description.cluster.file.install_images else { return };
-    for name in images.value.0.keys().filter(|name| !PROVIDERS.contains(&name.as_str())) {
-        let problem = Problem::error(Code::InvalidValue, format!("{name} is not a provider"))
-            .at(images.location, "install images by provider");
-        problems.push(match suggest(name, PROVIDERS) {
-            Some(close) => problem.hint(format!("did you mean {close}?")),
-            None => problem.hint(format!("one of {}", PROVIDERS.join(", "))),
-        });
     }
 }

@@ -5,6 +5,9 @@ use crate::file::Settings;
 use crate::problem::{Code, Problem};
 use crate::read::Block;
 
+/// Settings whose places add up instead of beating each other.
+const ADDED_UP: [&str; 3] = ["labels", "annotations", "patches"];
+
 /// The top level, `proxmox_vm_defaults` and `proxmox_vm_advanced` all speak for the whole cluster: where two of them
 /// disagree nobody can say who wins.
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
@@ -14,7 +17,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
         ("proxmox_vm_defaults.", &cluster.defaults),
         ("proxmox_vm_advanced.", &cluster.advanced),
     ];
-    for key in &Settings::info().keys {
+    for key in Settings::info().keys.iter().filter(|key| !ADDED_UP.contains(&key.name)) {
         let mut set =
             places.iter().filter_map(|(prefix, settings)| Some((*prefix, settings.shown(key.name)?)));
         let Some((first_prefix, first)) = set.next() else { continue };

@@ -28,11 +28,13 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/status") => Ok(status(world, call)),
         ("GET", "/options") => Ok(options(world, call)),
         ("PUT", "/options") => set_options(world, call),
-        ("GET", "/tasks") => tasks::of_cluster(world, call),
+        ("GET", "/tasks") => Ok(tasks::of_cluster(world, call)),
         ("GET", "/log") => Ok(log(world, call)),
+        ("GET", "/config") => Ok(subdirs("name", "nodes totem join qdevice apiversion")),
+        ("GET", "/qemu") => Ok(subdirs("name", "cpu-flags custom-cpu-models")),
         ("GET", "/config/nodes") => Ok(config_nodes(world)),
         ("GET", "/config/join") => join_info(world),
-        ("GET", "/backup" | "/sdn/zones" | "/sdn/vnets") => Ok(json!([])),
+        ("GET", "/backup" | "/sdn/zones" | "/sdn/vnets" | "/qemu/custom-cpu-models") => Ok(json!([])),
         _ => unknown(method, template),
     }
 }
@@ -40,31 +42,38 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
 /// A VM as the others know it: before its host's next broadcast that is little.
 pub(crate) fn vm_entry(world: &World, vmid: u32) -> Option<Map<String, Value>> {
     let vm = world.vms.get(&vmid)?;
-    let mut entry = json!({"id": format!("qemu/{vmid}"), "type": "qemu", "vmid": vmid, "node": vm.node, "status": "unknown"});
+    let mut entry = Map::with_capacity(24);
+    let mut put = |key: &str, value: Value| drop(entry.insert(key.to_owned(), value));
+    put("id", json!(format!("qemu/{vmid}")));
+    put("type", json!("qemu"));
+    put("vmid", json!(vmid));
+    put("node", json!(vm.node));
+    put("status", json!("unknown"));
     if let Some(stat) = &vm.stat {
         let uptime = if stat.running { (world.clock - stat.since.min(world.clock)) / 1000 } else { 0 };
-        let known = json!({
-            "status": if stat.running { "running" } else { "stopped" }, "name": stat.name,
-            "template": u8::from(stat.template), "uptime": uptime, "maxcpu": stat.cpus, "cpu": 0, "maxmem": stat.memory,
-            "mem": 0, "memhost": 0, "maxdisk": stat.disk, "disk": 0, "netin": 0, "netout": 0, "diskread": 0, "diskwrite": 0,
-        });
-        merge(&mut entry, known);
+        put("status", json!(if stat.running { "running" } else { "stopped" }));
+        put("name", json!(stat.name));
+        put("template", json!(u8::from(stat.template)));
+        put("uptime", json!(uptime));
+        put("maxcpu", json!(stat.cpus));
+        put("maxmem", json!(stat.memory));
+        put("maxdisk", json!(stat.disk));
+        for figure in ["cpu", "mem", "memhost", "disk", "netin", "netout", "diskread", "diskwrite"] {
+            put(figure, json!(0));
+        }
     }
     for key in ["tags", "lock"] {
         if let Some(text) = vm.config.get(key) {
-            entry[key] = json!(text);
+            put(key, json!(text));
         }
     }
     if let Some((pool, _)) = world.pools.iter().find(|(_, pool)| pool.vms.contains(&vmid)) {
-        entry["pool"] = json!(pool);
+        put("pool", json!(pool));
     }
     if let Some(resource) = world.ha_resources.get(&format!("vm:{vmid}")) {
-        entry["hastate"] = json!(resource.get("state").map_or("started", String::as_str));
+        put("hastate", json!(resource.get("state").map_or("started", String::as_str)));
     }
-    match entry {
-        Value::Object(map) => Some(map),
-        _ => None,
-    }
+    Some(entry)
 }
 
 fn merge(into: &mut Value, more: Value) {
@@ -115,7 +124,8 @@ fn resources(world: &World, call: &Call) -> Value {
         all.extend(pools.map(|id| json!({"id": format!("/pool/{id}"), "pool": id, "type": "pool"})));
     }
     if wanted("vm") {
-        let visible = world.vms.keys().filter(|vmid| may(&format!("/vms/{vmid}"), "VM.Audit"));
+        let may_see = world.vm_right(&call.caller, "VM.Audit");
+        let visible = world.vms.keys().filter(|vmid| may_see(**vmid));
         all.extend(visible.filter_map(|vmid| vm_entry(world, *vmid)).map(Value::Object));
     }
     if wanted("node") {
@@ -133,8 +143,7 @@ fn resources(world: &World, call: &Call) -> Value {
         }
     }
     let sdn_path = "/sdn/zones/localnetwork";
-    // A host alone has no cluster file system entry for its network yet.
-    if wanted("sdn") && world.cluster.is_some() && may(sdn_path, "SDN.Audit") {
+    if wanted("sdn") && may(sdn_path, "SDN.Audit") {
         all.extend(world.nodes.keys().map(|node| {
             json!({
                 "id": format!("network/{node}/zone/localnetwork"), "type": "network", "network": "localnetwork",
@@ -209,8 +218,9 @@ fn options(world: &World, call: &Call) -> Value {
 fn allowed_tags(world: &World, call: &Call) -> BTreeSet<String> {
     let registered = world.options.get("registered-tags").map(String::as_str).unwrap_or_default();
     let mut tags: BTreeSet<String> = split_list(registered).map(str::to_owned).collect();
+    let may_see = world.vm_right(&call.caller, "VM.Audit");
     for (vmid, vm) in &world.vms {
-        if world.may(&call.caller, &format!("/vms/{vmid}"), "VM.Audit") {
+        if may_see(*vmid) {
             let text = vm.config.get("tags").map(String::as_str).unwrap_or_default();
             tags.extend(split_list(text).map(str::to_owned));
         }

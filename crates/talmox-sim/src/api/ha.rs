@@ -1,4 +1,4 @@
-//! High availability: resources and rules. The manager itself is not simulated: wishes are taken, nothing moves.
+//! High availability: resources and rules. Where a manager runs it starts and stops VMs; it moves none.
 
 use std::collections::BTreeMap;
 
@@ -17,28 +17,35 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
         ("GET", "/status/current") => Ok(current(world, call)),
         ("GET", "/status/manager_status") => Ok(manager(world, call)),
         (_, "/groups" | "/groups/{group}") => groups(method, rest),
-        ("GET", "/resources") => resources(world, call),
+        ("GET", "/resources") => Ok(resources(world, call)),
         ("POST", "/resources") => add_resource(world, call),
         ("GET", "/resources/{sid}") => resource(world, call),
         ("PUT", "/resources/{sid}") => set_resource(world, call),
         ("DELETE", "/resources/{sid}") => remove_resource(world, call),
         ("POST", _) if rest.starts_with("/resources/") => move_resource(world, call),
-        ("GET", "/rules") => rules(world, call),
+        ("GET", "/rules") => Ok(rules(world, call)),
         ("POST", "/rules") => add_rule(world, call),
         ("GET", "/rules/{rule}") => rule(world, call),
         ("PUT", "/rules/{rule}") => set_rule(world, call),
-        ("DELETE", "/rules/{rule}") => remove_rule(world, call),
+        ("DELETE", "/rules/{rule}") => Ok(remove_rule(world, call)),
         _ => unknown(method, rest),
     }
 }
 
 impl World {
     pub(crate) fn ha_state(&self, vmid: u32) -> Value {
-        if self.ha_resources.contains_key(&format!("vm:{vmid}")) {
-            json!({"managed": 1, "state": null})
-        } else {
-            json!({"managed": 0})
+        match self.ha_resources.get(&format!("vm:{vmid}")) {
+            Some(entry) if self.ha_active() => {
+                json!({"managed": 1, "state": entry.get("state").map_or("started", String::as_str)})
+            }
+            Some(_) => json!({"managed": 1, "state": null}),
+            None => json!({"managed": 0}),
         }
+    }
+
+    /// The manager sleeps until there is something to manage, and takes a while to look around.
+    pub(crate) fn ha_active(&self) -> bool {
+        self.ha_manager && self.ha_since.is_some_and(|since| self.clock >= since + MANAGER_WAKES)
     }
 }
 
@@ -72,6 +79,9 @@ fn groups(method: &str, rest: &str) -> Answer {
     Err(ApiError::plain(format!("cannot {what}: ha groups have been migrated to rules")))
 }
 
+/// Milliseconds from the first resource to a manager that knows its hosts.
+const MANAGER_WAKES: u64 = 10_000;
+
 /// A resource may be named by its VM's id alone.
 fn sid_of(call: &Call) -> String {
     let sid = call.args.text("sid");
@@ -96,10 +106,10 @@ fn shown_resource(world: &World, sid: &str, entry: &BTreeMap<String, String>) ->
     Value::Object(shown)
 }
 
-fn resources(world: &World, call: &Call) -> Answer {
+fn resources(world: &World, call: &Call) -> Value {
     let kind = call.args.get("type");
     let wanted = world.ha_resources.iter().filter(|(sid, _)| kind.is_none_or(|kind| sid.starts_with(kind)));
-    Ok(wanted.map(|(sid, entry)| shown_resource(world, sid, entry)).collect())
+    wanted.map(|(sid, entry)| shown_resource(world, sid, entry)).collect()
 }
 
 fn resource(world: &World, call: &Call) -> Answer {
@@ -129,13 +139,14 @@ fn add_resource(world: &mut World, call: &Call) -> Answer {
         return Err(ApiError::plain(format!("create resource failed: resource ID '{sid}' already defined")));
     }
     world.ha_resources.insert(sid, fields(call, &RESOURCE_KEYS));
+    world.ha_since = world.ha_since.or(Some(world.clock));
     Ok(Value::Null)
 }
 
 fn set_resource(world: &mut World, call: &Call) -> Answer {
     let sid = sid_of(call);
     let Some(entry) = world.ha_resources.get_mut(&sid) else {
-        return Err(ApiError::plain(format!("no such resource '{sid}'")));
+        return Err(ApiError::plain(format!("update resource failed: no such resource '{sid}'")));
     };
     entry.extend(fields(call, &RESOURCE_KEYS));
     for key in split_list(call.args.text("delete")) {
@@ -161,7 +172,29 @@ fn move_resource(world: &World, call: &Call) -> Answer {
     if !world.nodes.contains_key(node) {
         return Err(ApiError::plain(format!("no such cluster node '{node}'")));
     }
-    Ok(json!({"sid": sid, "requested-node": node}))
+    let mut reply = json!({"sid": sid, "requested-node": node});
+    let blocking = kept_apart(world, &sid, node);
+    if !blocking.is_empty() {
+        let entries = blocking.iter().map(|sid| json!({"sid": sid, "cause": "resource-affinity"}));
+        reply["blocking-resources"] = entries.collect();
+    }
+    Ok(reply)
+}
+
+/// Resources on that host which a rule keeps apart from this one.
+fn kept_apart(world: &World, sid: &str, node: &str) -> Vec<String> {
+    let apart =
+        world.ha_rules.values().filter(|rule| rule.get("affinity").is_some_and(|kind| kind == "negative"));
+    let lists = apart.filter_map(|rule| rule.get("resources"));
+    let mut found = Vec::new();
+    for list in lists.filter(|list| split_list(list).any(|item| item == sid)) {
+        let there = |other: &&str| {
+            let vmid = other.split_once(':').and_then(|(_, id)| id.parse::<u32>().ok());
+            *other != sid && vmid.and_then(|vmid| world.vms.get(&vmid)).is_some_and(|vm| vm.node == node)
+        };
+        found.extend(split_list(list).filter(there).map(str::to_owned));
+    }
+    found
 }
 
 fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Value {
@@ -173,7 +206,7 @@ fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Valu
     Value::Object(shown)
 }
 
-fn rules(world: &World, call: &Call) -> Answer {
+fn rules(world: &World, call: &Call) -> Value {
     let kind = call.args.get("type");
     let resource = call.args.get("resource");
     let wanted = world.ha_rules.iter().filter(|(_, entry)| {
@@ -182,7 +215,7 @@ fn rules(world: &World, call: &Call) -> Answer {
             |sid: &str| entry.get("resources").is_some_and(|list| split_list(list).any(|item| item == sid));
         of_kind && resource.is_none_or(holds)
     });
-    Ok(wanted.map(|(id, entry)| shown_rule(world, id, entry)).collect())
+    wanted.map(|(id, entry)| shown_rule(world, id, entry)).collect()
 }
 
 fn rule(world: &World, call: &Call) -> Answer {
@@ -204,7 +237,9 @@ fn rule_faults(world: &World, entry: &BTreeMap<String, String>) -> Option<String
     if count < 2 {
         faults.push("rule is ineffective as there are less than two resources");
     }
-    if apart && count >= world.nodes.len() {
+    // A manager that still sleeps knows of no host at all.
+    let hosts = if world.ha_active() { world.nodes.len() } else { 0 };
+    if apart && count > hosts {
         faults.push("rule defines more resources than available nodes");
     }
     (!faults.is_empty()).then(|| faults.join(", "))
@@ -243,7 +278,7 @@ fn set_rule(world: &mut World, call: &Call) -> Answer {
     Ok(Value::Null)
 }
 
-fn remove_rule(world: &mut World, call: &Call) -> Answer {
+fn remove_rule(world: &mut World, call: &Call) -> Value {
     world.ha_rules.remove(call.args.text("rule"));
-    Ok(Value::Null)
+    Value::Null
 }

@@ -13,7 +13,8 @@ use crate::world::{PciMapping, World};
 pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
     match (method, rest) {
         ("GET", "") => Ok(subdirs("name", "dir pci usb")),
-        ("GET", "/pci") => list(world, call),
+        ("GET", "/usb" | "/dir") => Ok(json!([])),
+        ("GET", "/pci") => Ok(list(world, call)),
         ("GET", _) => read(world, call),
         ("POST", _) => create(world, call),
         ("PUT", _) => update(world, call),
@@ -35,7 +36,7 @@ fn shown(world: &World, id: &str, mapping: &PciMapping) -> Value {
     shown
 }
 
-fn list(world: &World, call: &Call) -> Answer {
+fn list(world: &World, call: &Call) -> Value {
     let visible = world.pci_mappings.iter().filter(|(id, _)| {
         let held = world.privileges(&call.caller, &format!("/mapping/pci/{id}"));
         ["Mapping.Use", "Mapping.Modify", "Mapping.Audit"].iter().any(|name| held.contains_key(*name))
@@ -47,7 +48,7 @@ fn list(world: &World, call: &Call) -> Answer {
         }
         entry
     });
-    Ok(shown.collect())
+    shown.collect()
 }
 
 fn read(world: &World, call: &Call) -> Answer {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, cluster, storage, subdirs, tasks, unknown, version};
-use crate::reply::Answer;
+use super::{Call, cluster, storage, subdirs, tasks, transfer, unknown, version};
+use crate::reply::{Answer, ApiError};
 use crate::schema::cpu_models;
 use crate::world::World;
 
@@ -19,6 +19,8 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/version") => Ok(version(world)),
         ("GET", "/status") => Ok(status(world, call)),
         ("GET", "/network") => Ok(network(world, call)),
+        ("GET", "/network/{iface}") => interface(world, call),
+        ("GET", "/hardware/usb") => Ok(json!([])),
         ("GET", "/dns") => {
             Ok(json!({"dns1": world.nodes.get(&call.node).map(|node| node.name_server.clone())}))
         }
@@ -29,8 +31,8 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/capabilities/qemu/cpu") => Ok(cpus()),
         ("GET", "/capabilities/qemu/machines") => Ok(machines()),
         ("GET", "/vzdump/defaults") => Ok(backup_defaults()),
-        ("GET", "/query-url-metadata") => storage::url_metadata(world, call),
-        ("GET", "/tasks") => tasks::list(world, call),
+        ("GET", "/query-url-metadata") => transfer::url_metadata(world, call),
+        ("GET", "/tasks") => Ok(tasks::list(world, call)),
         ("GET", "/tasks/{upid}") => Ok(subdirs("name", "log status")),
         ("GET", "/tasks/{upid}/status") => tasks::status(world, call),
         ("GET", "/tasks/{upid}/log") => tasks::log(world, call),
@@ -105,6 +107,13 @@ fn network(world: &World, call: &Call) -> Value {
         }));
     }
     Value::Array(all)
+}
+
+fn interface(world: &World, call: &Call) -> Answer {
+    let name = call.args.text("iface");
+    let all = network(world, call);
+    let found = all.as_array().into_iter().flatten().find(|entry| entry["iface"] == name).cloned();
+    found.ok_or_else(|| ApiError::parameter("iface", "interface does not exist"))
 }
 
 fn pci(world: &World, call: &Call) -> Value {

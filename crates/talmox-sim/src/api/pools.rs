@@ -93,7 +93,10 @@ fn update(world: &mut World, call: &Call) -> Answer {
     let remove = call.args.flag("delete");
     let vms: Vec<u32> = split_list(call.args.text("vms")).filter_map(|text| text.parse().ok()).collect();
     for vmid in vms {
-        world.need_any(&call.caller, &format!("/vms/{vmid}"), &["VM.Allocate"])?;
+        // A refusal inside the locked part comes out wrapped, and as 500.
+        if let Err(error) = world.need_modify(&call.caller, &format!("/vms/{vmid}")) {
+            return fail(error.text());
+        }
         let owner =
             world.pools.iter().find(|(_, pool)| pool.vms.contains(&vmid)).map(|(name, _)| name.clone());
         match owner {
@@ -118,7 +121,9 @@ fn update(world: &mut World, call: &Call) -> Answer {
         }
     }
     for storage in split_list(call.args.text("storage")) {
-        world.need(&call.caller, &format!("/storage/{storage}"), "Datastore.Allocate")?;
+        if let Err(error) = world.need_modify(&call.caller, &format!("/storage/{storage}")) {
+            return fail(error.text());
+        }
         let Some(pool) = world.pools.get_mut(&id) else { break };
         let member = pool.storages.contains(storage);
         match (remove, member) {

@@ -30,13 +30,18 @@ fn owns(caller: &crate::access::Caller, owner: &str) -> bool {
     owner == caller.id() || (caller.token.is_none() && owner.split('!').next() == Some(&caller.user))
 }
 
-fn find(world: &World, call: &Call, privilege: &str) -> Result<Option<TaskId>, ApiError> {
+/// The task, if the host knows it. A log may be asked for before that is known, a status may not.
+fn find(world: &World, call: &Call, privilege: &str, must_exist: bool) -> Result<Option<TaskId>, ApiError> {
     let upid = call.args.text("upid");
     let (node, owner) = parse(upid)?;
+    let task = world.task_by_upid(upid).filter(|_| node == call.node);
+    if must_exist && task.is_none() {
+        return Err(ApiError::parameter("upid", "no such task"));
+    }
     if !owns(&call.caller, &owner) {
         world.need(&call.caller, &format!("/nodes/{}", call.node), privilege)?;
     }
-    Ok(world.task_by_upid(upid).filter(|_| node == call.node))
+    Ok(task)
 }
 
 fn entry(task: &Task) -> Map<String, Value> {
@@ -56,8 +61,8 @@ fn entry(task: &Task) -> Map<String, Value> {
 }
 
 pub(crate) fn status(world: &World, call: &Call) -> Answer {
-    let missing = || ApiError::parameter("upid", "no such task");
-    let task = &world.tasks[find(world, call, "Sys.Audit")?.ok_or_else(missing)?];
+    let Some(task) = find(world, call, "Sys.Audit", true)? else { return Ok(Value::Null) };
+    let task = &world.tasks[task];
     let mut shown = entry(task);
     shown.insert("status".into(), json!(if task.stage == Stage::Done { "stopped" } else { "running" }));
     if let Some(exit) = &task.status {
@@ -67,7 +72,7 @@ pub(crate) fn status(world: &World, call: &Call) -> Answer {
 }
 
 pub(crate) fn log(world: &World, call: &Call) -> Answer {
-    let found = find(world, call, "Sys.Audit")?;
+    let found = find(world, call, "Sys.Audit", false)?;
     let lines: Vec<String> = match found.map(|task| &world.tasks[task].log) {
         None => vec!["unable to open file - No such file or directory".into()],
         Some(lines) if lines.is_empty() => vec!["no content".into()],
@@ -78,17 +83,17 @@ pub(crate) fn log(world: &World, call: &Call) -> Answer {
     let limit = number("limit").map_or(PAGE, |limit| if limit == 0 { usize::MAX } else { limit });
     let shown = lines.iter().enumerate().skip(start).take(limit);
     let shown: Value = shown.map(|(index, line)| json!({"n": index + 1, "t": line})).collect();
-    Ok(with_total(shown, lines.len()))
+    Ok(with_total(&shown, lines.len()))
 }
 
 pub(crate) fn stop(world: &mut World, call: &Call) -> Answer {
-    if let Some(task) = find(world, call, "Sys.Modify")? {
+    if let Some(task) = find(world, call, "Sys.Modify", true)? {
         world.interrupt(task);
     }
     Ok(Value::Null)
 }
 
-pub(crate) fn list(world: &World, call: &Call) -> Answer {
+pub(crate) fn list(world: &World, call: &Call) -> Value {
     let source = call.args.get("source").unwrap_or("archive");
     let auditor = world.may(&call.caller, &format!("/nodes/{}", call.node), "Sys.Audit");
     let visible = |task: &&Task| {
@@ -105,7 +110,7 @@ pub(crate) fn list(world: &World, call: &Call) -> Answer {
     let limit = number("limit").map_or(PAGE, |limit| if limit == 0 { usize::MAX } else { limit });
     let shown: Vec<Value> =
         found.into_iter().skip(number("start").unwrap_or_default()).take(limit).map(listed).collect();
-    if total == 0 { Ok(json!([])) } else { Ok(with_total(Value::Array(shown), total)) }
+    if total == 0 { json!([]) } else { with_total(&Value::Array(shown), total) }
 }
 
 /// Running tasks are listed raw: the owner in one piece.
@@ -150,7 +155,7 @@ fn matches(task: &Task, source: &str, call: &Call) -> bool {
 }
 
 /// The last tasks of all hosts. Only the user part is compared here, so a token does not even see its own.
-pub(crate) fn of_cluster(world: &World, call: &Call) -> Answer {
+pub(crate) fn of_cluster(world: &World, call: &Call) -> Value {
     const KEPT: usize = 25;
     let auditor = world.may(&call.caller, "/", "Sys.Audit");
     let visible =
@@ -169,7 +174,7 @@ pub(crate) fn of_cluster(world: &World, call: &Call) -> Answer {
         }
         Value::Object(shown)
     });
-    Ok(shown.collect())
+    shown.collect()
 }
 
 #[cfg(test)]

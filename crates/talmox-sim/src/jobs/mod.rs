@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::storage::{DeleteVolume, Download, Upload};
+use crate::access::{Caller, ROOT};
+use crate::api::storage::DeleteVolume;
+use crate::api::transfer::{Download, Upload};
 use crate::qemu::clone::CloneJob;
 use crate::qemu::create::CreateJob;
 use crate::qemu::destroy::DestroyJob;
@@ -30,7 +32,10 @@ pub(crate) enum Work {
     Upload(Upload),
     DeleteVolume(DeleteVolume),
     /// Hands a wish to the HA manager and ends.
-    Ask(String),
+    Ask {
+        line: String,
+        wish: Option<PowerJob>,
+    },
 }
 
 impl Work {
@@ -47,7 +52,7 @@ impl Work {
             Self::Move(job) => Some((job.vmid, true)),
             Self::Migrate(job) => Some((job.vmid, true)),
             Self::Snapshot(job) => Some((job.vmid, true)),
-            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask(_) => None,
+            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask { .. } => None,
         }
     }
 
@@ -72,7 +77,7 @@ impl Work {
             Self::Download(work) => work.enter(world, job),
             Self::Upload(work) => work.enter(world, job),
             Self::DeleteVolume(work) => work.enter(world, job),
-            Self::Ask(line) => {
+            Self::Ask { line, .. } => {
                 world.log(job, line.clone());
                 Ok(world.timing.small)
             }
@@ -91,9 +96,23 @@ impl Work {
             Self::Move(work) => work.finish(world, job),
             Self::Migrate(work) => work.finish(world, job),
             Self::Snapshot(work) => work.finish(world, job),
-            Self::Download(work) => work.finish(world, job),
-            Self::Upload(work) => work.finish(world, job),
-            Self::Update(_) | Self::DeleteVolume(_) | Self::Ask(_) => Ok(()),
+            Self::Download(work) => {
+                work.finish(world, job);
+                Ok(())
+            }
+            Self::Upload(work) => {
+                work.finish(world, job);
+                Ok(())
+            }
+            Self::Ask { wish, .. } => {
+                if let Some(wish) = wish.take().filter(|_| world.ha_manager) {
+                    let root = Caller { user: ROOT.into(), token: None };
+                    let (kind, vmid) = (wish.kind(), wish.vmid().to_string());
+                    world.spawn(&job.node, kind, &vmid, &root, Self::Power(wish));
+                }
+                Ok(())
+            }
+            Self::Update(_) | Self::DeleteVolume(_) => Ok(()),
         }
     }
 
@@ -121,7 +140,7 @@ impl Work {
             | Self::Download(_)
             | Self::Upload(_)
             | Self::DeleteVolume(_)
-            | Self::Ask(_) => "received interrupt".into(),
+            | Self::Ask { .. } => "received interrupt".into(),
         }
     }
 }

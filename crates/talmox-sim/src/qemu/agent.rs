@@ -7,13 +7,13 @@ use crate::reply::{Answer, ApiError};
 use crate::vm::Vm;
 use crate::world::World;
 
-pub(crate) fn index() -> Answer {
-    Ok(subdirs(
+pub(crate) fn index() -> Value {
+    subdirs(
         "name",
         "exec exec-status file-read file-write fsfreeze-freeze fsfreeze-status fsfreeze-thaw fstrim get-fsinfo \
          get-host-name get-memory-block-info get-memory-blocks get-osinfo get-time get-timezone get-users get-vcpus info \
          network-get-interfaces ping set-user-password shutdown suspend-disk suspend-hybrid suspend-ram",
-    ))
+    )
 }
 
 pub(crate) fn command(world: &mut World, call: &Call, name: &str) -> Answer {

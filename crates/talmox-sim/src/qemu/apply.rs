@@ -79,8 +79,12 @@ impl World {
         let Some(vm) = self.vms.get(&vmid) else { return };
         let deletes: Vec<(String, bool)> = vm.pending_delete.clone().into_iter().collect();
         let changes: Vec<(String, String)> = vm.pending.clone().into_iter().collect();
-        deletes.into_iter().for_each(|(key, force)| self.apply_delete(node, vmid, &key, force));
-        changes.into_iter().for_each(|(key, text)| self.apply_change(node, vmid, &key, &text));
+        for (key, force) in deletes {
+            self.apply_delete(node, vmid, &key, force);
+        }
+        for (key, text) in changes {
+            self.apply_change(node, vmid, &key, &text);
+        }
     }
 
     fn drop_idle_changes(&mut self, vmid: u32) {
@@ -158,6 +162,11 @@ impl World {
         let Some(vm) = self.vms.get_mut(&vmid) else { return };
         vm.pending.remove(key);
         let old = vm.config.insert(key.to_owned(), text.to_owned());
+        if is_drive(key) && !key.starts_with("unused") {
+            // A volume that is attached again is no longer unused.
+            let file = Drive::parse(key, text).file().to_owned();
+            vm.config.retain(|other, value| !other.starts_with("unused") || *value != file);
+        }
         let Some(old) = old.filter(|_| is_drive(key)).map(|old| Drive::parse(key, &old)) else { return };
         if old.file() != Drive::parse(key, text).file() {
             self.retire_drive(node, vmid, &old, false);

@@ -214,7 +214,9 @@ impl CloneJob {
         let (storage_id, base_name) = split_volid(drive.file()).unwrap_or_default();
         let storage = world.storage_on(storage_id, &job.node)?.clone();
         let name = world.free_disk_name(&job.node, storage_id, self.target);
-        let own = World::image_volid(&storage, self.target, &name, &base.format);
+        // On file storages the overlay is always qcow2, whatever its base is.
+        let format = if storage.holds_files() { "qcow2" } else { "raw" };
+        let own = World::image_volid(&storage, self.target, &name, format);
         let own_name = split_volid(&own).map_or("", |(_, name)| name).to_owned();
         let volid = format!("{storage_id}:{base_name}/{own_name}");
         if storage.holds_files() {
@@ -227,7 +229,7 @@ impl CloneJob {
             world.log(
                 job,
                 format!(
-                    "Formatting '{path}', fmt={0} cluster_size=131072 extended_l2=on preallocation=metadata \
+                    "Formatting '{path}', fmt=qcow2 cluster_size=131072 extended_l2=on preallocation=metadata \
                      compression_type=zlib size={1} backing_file=../{base_name} backing_fmt={0} lazy_refcounts=off \
                      refcount_bits=16",
                     base.format, base.size

@@ -1,5 +1,6 @@
 //! What a cloud-init drive would hold.
 
+use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
@@ -52,22 +53,24 @@ fn user_data(vmid: u32, vm: &Vm) -> String {
     };
     let mut text = format!("#cloud-config\nhostname: {host}\nmanage_etc_hosts: true\nfqdn: {full}\n");
     if let Some(user) = get("ciuser") {
-        text.push_str(&format!("user: {user}\n"));
+        let _ = writeln!(text, "user: {user}");
     }
     if let Some(password) = get("cipassword") {
-        text.push_str(&format!("password: {password}\n"));
+        let _ = writeln!(text, "password: {password}");
     }
     if let Some(keys) = get("sshkeys").map(percent_decode) {
         text.push_str("ssh_authorized_keys:\n");
         let lines = keys.lines().filter(|line| !line.trim().is_empty());
-        lines.for_each(|line| text.push_str(&format!("  - {line}\n")));
+        for line in lines {
+            let _ = writeln!(text, "  - {line}");
+        }
     }
     text.push_str("chpasswd:\n  expire: False\n");
     if get("ciuser") != Some("root") {
         text.push_str("users:\n  - default\n");
     }
     let upgrade = get("ciupgrade").is_none_or(|flag| flag == "1");
-    text.push_str(&format!("package_upgrade: {upgrade}\n"));
+    let _ = writeln!(text, "package_upgrade: {upgrade}");
     text
 }
 
@@ -79,17 +82,22 @@ fn network_config(vm: &Vm, host_server: &str) -> Result<String, ApiError> {
         let Some(ip) = config.get(&format!("ipconfig{index}")) else { continue };
         let net = schema::parse_as("net", net);
         let mac = net.get("macaddr").map(|mac| mac.to_lowercase()).unwrap_or_default();
-        text.push_str(&format!(
-            "    - type: physical\n      name: eth{index}\n      mac_address: '{mac}'\n      subnets:\n"
-        ));
+        let _ = writeln!(
+            text,
+            "    - type: physical\n      name: eth{index}\n      mac_address: '{mac}'\n      subnets:"
+        );
         text.push_str(&subnets(ip)?);
     }
     let servers = config.get("nameserver").map_or(host_server, String::as_str);
     text.push_str("    - type: nameserver\n      address:\n");
-    servers.split_whitespace().for_each(|server| text.push_str(&format!("      - '{server}'\n")));
+    for server in servers.split_whitespace() {
+        let _ = writeln!(text, "      - '{server}'");
+    }
     if let Some(domains) = config.get("searchdomain") {
         text.push_str("      search:\n");
-        domains.split_whitespace().for_each(|domain| text.push_str(&format!("      - '{domain}'\n")));
+        for domain in domains.split_whitespace() {
+            let _ = writeln!(text, "      - '{domain}'");
+        }
     }
     Ok(text)
 }
@@ -105,11 +113,12 @@ fn subnets(ipconfig: &str) -> Result<String, ApiError> {
             let (address, bits) = cidr.split_once('/').ok_or_else(|| broken(cidr))?;
             let bits: u32 = bits.parse().map_err(|_| broken(cidr))?;
             let mask = Ipv4Addr::from(u32::MAX.checked_shl(32 - bits).unwrap_or_default());
-            text.push_str(&format!(
-                "      - type: static\n        address: '{address}'\n        netmask: '{mask}'\n"
-            ));
+            let _ = writeln!(
+                text,
+                "      - type: static\n        address: '{address}'\n        netmask: '{mask}'"
+            );
             if let Some(gateway) = parsed.get("gw") {
-                text.push_str(&format!("        gateway: '{gateway}'\n"));
+                let _ = writeln!(text, "        gateway: '{gateway}'");
             }
         }
     }
@@ -118,9 +127,9 @@ fn subnets(ipconfig: &str) -> Result<String, ApiError> {
         Some("dhcp") => text.push_str("      - type: dhcp6\n"),
         Some("auto") => text.push_str("      - type: ipv6_slaac\n"),
         Some(cidr) => {
-            text.push_str(&format!("      - type: static6\n        address: '{cidr}'\n"));
+            let _ = writeln!(text, "      - type: static6\n        address: '{cidr}'");
             if let Some(gateway) = parsed.get("gw6") {
-                text.push_str(&format!("        gateway: '{gateway}'\n"));
+                let _ = writeln!(text, "        gateway: '{gateway}'");
             }
         }
     }

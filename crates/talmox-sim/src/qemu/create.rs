@@ -148,10 +148,10 @@ fn is_ssh_key(line: &str) -> bool {
 
 /// The second control group version knows no more than ten thousand shares.
 pub(crate) fn clamp_cpu_units(settings: &mut BTreeMap<String, String>) {
-    if let Some(units) = settings.get_mut("cpuunits") {
-        if units.parse::<u32>().is_ok_and(|number| number > 10_000) {
-            *units = "10000".into();
-        }
+    if let Some(units) = settings.get_mut("cpuunits")
+        && units.parse::<u32>().is_ok_and(|number| number > 10_000)
+    {
+        *units = "10000".into();
     }
 }
 
@@ -228,6 +228,9 @@ impl CreateJob {
         }
         if let Some(tags) = config.get_mut("tags") {
             *tags = world.normal_tags(tags);
+        }
+        if let Some(description) = config.get_mut("description") {
+            description.truncate(description.trim_end().len());
         }
         if let Some(machine) = config.get_mut("machine") {
             *machine = schema::print("machine", &schema::parse_as("machine", machine));

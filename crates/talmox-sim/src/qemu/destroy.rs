@@ -54,6 +54,7 @@ impl DestroyJob {
                 world.log(job, format!("disk image '{}' does not exist", world.path_of(volid)));
             }
         }
+        world.need_writable(&job.node, self.vmid, world.tasks[job.task].pid)?;
         world.vm_mut(self.vmid)?.config.insert("lock".into(), "destroyed".into());
         Ok(world.timing.destroy)
     }

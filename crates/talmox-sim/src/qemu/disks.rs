@@ -114,23 +114,10 @@ impl World {
         storage: &str,
         size: &str,
     ) -> Result<String, String> {
-        let volid = match drive.get("import-from").map(str::to_owned) {
-            Some(source) => self.import_disk(job, wanted, &drive, storage, &source)?,
-            None => {
-                let size = match drive.key.as_str() {
-                    "efidisk0" if drive.get("efitype") == Some("4m") => EFI_4M,
-                    "efidisk0" => EFI_2M,
-                    "tpmstate0" => TPM_STATE,
-                    _ => scale(size, 30).unwrap_or_default(),
-                };
-                let format = drive.get("format").unwrap_or("raw").to_owned();
-                let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size };
-                let volid = self.allocate(job, wanted.node, storage, image)?;
-                if let Some(job) = job.filter(|_| drive.key == "efidisk0") {
-                    self.log_copy(job, size);
-                }
-                volid
-            }
+        let volid = if let Some(source) = drive.get("import-from").map(str::to_owned) {
+            self.import_disk(job, wanted, &drive, storage, &source)?
+        } else {
+            self.make_empty(job, wanted, &drive, storage, size)?
         };
         if drive.key == "efidisk0" && drive.get("pre-enrolled-keys") == Some("1") {
             drive.set("ms-cert", "2023k");
@@ -138,6 +125,29 @@ impl World {
         drive.set("file", volid);
         self.fill_size(wanted.node, &mut drive);
         Ok(self.created(job, &drive))
+    }
+
+    fn make_empty(
+        &mut self,
+        job: Option<&Job>,
+        wanted: &Wanted<'_>,
+        drive: &Drive,
+        storage: &str,
+        size: &str,
+    ) -> Result<String, String> {
+        let size = match drive.key.as_str() {
+            "efidisk0" if drive.get("efitype") == Some("4m") => EFI_4M,
+            "efidisk0" => EFI_2M,
+            "tpmstate0" => TPM_STATE,
+            _ => scale(size, 30).unwrap_or_default(),
+        };
+        let format = drive.get("format").unwrap_or("raw").to_owned();
+        let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size };
+        let volid = self.allocate(job, wanted.node, storage, image)?;
+        if let Some(job) = job.filter(|_| drive.key == "efidisk0") {
+            self.log_copy(job, size);
+        }
+        Ok(volid)
     }
 
     fn import_disk(

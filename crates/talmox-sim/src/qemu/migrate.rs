@@ -112,17 +112,12 @@ pub(crate) fn migrate(world: &mut World, call: &Call) -> Answer {
     if vm.run.is_some() && !call.args.flag("online") {
         return Err(ApiError::plain("can't migrate running VM without --online"));
     }
-    if let Some(entry) = world.ha_resources.get(&format!("vm:{vmid}")) {
-        if entry.get("state").is_none_or(|state| state != "ignored") {
-            let work = Work::Ask(format!("Requesting HA migration for VM {vmid} to node {target}"));
-            return Ok(Value::from(world.spawn(
-                &call.node,
-                "hamigrate",
-                &vmid.to_string(),
-                &call.caller,
-                work,
-            )));
-        }
+    if let Some(entry) = world.ha_resources.get(&format!("vm:{vmid}"))
+        && entry.get("state").is_none_or(|state| state != "ignored")
+    {
+        let work =
+            Work::Ask { line: format!("Requesting HA migration for VM {vmid} to node {target}"), wish: None };
+        return Ok(Value::from(world.spawn(&call.node, "hamigrate", &vmid.to_string(), &call.caller, work)));
     }
     let with_disks = vm.run.is_none() || call.args.flag("with-local-disks");
     let work = Work::Migrate(MigrateJob { vmid, target, with_disks });

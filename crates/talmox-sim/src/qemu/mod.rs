@@ -50,11 +50,11 @@ mod tests {
         };
         assert_eq!(default_boot(&config(&[])), " ");
         let disks = [
-            ("scsi10", "s:vm-1-disk-1"),
-            ("scsi2", "s:vm-1-disk-0"),
-            ("ide2", "s:vm-1-cloudinit,media=cdrom"),
+            ("scsi10", "st:vm-1-disk-1"),
+            ("scsi2", "st:vm-1-disk-0"),
+            ("ide2", "st:vm-1-cloudinit,media=cdrom"),
             ("net0", "virtio"),
-            ("efidisk0", "s:x"),
+            ("efidisk0", "st:x"),
         ];
         assert_eq!(default_boot(&config(&disks)), "order=scsi2;ide2;net0");
     }

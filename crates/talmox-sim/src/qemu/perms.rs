@@ -21,7 +21,8 @@ fn privilege_of(key: &str) -> Option<&'static str> {
         | "spice_enhancements" | "tablet" | "vga" | "watchdog" => Some("VM.Config.HWType"),
         "agent" | "autostart" | "bios" | "description" | "keyboard" | "localtime" | "migrate_downtime"
         | "migrate_speed" | "name" | "onboot" | "ostype" | "protection" | "reboot" | "startdate"
-        | "startup" | "tags" | "tdf" | "template" | "freeze" => Some("VM.Config.Options"),
+        | "startup" | "tags" | "tdf" | "template" => Some("VM.Config.Options"),
+        "freeze" => Some("VM.PowerMgmt"),
         _ => None,
     }
 }
@@ -155,7 +156,7 @@ impl World {
             // Nothing to check.
         } else if file == "cdrom" {
             self.need(subject.caller, "/", "Sys.Console")?;
-        } else if let Some((storage, _)) = drive.new_disk() {
+        } else if let Some((storage, _)) = drive.new_disk().filter(|_| !drive.is_cdrom()) {
             let missing = || ApiError::plain("no storage ID specified (and no default storage)");
             self.check_new_disk(subject, storage.or(default_storage).ok_or_else(missing)?)?;
         } else {
@@ -210,18 +211,19 @@ impl World {
         };
         let name = self.name_of(volid).map_err(ApiError::Plain)?;
         let path = format!("/storage/{storage}");
+        if self.may(subject.caller, &path, "Datastore.Allocate") {
+            return Ok(name.content);
+        }
         match (name.content, name.vmid) {
-            ("images", Some(owner)) if owner == subject.vmid => {
-                self.need_any(subject.caller, &path, &["Datastore.AllocateSpace", "Datastore.Audit"])?;
-            }
-            ("images", Some(owner)) => {
-                self.need_any(subject.caller, &path, &["Datastore.AllocateSpace", "Datastore.Audit"])?;
-                self.need(subject.caller, &format!("/vms/{owner}"), "VM.Config.Disk")?;
-            }
             ("iso" | "vztmpl" | "import", _) => {
                 self.need_any(subject.caller, &path, &["Datastore.AllocateSpace", "Datastore.Audit"])?;
             }
-            _ => self.need(subject.caller, &path, "Datastore.Allocate")?,
+            (_, Some(owner)) if owner == subject.vmid => {}
+            ("images", Some(owner)) => {
+                self.need(subject.caller, &path, "Datastore.Audit")?;
+                self.need(subject.caller, &format!("/vms/{owner}"), "VM.Config.Disk")?;
+            }
+            _ => return Err(ApiError::plain(format!("missing privileges to access {volid}"))),
         }
         Ok(name.content)
     }

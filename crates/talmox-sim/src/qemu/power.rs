@@ -43,6 +43,23 @@ impl PowerJob {
         Self { vmid, action: Action::Start, timeout: None, force: false, overrule: false, late: false }
     }
 
+    pub(crate) fn vmid(&self) -> u32 {
+        self.vmid
+    }
+
+    /// The type of the task.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.action {
+            Action::Start => "qmstart",
+            Action::Stop => "qmstop",
+            Action::Shutdown => "qmshutdown",
+            Action::Reboot => "qmreboot",
+            Action::Reset => "qmreset",
+            Action::Suspend => "qmpause",
+            Action::Resume => "qmresume",
+        }
+    }
+
     pub(crate) fn lock(&self) -> Option<(u32, bool)> {
         (self.action != Action::Reset).then_some((self.vmid, true))
     }
@@ -81,16 +98,7 @@ pub(crate) fn act(world: &mut World, call: &Call, action: Action) -> Answer {
         overrule: call.args.flag("overrule-shutdown"),
         late: false,
     };
-    let kind = match action {
-        Action::Start => "qmstart",
-        Action::Stop => "qmstop",
-        Action::Shutdown => "qmshutdown",
-        Action::Reboot => "qmreboot",
-        Action::Reset => "qmreset",
-        Action::Suspend if call.args.flag("todisk") => "qmsuspend",
-        Action::Suspend => "qmpause",
-        Action::Resume => "qmresume",
-    };
+    let kind = if call.args.flag("todisk") { "qmsuspend" } else { job.kind() };
     Ok(Value::from(world.spawn(&call.node, kind, &vmid.to_string(), &call.caller, Work::Power(job))))
 }
 
@@ -101,13 +109,17 @@ fn ask_ha(world: &mut World, call: &Call, action: Action) -> Option<Value> {
     if entry.get("state").is_some_and(|state| state == "ignored") {
         return None;
     }
-    let (kind, word, state) = match action {
+    let (kind, verb, state) = match action {
         Action::Start => ("hastart", "start", "started"),
         Action::Stop | Action::Shutdown => ("hastop", "stop", "stopped"),
         Action::Reboot | Action::Reset | Action::Suspend | Action::Resume => return None,
     };
     entry.insert("state".into(), state.into());
-    let work = Work::Ask(format!("Requesting HA {word} for VM {vmid}"));
+    let wish = PowerJob {
+        action: if action == Action::Start { action } else { Action::Stop },
+        ..PowerJob::start(vmid)
+    };
+    let work = Work::Ask { line: format!("Requesting HA {verb} for VM {vmid}"), wish: Some(wish) };
     Some(Value::from(world.spawn(&call.node, kind, &vmid.to_string(), &call.caller, work)))
 }
 
@@ -128,9 +140,8 @@ impl PowerJob {
         let vm = world.vm_for_job(&job.node, self.vmid)?;
         match self.action {
             Action::Start => start_checks(world, job, self.vmid),
-            Action::Stop if vm.run.is_none() => Ok(world.timing.fork),
+            Action::Stop | Action::Shutdown if vm.run.is_none() => Ok(world.timing.fork),
             Action::Stop => Ok(world.timing.stop),
-            Action::Shutdown if vm.run.is_none() => Ok(world.timing.fork),
             Action::Shutdown | Action::Reboot => {
                 let vm = vm.clone();
                 Ok(self.press_button(world, job, &vm))

@@ -63,6 +63,7 @@ impl ResizeJob {
         if new > old && files && !running {
             self.run_tool(world, job, &volid, &format)?;
         }
+        world.need_writable(&job.node, self.vmid, world.tasks[job.task].pid)?;
         let message = format!("update VM {}: resize --disk {} --size {}", self.vmid, self.disk, self.size);
         world.note(&job.node, world.tasks[job.task].pid, &job.caller.id(), message);
         Ok(world.timing.small)
@@ -126,6 +127,7 @@ pub(crate) fn template(world: &mut World, call: &Call) -> Answer {
 impl TemplateJob {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         world.vm_for_job(&job.node, self.vmid)?.check_lock()?;
+        world.need_writable(&job.node, self.vmid, world.tasks[job.task].pid)?;
         Ok(world.timing.small)
     }
 

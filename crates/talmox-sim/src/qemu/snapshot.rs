@@ -57,7 +57,9 @@ impl SnapshotJob {
                 let lines: Vec<String> = disks
                     .map(|drive| format!("snapshotting 'drive-{}' ({})", drive.key, drive.file()))
                     .collect();
-                lines.into_iter().for_each(|line| world.log(job, line));
+                for line in lines {
+                    world.log(job, line);
+                }
             }
             Step::Rollback | Step::Remove if !known => {
                 return Err(format!("snapshot '{}' does not exist", self.name));

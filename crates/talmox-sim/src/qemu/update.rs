@@ -50,7 +50,12 @@ pub(crate) fn update_later(world: &mut World, call: &Call) -> Answer {
     let job = prepare(world, call)?;
     let vmid = job.vmid.to_string();
     let upid = world.spawn(&call.node, "qmconfig", &vmid, &call.caller, Work::Update(job));
-    Ok(Value::from(upid))
+    let Some(delay) = call.args.int("background_delay") else { return Ok(Value::from(upid)) };
+    match world.wait_for_worker(&upid, delay * 1000) {
+        None => Ok(Value::from(upid)),
+        Some(status) if status == "OK" => Ok(Value::Null),
+        Some(status) => Err(ApiError::plain(format!("failed to update VM {vmid}: {status}"))),
+    }
 }
 
 /// `PUT unlink` is a deletion by another name.
@@ -86,12 +91,8 @@ fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
     world.vm_on(&call.node, vmid)?.check_lock().map_err(ApiError::Plain)?;
     world.wait_for_lock(vmid).map_err(ApiError::Plain)?;
     check_current(world, call, vmid, &settings)?;
-    if !world.quorate() {
-        let text = format!(
-            "unable to open file '/etc/pve/nodes/{}/qemu-server/{vmid}.conf.tmp.123' - Permission denied",
-            call.node
-        );
-        return Err(ApiError::Plain(text));
+    if !revert.is_empty() {
+        world.need_writable(&call.node, vmid, 123).map_err(ApiError::Plain)?;
     }
     if let Some(vm) = world.vms.get_mut(&vmid) {
         for key in &revert {
@@ -183,6 +184,8 @@ impl UpdateJob {
 
     fn run(&mut self, world: &mut World, job: Option<&Job>, node: &str, call: &Call) -> Result<(), ApiError> {
         let caller = &call.caller;
+        let pid = job.map_or(123, |job| world.tasks[job.task].pid);
+        world.need_writable(node, self.vmid, pid).map_err(ApiError::Plain)?;
         let subject = Subject { caller, vmid: self.vmid, pool: None };
         let mut touched = self.delete.clone();
         for key in &self.delete {
@@ -253,6 +256,7 @@ fn drives_cloudinit(settings: &BTreeMap<String, String>) -> bool {
 fn set_plain(world: &mut World, vmid: u32, key: &str, text: &str) -> Result<(), ApiError> {
     let text = match key {
         "tags" => world.normal_tags(text),
+        "description" => text.trim_end().to_owned(),
         "vmgenid" if text == "1" => world.random.uuid(),
         // Kept as a hash, whose value nobody can foresee.
         "cipassword" => format!("$5${}${}", world.random.hex(8), world.random.hex(43)),

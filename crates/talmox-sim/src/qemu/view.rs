@@ -41,12 +41,12 @@ pub(crate) fn pending(world: &World, call: &Call) -> Answer {
     Ok(Value::Array(entries))
 }
 
-pub(crate) fn index() -> Answer {
-    Ok(subdirs(
+pub(crate) fn index() -> Value {
+    subdirs(
         "subdir",
         "config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot \
          spiceproxy sendkey firewall mtunnel remote_migrate",
-    ))
+    )
 }
 
 /// What every view of a VM's state shows.
@@ -57,7 +57,7 @@ fn summary(world: &World, vmid: u32, vm: &Vm) -> Map<String, Value> {
     put("vmid", json!(vmid));
     put("name", json!(vm.name(vmid)));
     put("status", json!(if running.is_some() { "running" } else { "stopped" }));
-    put("cpus", json!(cpus(vm)));
+    put("cpus", json!(cpus(vm, world.host_cpus(&vm.node))));
     put("cpu", json!(0));
     put("maxmem", json!(vm.memory_bytes()));
     put("mem", json!(0));
@@ -91,9 +91,11 @@ fn summary(world: &World, vmid: u32, vm: &Vm) -> Map<String, Value> {
     entry
 }
 
-pub(crate) fn cpus(vm: &Vm) -> u64 {
+/// As many as the host has, at most, unless `vcpus` says otherwise.
+pub(crate) fn cpus(vm: &Vm, host: u64) -> u64 {
     let number = |key: &str| vm.config.get(key).and_then(|text| text.parse::<u64>().ok());
-    number("vcpus").unwrap_or_else(|| number("cores").unwrap_or(1) * number("sockets").unwrap_or(1))
+    let wanted = number("cores").unwrap_or(1) * number("sockets").unwrap_or(1);
+    number("vcpus").unwrap_or(wanted.min(host))
 }
 
 /// The size of the first disk of the boot order.
@@ -119,6 +121,10 @@ pub(crate) fn current(world: &World, call: &Call) -> Answer {
     let mut entry = summary(world, vmid, vm);
     entry.insert("qmpstatus".into(), json!(qmp_status(vm)));
     entry.insert("ha".into(), world.ha_state(vmid));
+    let vga = vm.config.get("vga").map(|text| schema::parse_as("vga", text)).unwrap_or_default();
+    if vga.get("type").is_some_and(|kind| kind.starts_with("qxl")) {
+        entry.insert("spice".into(), json!(1));
+    }
     if vm.agent_enabled() {
         entry.insert("agent".into(), json!(1));
     }
@@ -139,9 +145,9 @@ pub(crate) fn current(world: &World, call: &Call) -> Answer {
     Ok(Value::Object(entry))
 }
 
-pub(crate) fn list(world: &World, call: &Call) -> Answer {
-    let visible = world.vms.iter().filter(|(_, vm)| vm.node == call.node);
-    let visible = visible.filter(|(vmid, _)| world.may(&call.caller, &format!("/vms/{vmid}"), "VM.Audit"));
+pub(crate) fn list(world: &World, call: &Call) -> Value {
+    let may_see = world.vm_right(&call.caller, "VM.Audit");
+    let visible = world.vms.iter().filter(|(vmid, vm)| vm.node == call.node && may_see(**vmid));
     let entries = visible.map(|(vmid, vm)| {
         let mut entry = summary(world, *vmid, vm);
         if call.args.flag("full") {
@@ -149,7 +155,7 @@ pub(crate) fn list(world: &World, call: &Call) -> Answer {
         }
         Value::Object(entry)
     });
-    Ok(entries.collect())
+    entries.collect()
 }
 
 pub(crate) fn nic_bridge(key: &str, text: &str) -> Option<String> {

@@ -61,6 +61,15 @@ pub(crate) fn validate(route: &Route, params: &Params) -> Result<Args, Errors> {
     if errors.is_empty() { Ok(args) } else { Err(errors) }
 }
 
+/// Checks the value of a VM's option and prints it in normal form.
+pub(crate) fn normal_form(option: &str, value: &str) -> Result<String, String> {
+    let prop = vm_option(option).ok_or_else(|| UNKNOWN.to_owned())?;
+    check_scalar(prop, option, value)?;
+    let name = prop.properties.as_deref();
+    Ok(name
+        .map_or_else(|| value.to_owned(), |name| properties::print(name, &properties::parse_as(name, value))))
+}
+
 fn add(errors: &mut Errors, name: &str, reason: &str) {
     errors.entry(name.to_owned()).or_insert_with(|| reason.to_owned());
 }
@@ -84,7 +93,7 @@ fn take(prop: &Prop, name: &str, value: &Param, args: &mut Args, errors: &mut Er
             add(errors, name, &format!("type check ('{}') failed - got JSON::PP::Boolean", kind.name()));
         }
         (kind, Param::Object) => {
-            add(errors, name, &format!("type check ('{}') failed - got HASH", kind.name()))
+            add(errors, name, &format!("type check ('{}') failed - got HASH", kind.name()));
         }
         (Kind::Text, Param::List(_))
             if prop.format.as_deref().is_some_and(|name| name.ends_with("-list")) =>
@@ -92,7 +101,7 @@ fn take(prop: &Prop, name: &str, value: &Param, args: &mut Args, errors: &mut Er
             accept(prop, name, &texts(value).join(","), args, errors);
         }
         (kind, Param::List(_)) => {
-            add(errors, name, &format!("type check ('{}') failed - got ARRAY", kind.name()))
+            add(errors, name, &format!("type check ('{}') failed - got ARRAY", kind.name()));
         }
         (_, Param::Text(text)) => accept(prop, name, text, args, errors),
     }
@@ -270,7 +279,7 @@ mod tests {
 
     #[test]
     fn booleans_of_a_property_string_may_be_words() {
-        assert!(errors(&[("vmid", "100"), ("agent", "yes"), ("scsi0", "s:1,backup=off")]).is_empty());
+        assert!(errors(&[("vmid", "100"), ("agent", "yes"), ("scsi0", "st:1,backup=off")]).is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex_lite::Regex;
 
 use super::properties::Parsed;
-use super::table::cpu_models;
+use super::table::{cpu_models, vm_option};
 
 /// Splits a list as PVE does: at commas, semicolons, white space and NUL.
 pub(crate) fn split_list(text: &str) -> impl Iterator<Item = &str> {
@@ -36,14 +36,6 @@ pattern!(is_unicast_mac, r"(?i)^[a-f0-9][02468ace](:[a-f0-9]{2}){5}$");
 pattern!(is_bridge, r"^[-_.\w]+$");
 pattern!(is_tag_text, r"(?i)^[a-z0-9_][a-z0-9_\-+.]*$");
 pattern!(is_url_encoded, r"^[-%a-zA-Z0-9_.!~*'()]*$");
-pattern!(
-    is_startup,
-    r"^(?:(?:order=)?\d+|(?:order=\d+|up=\d+|down=\d+))(?:,(?:order=\d+|up=\d+|down=\d+|\d+))*$"
-);
-pattern!(
-    is_boot_device,
-    r"^(?:(?:ide[0-3]|sata[0-5]|scsi(?:[0-9]|[12][0-9]|30)|virtio(?:[0-9]|1[0-5]))|(?:net|usb|hostpci)\d+)$"
-);
 pattern!(is_cpu_set, r"^\d+(-\d+)?(,\d+(-\d+)?)*$");
 pattern!(is_pool, r"^[A-Za-z0-9.\-_]+(/[A-Za-z0-9.\-_]+){0,2}$");
 pattern!(is_user, r"^[^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+$");
@@ -137,7 +129,8 @@ fn judge_identifier(format: &str, text: &str) -> (bool, String) {
         "pve-hotplug-features" => judge_hotplug(text),
         "pve-startup-order" => (is_startup(text), "unable to parse startup options".into()),
         "pve-qm-bootdev" => (is_boot_device(text), format!("invalid boot device '{text}'")),
-        "pve-cpuset" => (is_cpu_set(text), format!("unable to parse cpuset '{text}'")),
+        "pve-qm-bootdisk" => (is_boot_disk(text), format!("invalid boot disk '{text}'")),
+        "pve-cpuset" => (is_cpu_set(text), "unable to parse cpuset option".into()),
         "pve-poolid" => (is_pool(text), format!("pool name '{text}' contains invalid characters")),
         "pve-userid" => (is_user(text), format!("value '{text}' does not look like a valid user name")),
         "pve-tokenid" => (is_token(text), format!("value '{text}' does not look like a valid token ID")),
@@ -156,6 +149,28 @@ fn judge_identifier(format: &str, text: &str) -> (bool, String) {
         ),
         _ => (true, String::new()),
     }
+}
+
+/// `order=N`, `up=N`, `down=N` in any order; the order may stand bare.
+fn is_startup(text: &str) -> bool {
+    let is_part = |part: &str| {
+        let number = part
+            .split_once('=')
+            .map_or(part, |(key, number)| if matches!(key, "order" | "up" | "down") { number } else { "" });
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    !text.is_empty() && text.split(',').filter(|part| !part.trim().is_empty()).all(is_part)
+}
+
+/// Drives but for firmware and TPM state, NICs, USB and PCI devices; each must be an option there is.
+fn is_boot_device(text: &str) -> bool {
+    let family = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    let bootable = matches!(family, "ide" | "sata" | "scsi" | "virtio" | "net" | "usb" | "hostpci");
+    bootable && family != text && vm_option(text).is_some()
+}
+
+fn is_boot_disk(text: &str) -> bool {
+    is_boot_device(text) && !["net", "usb", "hostpci"].iter().any(|family| text.starts_with(family))
 }
 
 fn is_content(text: &str) -> bool {
@@ -220,6 +235,9 @@ mod tests {
             ("pve-tag-list", "a;b,c d", "a;-b"),
             ("pve-hotplug-features", "network,disk", "foo"),
             ("pve-qm-bootdev-list", "scsi0;net0;ide2", "efidisk0"),
+            ("pve-qm-bootdev", "net31", "net99"),
+            ("pve-qm-bootdisk", "virtio15", "net0"),
+            ("pve-startup-order", "up=1,,order=2", ""),
             ("pve-configid-list", "net0,scsi1", "0net"),
             ("pve-poolid", "a/b/c", "a/b/c/d"),
         ] {

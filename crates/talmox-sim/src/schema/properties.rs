@@ -20,6 +20,17 @@ pub(crate) fn parse_boolean(text: &str) -> Option<&'static str> {
 
 /// Splits and checks a property string. `path` is the name used in error texts.
 pub(crate) fn parse(format: &Format, text: &str, path: &str) -> Result<Parsed, String> {
+    let parsed = split(format, text)?;
+    let errors = check_object(format, &parsed, path);
+    if errors.is_empty() {
+        return Ok(parsed);
+    }
+    let lines = errors.iter().map(|(key, reason)| format!("{key}: {reason}\n"));
+    Err(format!("format error\n{}", lines.collect::<String>()))
+}
+
+/// Takes a property string apart.
+fn split(format: &Format, text: &str) -> Result<Parsed, String> {
     let mut parsed = Parsed::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
         let (key, value) = match part.split_once('=') {
@@ -32,22 +43,17 @@ pub(crate) fn parse(format: &Format, text: &str, path: &str) -> Result<Parsed, S
         };
         put(format, &mut parsed, key, value)?;
     }
-    let errors = check_object(format, &parsed, path);
-    if errors.is_empty() {
-        return Ok(parsed);
-    }
-    let lines = errors.iter().map(|(key, reason)| format!("{key}: {reason}\n"));
-    Err(format!("format error\n{}", lines.collect::<String>()))
+    Ok(parsed)
 }
 
 fn put(format: &Format, parsed: &mut Parsed, key: &str, value: &str) -> Result<(), String> {
     let mut name = key;
     let mut prop = format.props.get(key);
     if let Some(alias) = prop.and_then(|prop| prop.alias.as_deref()) {
-        if let Some(other) = prop.and_then(|prop| prop.key_alias.as_deref()) {
-            if parsed.insert(other.to_owned(), key.to_owned()).is_some() {
-                return Err(format!("key alias '{other}' is already defined\n"));
-            }
+        if let Some(other) = prop.and_then(|prop| prop.key_alias.as_deref())
+            && parsed.insert(other.to_owned(), key.to_owned()).is_some()
+        {
+            return Err(format!("key alias '{other}' is already defined\n"));
         }
         name = alias;
         prop = format.props.get(alias);
@@ -59,10 +65,10 @@ fn put(format: &Format, parsed: &mut Parsed, key: &str, value: &str) -> Result<(
     Ok(())
 }
 
-/// Parses a value by the name of its format; a value that does not fit is split without checks.
+/// Takes apart a value that was checked when it came in.
 pub(crate) fn parse_as(name: &str, text: &str) -> Parsed {
     let Some(format) = format_named(name) else { return Parsed::new() };
-    parse(format, text, name).unwrap_or_default()
+    split(format, text).unwrap_or_default()
 }
 
 /// Prints keys in PVE's normal form: the default key bare and first, required keys, then the rest by name.
@@ -105,10 +111,10 @@ mod tests {
     #[test]
     fn drives_and_nics_are_printed_with_sorted_keys() {
         assert_eq!(
-            normal("drive-scsi", "ssd=on,file=s:vm-1-disk-0,size=2G,backup=no,discard=on"),
-            "s:vm-1-disk-0,backup=0,discard=on,size=2G,ssd=1"
+            normal("drive-scsi", "ssd=on,file=st:vm-1-disk-0,size=2G,backup=no,discard=on"),
+            "st:vm-1-disk-0,backup=0,discard=on,size=2G,ssd=1"
         );
-        assert_eq!(normal("drive-scsi", "volume=s:x,cache=none"), "s:x,cache=none");
+        assert_eq!(normal("drive-scsi", "volume=st:x,cache=none"), "st:x,cache=none");
         assert_eq!(
             normal("net", "tag=7,virtio=BC:24:11:00:00:01,firewall=1,bridge=vmbr0"),
             "virtio=BC:24:11:00:00:01,bridge=vmbr0,firewall=1,tag=7"
@@ -125,7 +131,7 @@ mod tests {
         for (name, text) in [
             ("drive-scsi", "local:0,import-from=local:import/x.qcow2,format=qcow2"),
             ("net", "virtio=BC:24:11:00:00:01,bridge=vmbr0,queues=4"),
-            ("efidisk", "s:1,efitype=4m,pre-enrolled-keys=1"),
+            ("efidisk", "st:1,efitype=4m,pre-enrolled-keys=1"),
             ("hostpci", "mapping=gpu,pcie=1"),
             ("vm-cpu-conf", "host,flags=+aes;-pcid"),
             ("smbios1", "uuid=9f87e1f6-cdf5-4487-91c1-92aae8f98489,serial=eA==,base64=1"),

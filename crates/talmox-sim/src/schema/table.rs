@@ -16,9 +16,11 @@ const VM_CONFIG: &str = include_str!("../tables/vmconfig.txt");
 const ROUTES: &str = include_str!("../tables/routes.txt");
 const CPUS: &str = include_str!("../tables/cpus.txt");
 
+#[expect(clippy::struct_excessive_bools, reason = "the flags of a table line")]
 pub(crate) struct Route {
     pub(crate) method: String,
     pub(crate) template: String,
+    parts: Vec<String>,
     /// Runs in the privileged daemon, which has few workers.
     pub(crate) protected: bool,
     pub(crate) tokens_allowed: bool,
@@ -38,7 +40,7 @@ struct Tables {
 static TABLES: LazyLock<Tables> = LazyLock::new(|| Tables {
     formats: blocks(FORMATS).map(|(name, lines)| (name.to_owned(), read_format(lines))).collect(),
     vm_config: VM_CONFIG.lines().flat_map(read_family).map(|prop| (prop.name.clone(), prop)).collect(),
-    routes: blocks(ROUTES).map(|(head, lines)| read_route(head, lines)).collect(),
+    routes: blocks(ROUTES).map(|(head, lines)| read_route(head, &lines)).collect(),
     cpus: read_cpus(),
 });
 
@@ -63,32 +65,27 @@ pub(crate) fn cpu_models() -> &'static [(String, String)] {
 
 /// Finds the endpoint of a path and the values of its path variables.
 pub(crate) fn route_for(method: &str, path: &str) -> Option<(&'static Route, BTreeMap<String, String>)> {
-    TABLES.routes.iter().filter(|route| route.method == method).find_map(|route| {
-        let found = match_template(&route.template, path)?;
-        Some((route, found))
-    })
+    let given: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let mut candidates = TABLES.routes.iter().filter(|route| route.method == method);
+    let route = candidates.find(|route| matches(&route.parts, &given))?;
+    let values = route.parts.iter().enumerate().filter_map(|(index, part)| {
+        let name = variable(part)?;
+        // A volume id has slashes of its own: it takes all that is left.
+        let value = if name == "volume" { given[index..].join("/") } else { given[index].to_owned() };
+        Some((name.to_owned(), crate::wire::percent_decode(&value)))
+    });
+    Some((route, values.collect()))
 }
 
-fn match_template(template: &str, path: &str) -> Option<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
-    let wanted: Vec<&str> = template.split('/').filter(|part| !part.is_empty()).collect();
-    let given: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    for (index, part) in wanted.iter().enumerate() {
-        let value = *given.get(index)?;
-        match part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
-            // A volume id has slashes of its own: it takes all that is left.
-            Some("volume") => {
-                found.insert("volume".to_owned(), crate::wire::percent_decode(&given[index..].join("/")));
-                return Some(found);
-            }
-            Some(name) => {
-                found.insert(name.to_owned(), crate::wire::percent_decode(value));
-            }
-            None if *part == value => {}
-            None => return None,
-        }
-    }
-    (wanted.len() == given.len()).then_some(found)
+/// The name of a path variable, if the part is one.
+fn variable(part: &str) -> Option<&str> {
+    part.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
+}
+
+fn matches(wanted: &[String], given: &[&str]) -> bool {
+    let open_end = wanted.last().is_some_and(|part| part == "{volume}");
+    let length_fits = if open_end { given.len() >= wanted.len() } else { given.len() == wanted.len() };
+    length_fits && wanted.iter().zip(given).all(|(part, value)| part.starts_with('{') || part == value)
 }
 
 /// Splits a table into blocks: a head line and the indented lines under it.
@@ -109,7 +106,7 @@ fn read_format(lines: Vec<&str>) -> Format {
     }
 }
 
-fn read_route(head: &str, lines: Vec<&str>) -> Route {
+fn read_route(head: &str, lines: &[&str]) -> Route {
     let (front, check) = head.split_once(" : ").unwrap_or((head, "all"));
     let mut words = front.split(' ');
     let method = words.next().unwrap_or_default().to_owned();
@@ -130,6 +127,7 @@ fn read_route(head: &str, lines: Vec<&str>) -> Route {
         tokens_allowed: !flags.contains(&"notoken"),
         proxied: flags.contains(&"proxy=node"),
         check: Check::read(check),
+        parts: template.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
         takes_vm_config,
         method,
         template,

@@ -19,8 +19,6 @@ pub struct Talos {
     pub secrets_file: Option<String>,
     pub etcd_backup: Option<EtcdBackup>,
     pub extension_services: Vec<ExtensionService>,
-    /// Patches for every node.
-    pub patches: Vec<Patch>,
 }
 
 /// What the Image Factory puts into the image; the order of lists counts.

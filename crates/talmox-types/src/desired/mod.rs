@@ -58,7 +58,7 @@ pub struct Node {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
-    /// Patches of role, pool and node, in the order they apply; the cluster's own come first and are in [`Talos`].
+    /// Patches in the order they apply: the cluster's, the role's, the pool's, the node's.
     pub patches: Vec<Patch>,
 }
 

@@ -12,7 +12,7 @@ pub(super) fn run(args: &Completion, printer: &Printer) -> anyhow::Result<()> {
         Shell::Fish => clap_complete::Shell::Fish,
     };
     clap_complete::generate(shell, &mut shown(command()), "talmox", &mut script);
-    Ok(printer.data(&String::from_utf8(script)?)?)
+    printer.data(&String::from_utf8(script)?)
 }
 
 /// Verbs are hidden only from clap's own list on the help page; scripts must know them.

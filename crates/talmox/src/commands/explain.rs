@@ -40,7 +40,7 @@ fn one(
 ) -> anyhow::Result<()> {
     let explanation = explain(&outcome.description, member, field).map_err(|error| unknown_field(&error))?;
     if format == Format::Table {
-        return Ok(printer.data(&text(&explanation))?);
+        return printer.data(&text(&explanation));
     }
     printer.structured(format, &Answer::new(member, &explanation))
 }
@@ -73,7 +73,7 @@ fn all(outcome: &Outcome, member: &Member<'_>, format: Format, printer: &Printer
     for [field, value, from] in &rows {
         table.push_str(&format!("{field:first$}  {value:second$}  {DIM}{from}{DIM:#}\n"));
     }
-    Ok(printer.data(&table)?)
+    printer.data(&table)
 }
 
 /// Value first, then every place that has a say, the winner on top.

@@ -9,7 +9,8 @@ use std::str::FromStr;
 use anyhow::Context as _;
 use talmox_config::describe::{FileKind, json_schema};
 use talmox_config::init::{Answers, CLUSTER_SCHEMA, NODES_SCHEMA, SCHEMA_FOLDER, cluster_yaml, nodes_yaml};
-use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, StorageId};
+use talmox_config::{Files, read_files};
+use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, StorageId, Url};
 
 use crate::args::Init;
 use crate::failure::Failure;
@@ -19,6 +20,8 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     refuse_existing(&args.folder)?;
     let asker = Asker { asks: !args.yes && Printer::can_ask() };
     let answers = answers(args, &asker)?;
+    let (cluster, nodes) = (cluster_yaml(&answers), nodes_yaml(&answers));
+    refuse_invalid(&cluster, &nodes, printer)?;
     fs::create_dir_all(args.folder.join(SCHEMA_FOLDER))
         .with_context(|| format!("could not make the folder {}", args.folder.display()))?;
     for (name, kind) in [(CLUSTER_SCHEMA, FileKind::Cluster), (NODES_SCHEMA, FileKind::Nodes)] {
@@ -27,8 +30,8 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
         // Generated, and of no use but to editors: the one kind of file that may be replaced.
         fs::write(&path, text).with_context(|| format!("could not write {}", path.display()))?;
     }
-    write_new(&args.folder.join("cluster.yaml"), &cluster_yaml(&answers), printer)?;
-    write_new(&args.folder.join("nodes.yaml"), &nodes_yaml(&answers), printer)?;
+    write_new(&args.folder.join("cluster.yaml"), &cluster, printer)?;
+    write_new(&args.folder.join("nodes.yaml"), &nodes, printer)?;
     let flag =
         if args.folder == Path::new(".") { String::new() } else { format!(" -f {}", args.folder.display()) };
     printer.say(&format!("\nnext:  talmox validate{flag}\n       talmox explain{flag} cp-1"));
@@ -44,6 +47,16 @@ fn refuse_existing(folder: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Answers that are fine one by one may still not go together, such as a network the pods have by default.
+fn refuse_invalid(cluster: &str, nodes: &str, printer: &Printer) -> Result<(), Failure> {
+    let outcome = read_files(Files::from_texts(cluster, Some(nodes)));
+    if !outcome.has_errors() {
+        return Ok(());
+    }
+    super::validate::show_problems(&outcome, printer);
+    Err(Failure::new("these answers do not go together; nothing was written").with_hint("choose others"))
+}
+
 /// Writes a file that must not exist: between the first look and now somebody may have made it.
 fn write_new(path: &Path, text: &str, printer: &Printer) -> anyhow::Result<()> {
     let mut file = OpenOptions::new()
@@ -57,67 +70,109 @@ fn write_new(path: &Path, text: &str, printer: &Printer) -> anyhow::Result<()> {
 }
 
 fn answers(args: &Init, asker: &Asker) -> anyhow::Result<Answers> {
-    let name: ClusterName = asker.value("Name of the cluster", "--name", args.name.as_deref(), "homelab")?;
+    let any = |_: &_| Ok(());
+    let name: ClusterName =
+        asker.value("Name of the cluster", "--name", args.name.as_deref(), "homelab", any)?;
     let endpoint: Url =
-        asker.value("Proxmox API", "--endpoint", args.endpoint.as_deref(), "https://pve.lan:8006")?;
-    let host: HostName = asker.value("Proxmox host", "--host", args.host.as_deref(), "pve")?;
+        asker.value("Proxmox API", "--endpoint", args.endpoint.as_deref(), "https://pve.lan:8006", is_api)?;
+    let host: HostName = asker.value("Proxmox host", "--host", args.host.as_deref(), "pve", |_| Ok(()))?;
     let storage: StorageId =
-        asker.value("Storage for disks", "--storage", args.storage.as_deref(), "local-zfs")?;
-    let bridge: BridgeName = asker.value("Bridge", "--bridge", args.bridge.as_deref(), "vmbr0")?;
-    let node_cidr: Cidr =
-        asker.value("Network of the nodes", "--node-cidr", args.node_cidr.as_deref(), "10.0.7.0/24")?;
-    let gateway: IpAddr =
-        asker.value("Gateway", "--gateway", args.gateway.as_deref(), &node_cidr.first_host().to_string())?;
+        asker.value("Storage for disks", "--storage", args.storage.as_deref(), "local-zfs", |_| Ok(()))?;
+    let bridge: BridgeName =
+        asker.value("Bridge", "--bridge", args.bridge.as_deref(), "vmbr0", |_| Ok(()))?;
     let given = args.control_planes.map(|number| number.to_string());
-    let control_planes: ControlPlanes =
-        asker.value("Control planes (1, 3 or 5)", "--control-planes", given.as_deref(), "3")?;
+    let control_planes: u16 =
+        asker.value("Control planes (1, 3, 5 or 7)", "--control-planes", given.as_deref(), "3", is_odd)?;
     let given = args.workers.map(|number| number.to_string());
-    let workers: u16 = asker.value("Workers", "--workers", given.as_deref(), "3")?;
-    let count = usize::from(control_planes.0) + usize::from(workers);
-    let first = default_first(node_cidr, gateway, count)?;
+    let workers: u16 = asker.value("Workers", "--workers", given.as_deref(), "3", |_| Ok(()))?;
+    let count = usize::from(control_planes) + usize::from(workers);
+    let network = network(args, asker, count, control_planes > 1)?;
+    Ok(Answers {
+        name,
+        uid: new_uid()?,
+        endpoint: endpoint.to_string(),
+        host,
+        storage,
+        bridge,
+        node_cidr: network.cidr.network(),
+        gateway: network.gateway,
+        vip: network.vip,
+        addresses: network.addresses,
+        control_planes: usize::from(control_planes),
+    })
+}
+
+/// The node network and who is where in it.
+struct NodeNetwork {
+    cidr: Cidr,
+    gateway: IpAddr,
+    vip: Option<IpAddr>,
+    addresses: Vec<IpAddr>,
+}
+
+fn network(args: &Init, asker: &Asker, count: usize, several: bool) -> anyhow::Result<NodeNetwork> {
+    let needed = count + usize::from(several) + 1;
+    let fits = |cidr: &Cidr| {
+        let enough = cidr.hosts().count() >= needed as u64;
+        if enough {
+            Ok(())
+        } else {
+            Err(format!("{cidr} has no room for {count} nodes, choose a larger network"))
+        }
+    };
+    let cidr: Cidr =
+        asker.value("Network of the nodes", "--node-cidr", args.node_cidr.as_deref(), "10.0.7.0/24", fits)?;
+    let inside = |ip: &IpAddr| {
+        let hosts = cidr.hosts();
+        let words = format!("{ip} is no host's address in {cidr}: {} to {}", hosts.first(), hosts.last());
+        if hosts.contains(*ip) { Ok(()) } else { Err(words) }
+    };
+    let default = cidr.first_host().to_string();
+    let gateway: IpAddr = asker.value("Gateway", "--gateway", args.gateway.as_deref(), &default, inside)?;
+    let followers = |first: IpAddr, without: Option<IpAddr>| -> Vec<IpAddr> {
+        let range = cidr.hosts().starting_at(first);
+        let free = range.into_iter().flat_map(|range| range.iter());
+        free.filter(|ip| *ip != gateway && Some(*ip) != without).take(count).collect()
+    };
+    let enough = |first: &IpAddr| {
+        inside(first)?;
+        let words = format!("{cidr} has no {count} free addresses from {first} on, choose a lower one");
+        if followers(*first, None).len() == count { Ok(()) } else { Err(words) }
+    };
+    // The eleventh address, where most home networks have room, unless the network is too small for that.
+    let candidates = [10, 2, 1, 0].into_iter().filter_map(|skip| cidr.hosts().iter().nth(skip));
+    let default = candidates.into_iter().find(|first| enough(first).is_ok()).unwrap_or(cidr.first_host());
     let first: IpAddr = asker.value(
         "Address of the first node",
         "--first-address",
         args.first_address.as_deref(),
-        &first.to_string(),
+        &default.to_string(),
+        enough,
     )?;
-    let vip = if control_planes.0 > 1 {
-        let before = node_cidr.hosts().iter().take_while(|ip| *ip < first).last();
-        let suggested = before.filter(|ip| *ip != gateway).unwrap_or(node_cidr.hosts().last());
-        Some(asker.value(
-            "Virtual address of the API",
-            "--vip",
-            args.vip.as_deref(),
-            &suggested.to_string(),
-        )?)
-    } else {
-        None
-    };
-    let addresses: Vec<IpAddr> = node_cidr
-        .hosts()
-        .iter()
-        .skip_while(|ip| *ip < first)
-        .filter(|ip| *ip != gateway && Some(*ip) != vip)
-        .take(count)
-        .collect();
-    if addresses.len() < count {
-        return Err(Failure::new(format!("{node_cidr} has no {count} addresses from {first} on"))
-            .with_hint("choose a larger network with --node-cidr, or a lower --first-address")
-            .into());
+    let mut vip = None;
+    if several {
+        let before = cidr.hosts().before(first).filter(|ip| *ip != gateway);
+        let free = |ip: &IpAddr| {
+            inside(ip)?;
+            let taken = *ip == gateway || followers(first, Some(*ip)).len() < count;
+            if taken { Err(format!("{ip} is the gateway, or leaves too few addresses")) } else { Ok(()) }
+        };
+        let default = before.unwrap_or(cidr.hosts().last()).to_string();
+        vip =
+            Some(asker.value("Virtual address of the API", "--vip", args.vip.as_deref(), &default, free)?);
     }
-    Ok(Answers {
-        name,
-        uid: new_uid()?,
-        endpoint: endpoint.0,
-        host,
-        storage,
-        bridge,
-        node_cidr: node_cidr.network(),
-        gateway,
-        vip,
-        addresses,
-        control_planes: usize::from(control_planes.0),
-    })
+    Ok(NodeNetwork { cidr, gateway, vip, addresses: followers(first, vip) })
+}
+
+fn is_api(url: &Url) -> Result<(), String> {
+    let fits = url.is_https() && url.path().is_empty();
+    if fits { Ok(()) } else { Err("https://host:port is wanted, without a path".to_owned()) }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "checks take what they check by reference")]
+fn is_odd(number: &u16) -> Result<(), String> {
+    let fits = number % 2 == 1 && *number <= 7;
+    if fits { Ok(()) } else { Err(format!("{number}: control planes come in odd numbers, use 1, 3, 5 or 7")) }
 }
 
 fn new_uid() -> anyhow::Result<ClusterUid> {
@@ -127,66 +182,35 @@ fn new_uid() -> anyhow::Result<ClusterUid> {
     Ok(ClusterUid::from(bytes))
 }
 
-/// The eleventh address, where most home networks have room, unless the network is too small for that.
-fn default_first(network: Cidr, gateway: IpAddr, count: usize) -> Result<IpAddr, Failure> {
-    let hosts = network.hosts();
-    let room = |skip: usize| hosts.iter().skip(skip).filter(|ip| *ip != gateway).take(count).count() == count;
-    let skip = [10, 2, 1].into_iter().find(|skip| room(*skip));
-    skip.and_then(|skip| hosts.iter().nth(skip)).ok_or_else(|| {
-        Failure::new(format!("{network} has no room for {count} nodes"))
-            .with_hint("choose a larger --node-cidr")
-    })
-}
-
-/// An API address that at least looks like one; `validate` is strict.
-struct Url(String);
-
-impl FromStr for Url {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let host =
-            text.strip_prefix("https://").filter(|rest| !rest.is_empty() && !rest.contains(['@', ' ']));
-        host.map(|_| Self(text.to_owned()))
-            .ok_or_else(|| format!("`{text}` is not a URL like https://pve.lan:8006"))
-    }
-}
-
-struct ControlPlanes(u16);
-
-impl FromStr for ControlPlanes {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(number) if number % 2 == 1 && number <= 7 => Ok(Self(number)),
-            _ => Err(format!("`{text}`: control planes come in odd numbers, use 1, 3 or 5")),
-        }
-    }
-}
-
 /// Gets values: from flags, else from a person, else the default.
 struct Asker {
     asks: bool,
 }
 
 impl Asker {
+    /// A value of its type that also passes a check; whoever can be asked is asked again.
     fn value<T: FromStr<Err: ToString>>(
         &self,
         question: &str,
         flag: &str,
         given: Option<&str>,
         default: &str,
+        check: impl Fn(&T) -> Result<(), String>,
     ) -> anyhow::Result<T> {
+        let read = |text: &str| -> Result<T, String> {
+            let value: T = text.parse().map_err(|error: T::Err| error.to_string())?;
+            check(&value).map(|()| value)
+        };
+        let refused = |words: String| Failure::new(format!("{flag}: {words}"));
         if let Some(text) = given {
-            return text
-                .parse()
-                .map_err(|error: T::Err| Failure::new(format!("{flag}: {}", error.to_string())).into());
+            return read(text).map_err(|words| refused(words).into());
         }
         loop {
             let text = if self.asks { ask(question, default)? } else { default.to_owned() };
-            match text.parse() {
+            match read(&text) {
                 Ok(value) => return Ok(value),
-                Err(error) if self.asks => writeln!(io::stderr(), "  {}", error.to_string())?,
-                Err(error) => return Err(Failure::new(format!("{flag}: {}", error.to_string())).into()),
+                Err(words) if self.asks => writeln!(io::stderr(), "  {words}")?,
+                Err(words) => return Err(refused(words).into()),
             }
         }
     }

@@ -17,7 +17,7 @@ pub(super) fn run(args: &Man, printer: &Printer) -> anyhow::Result<()> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page)?;
-            Ok(printer.data(&String::from_utf8(page)?)?)
+            printer.data(&String::from_utf8(page)?)
         }
     }
 }

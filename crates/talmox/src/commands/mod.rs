@@ -6,6 +6,7 @@ mod init;
 mod man;
 mod render;
 mod schema;
+mod sim;
 mod validate;
 mod version;
 
@@ -24,6 +25,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<()> {
         Command::Validate(args) => validate::run(&args, printer),
         Command::Explain(args) => explain::run(&args, printer),
         Command::Render(args) => render::run(&args, printer),
+        Command::Sim(args) => sim::run(&args, printer),
         Command::Schema(args) => schema::run(&args, printer),
         Command::Completion(args) => completion::run(&args, printer),
         Command::Man(args) => man::run(&args, printer),

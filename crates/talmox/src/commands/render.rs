@@ -38,7 +38,7 @@ fn vm(args: &RenderVm, printer: &Printer) -> anyhow::Result<()> {
     let on = circumstances(&desired, &node, printer)?;
     let config = vm_config(&desired, &node, &on)?;
     if args.output.output == Format::Table {
-        return Ok(printer.data(&config.to_qm_config_text())?);
+        return printer.data(&config.to_qm_config_text());
     }
     let map: BTreeMap<&str, &str> = config.iter().collect();
     printer.structured(args.output.output, &map)

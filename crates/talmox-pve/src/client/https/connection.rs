@@ -115,12 +115,22 @@ fn lost(reason: &str) -> TransportError {
     TransportError::Lost { reason: reason.to_owned() }
 }
 
+const CLOSED: &str = "the connection was closed before a reply came";
+
+/// Whether the connection just ended. A host that dies says no farewell in TLS either, which rustls makes much of.
+fn is_end(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    kind.is_some_and(|kind| [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&kind))
+}
+
 /// What a person understands of hyper's errors.
 fn words(error: &hyper::Error) -> String {
     if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-        return "the connection was closed before a reply came".to_owned();
+        return CLOSED.to_owned();
     }
     match std::error::Error::source(error) {
+        Some(source) if is_end(source) => CLOSED.to_owned(),
         Some(source) => source.to_string(),
         None => error.to_string(),
     }

@@ -1,0 +1,165 @@
+//! From a request on the wire to the world, and back.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
+use hyper::{Response, StatusCode};
+use tokio::time::Instant;
+
+use super::connection::Talk;
+use super::multipart::{self, BadUpload};
+use super::outgoing::Outgoing;
+use crate::simulation::Delivery;
+use crate::wire::{BODY_LIMIT, Body, Reply, Request};
+
+const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
+const COOKIE_NAME: &str = "PVEAuthCookie=";
+
+/// Why a request gets no answer from the world.
+enum Unread {
+    Refused(Reply),
+    /// The client went away in the middle.
+    Gone(io::Error),
+}
+
+/// Answers one request. An error breaks the connection.
+pub(super) async fn answer(
+    talk: Arc<Talk>,
+    request: hyper::Request<Incoming>,
+) -> Result<Response<Outgoing>, io::Error> {
+    let (mut turn, last) = talk.begin();
+    let request = match read(request, &talk.host).await {
+        Ok(request) => request,
+        Err(Unread::Refused(reply)) => {
+            return Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)));
+        }
+        Err(Unread::Gone(error)) => return Err(error),
+    };
+    let arrived = Instant::now();
+    let wire = talk.shared.wire_time(&request.method);
+    let delivery = talk.shared.handle(&request);
+    let answered = |delay: u64| until(arrived, wire.max(talk.shared.wall(delay)));
+    match delivery {
+        Delivery::Reply(reply) => {
+            answered(reply.delay).await;
+            Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)))
+        }
+        Delivery::ReplyThenClose(reply) => {
+            answered(reply.delay).await;
+            turn.close_after();
+            Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)))
+        }
+        Delivery::Cut(reply, after) => {
+            answered(reply.delay).await;
+            Ok(respond(&reply, last, |bytes| Outgoing::cut(&bytes, after, turn)))
+        }
+        Delivery::Lost { delay } => {
+            answered(delay).await;
+            Err(io::ErrorKind::ConnectionAborted.into())
+        }
+        Delivery::Silence => std::future::pending().await,
+        Delivery::HostDown => Err(io::ErrorKind::ConnectionReset.into()),
+    }
+}
+
+/// Waits until that long after; not at all if there is nothing to wait for.
+async fn until(start: Instant, time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep_until(start + time).await;
+    }
+}
+
+async fn read(request: hyper::Request<Incoming>, host: &str) -> Result<Request, Unread> {
+    let (head, body) = request.into_parts();
+    if head.headers.contains_key(TRANSFER_ENCODING) {
+        let text = "chunked transfer encoding not supported";
+        return Err(Unread::Refused(Reply::plain(501, text, text)));
+    }
+    let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
+    let content_type = text(&head.headers, &CONTENT_TYPE);
+    let boundary = content_type.as_deref().and_then(multipart::boundary);
+    let body = match boundary.filter(|_| method == "POST" && path.ends_with("/upload")) {
+        Some(boundary) => read_upload(body, boundary).await?,
+        None => read_bytes(body, content_type).await?,
+    };
+    Ok(Request {
+        method,
+        path,
+        query: head.uri.query().unwrap_or_default().to_owned(),
+        authorization: text(&head.headers, &AUTHORIZATION),
+        cookie: cookie(&head.headers),
+        csrf: text(&head.headers, &CSRF),
+        body,
+        via: Some(host.to_owned()),
+    })
+}
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The ticket among the cookies.
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    lines
+        .flat_map(|line| line.split(';'))
+        .find_map(|pair| pair.trim().strip_prefix(COOKIE_NAME))
+        .map(str::to_owned)
+}
+
+async fn read_bytes(mut body: Incoming, content_type: Option<String>) -> Result<Body, Unread> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Unread::Gone(io::Error::other(error)))?;
+        let Ok(data) = frame.into_data() else { continue };
+        // A byte beyond the limit is enough for a refusal; the rest is read so that the client gets to hear it.
+        let room = (BODY_LIMIT + 1).saturating_sub(bytes.len());
+        bytes.extend_from_slice(&data[..data.len().min(room)]);
+    }
+    Ok(if bytes.is_empty() { Body::Empty } else { Body::Bytes { content_type, bytes } })
+}
+
+async fn read_upload(mut body: Incoming, boundary: &str) -> Result<Body, Unread> {
+    let refused = |BadUpload| {
+        let text = "unable to parse the upload: fields first, each with its disposition, and the file last";
+        Unread::Refused(Reply::plain(500, text, text))
+    };
+    let mut reader = multipart::Reader::new(boundary);
+    let mut fault = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Unread::Gone(io::Error::other(error)))?;
+        if let (Ok(data), None) = (frame.into_data(), fault) {
+            fault = reader.push(&data).err();
+        }
+    }
+    if let Some(fault) = fault {
+        return Err(refused(fault));
+    }
+    let multipart::Upload { fields, filename, file } = reader.finish().map_err(refused)?;
+    Ok(Body::Upload { fields, filename, file })
+}
+
+fn respond(reply: &Reply, last: bool, body: impl FnOnce(Bytes) -> Outgoing) -> Response<Outgoing> {
+    let mut response = Response::new(body(Bytes::from(reply.body.clone())));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    // What cannot stand in a reason phrase is left out of it, as a line feed would be.
+    let reason: String = reply.reason.chars().filter(|c| !c.is_control()).collect();
+    if let Ok(phrase) = ReasonPhrase::try_from(reason.into_bytes()) {
+        response.extensions_mut().insert(phrase);
+    }
+    if let Some(kind) = reply.content_type {
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if last || reply.closes_connection() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}

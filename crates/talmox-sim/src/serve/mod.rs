@@ -1,0 +1,387 @@
+//! The HTTPS server around a world: every simulated host listens on loopback and behaves like the real API server.
+//!
+//! ```text
+//! Server ─ owns ─┬─ Door per host (host.rs) ─ owns ─ connections (connection.rs)
+//!                │        request ─▶ exchange.rs ─▶ Shared::handle ─▶ Simulation ─▶ reply, or a fault
+//!                └─ saver: the world to its folder after changes (state.rs)
+//! ```
+
+mod authority;
+mod clock;
+mod connection;
+mod exchange;
+mod host;
+mod latency;
+mod multipart;
+mod outgoing;
+mod state;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use authority::Authority;
+use clock::Clock;
+use host::Door;
+use latency::Latency;
+pub use latency::RECORDED_GET;
+pub use state::StateFolder;
+
+use crate::saved::LoadError;
+use crate::simulation::{Delivery, Simulation};
+use crate::wire::Request;
+use crate::world::{Reach, World};
+
+/// Changes are gathered for this long before the world is saved.
+const SAVE_PAUSE: Duration = Duration::from_millis(200);
+
+/// How the server behaves.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The median round trip of a GET; the others follow.
+    pub latency: Duration,
+    /// How much faster than the wall clock simulated time runs; 0 lets it stand still until it is moved.
+    pub speed: f64,
+    /// The port of the first host, the others take the next ones; 0 for any free ones.
+    pub port: u16,
+    pub keep: Keep,
+}
+
+/// What is written to disk.
+#[derive(Clone, Debug, Default)]
+pub enum Keep {
+    #[default]
+    Nothing,
+    /// The authority's certificate and the token, for those who come from outside.
+    Access(StateFolder),
+    /// These, and the world after every change.
+    World(StateFolder),
+}
+
+impl Keep {
+    fn folder(&self) -> Option<&StateFolder> {
+        match self {
+            Self::Nothing => None,
+            Self::Access(folder) | Self::World(folder) => Some(folder),
+        }
+    }
+
+    fn world(&self) -> Option<&StateFolder> {
+        match self {
+            Self::Nothing | Self::Access(_) => None,
+            Self::World(folder) => Some(folder),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { latency: Duration::from_millis(RECORDED_GET), speed: 1.0, port: 0, keep: Keep::Nothing }
+    }
+}
+
+/// Why the server cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("could not listen on {address}")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("could not make the hosts' certificates: {reason}")]
+    Certificate { reason: String },
+    #[error("could not keep the world in {}", .path.display())]
+    State { path: PathBuf, source: io::Error },
+    #[error("could not read {}", .path.display())]
+    Load { path: PathBuf, source: LoadError },
+    #[error("{} is used by another simulator", .path.display())]
+    InUse { path: PathBuf },
+    #[error("there is no host {name}")]
+    NoHost { name: String },
+}
+
+/// A host and where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostAddress {
+    pub name: String,
+    pub address: SocketAddr,
+    /// SHA-256 of its certificate, as `/nodes` reports it too.
+    pub fingerprint: String,
+}
+
+impl HostAddress {
+    /// `https://127.0.0.1:PORT`
+    pub fn endpoint(&self) -> String {
+        format!("https://{}", self.address)
+    }
+}
+
+/// What all connections work on.
+pub(crate) struct Shared {
+    simulation: Mutex<Simulation>,
+    clock: Clock,
+    latency: Latency,
+    calls: AtomicU64,
+    /// The world changed since it was saved.
+    changed: Notify,
+    wanted: BTreeMap<String, watch::Sender<Reach>>,
+    /// Connections that are open.
+    open: watch::Sender<usize>,
+}
+
+/// A connection as long as it is open.
+pub(crate) struct Opened(Arc<Shared>);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open.send_modify(|open| *open -= 1);
+    }
+}
+
+impl Shared {
+    fn opened(self: &Arc<Self>) -> Opened {
+        self.open.send_modify(|open| *open += 1);
+        Opened(Arc::clone(self))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Simulation> {
+        self.simulation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, request: &Request) -> Delivery {
+        let delivery = self.lock().handle(request, self.clock.now());
+        // What a read does to the world is to let time pass, which a loaded world does again by itself.
+        if request.method != "GET" {
+            self.changed.notify_one();
+        }
+        if delivery == Delivery::HostDown {
+            self.show_reach();
+        }
+        delivery
+    }
+
+    /// Tells the doors how their hosts shall look.
+    fn show_reach(&self) {
+        let simulation = self.lock();
+        for (name, wanted) in &self.wanted {
+            let reach = simulation.world.nodes.get(name).map(|node| node.reach);
+            wanted.send_if_modified(|shown| {
+                let differs = reach.is_some_and(|reach| reach != *shown);
+                *shown = reach.unwrap_or(*shown);
+                differs
+            });
+        }
+    }
+
+    fn wire_time(&self, method: &str) -> Duration {
+        self.latency.of(method, self.calls.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn wall(&self, milliseconds: u64) -> Duration {
+        self.clock.wall(milliseconds)
+    }
+}
+
+/// A running simulator. Dropping it ends everything at once; [`Server::stop`] lets calls finish and saves the world.
+pub struct Server {
+    shared: Arc<Shared>,
+    hosts: Vec<HostAddress>,
+    authority: Authority,
+    actual: BTreeMap<String, watch::Receiver<Reach>>,
+    keep: Keep,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<Result<(), ServeError>>,
+}
+
+impl Server {
+    /// Starts every host of the world. When this returns, they listen.
+    pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
+        let Settings { latency, speed, port, keep } = settings;
+        let authority = authority_for(&world, keep.folder())?;
+        let mut doors = Vec::new();
+        for (index, name) in world.nodes.keys().cloned().enumerate() {
+            let index = u16::try_from(index).unwrap_or(u16::MAX);
+            let port = if port == 0 { 0 } else { port.saturating_add(index) };
+            doors.push((listen(port).await?, name));
+        }
+        let mut hosts = Vec::new();
+        for ((_, address), name) in &doors {
+            let (_, fingerprint) = authority.of(name)?;
+            if let Some(node) = world.nodes.get_mut(name) {
+                node.fingerprint.clone_from(&fingerprint);
+            }
+            hosts.push(HostAddress { name: name.clone(), address: *address, fingerprint });
+        }
+        if let Some(folder) = keep.folder() {
+            folder.save_access(&authority, world.starter_token().as_deref())?;
+        }
+        if let Some(folder) = keep.world() {
+            folder.save_world(&world.save())?;
+        }
+        let wanted = world.nodes.iter().map(|(name, node)| (name.clone(), watch::Sender::new(node.reach)));
+        let wanted: BTreeMap<String, watch::Sender<Reach>> = wanted.collect();
+        let shared = Arc::new(Shared {
+            clock: Clock::new(world.clock(), speed),
+            simulation: Mutex::new(Simulation::new(world)),
+            latency: Latency::new(latency),
+            calls: AtomicU64::new(0),
+            changed: Notify::new(),
+            wanted,
+            open: watch::Sender::new(0),
+        });
+        let mut server = Self {
+            shared,
+            hosts,
+            authority,
+            actual: BTreeMap::new(),
+            keep,
+            stop: watch::Sender::new(false),
+            tasks: JoinSet::new(),
+        };
+        for ((listener, address), name) in doors {
+            server.open(listener, address, name)?;
+        }
+        server.save_changes();
+        Ok(server)
+    }
+
+    fn open(&mut self, listener: TcpListener, address: SocketAddr, name: String) -> Result<(), ServeError> {
+        let (tls, _) = self.authority.of(&name)?;
+        let no_host = || ServeError::NoHost { name: name.clone() };
+        let wanted = self.shared.wanted.get(&name).ok_or_else(no_host)?.subscribe();
+        let actual = watch::Sender::new(*wanted.borrow());
+        self.actual.insert(name.clone(), actual.subscribe());
+        let (shared, stop) = (Arc::clone(&self.shared), self.stop.subscribe());
+        let door = Door { name, address, tls, shared, wanted, actual, stop };
+        self.tasks.spawn(door.run(listener));
+        Ok(())
+    }
+
+    /// Saves the world after changes, if it has a folder.
+    fn save_changes(&mut self) {
+        let Some(folder) = self.keep.world().cloned() else { return };
+        let (shared, mut stop) = (Arc::clone(&self.shared), self.stop.subscribe());
+        self.tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    () = shared.changed.notified() => {}
+                    () = stopped(&mut stop) => return Ok(()),
+                }
+                save(&shared, &folder).await?;
+                tokio::time::sleep(SAVE_PAUSE).await;
+            }
+        });
+    }
+
+    pub fn hosts(&self) -> &[HostAddress] {
+        &self.hosts
+    }
+
+    /// The certificate of the authority that vouches for all hosts.
+    pub fn authority(&self) -> &str {
+        &self.authority.certificate
+    }
+
+    /// Looks at the world or changes it, and its fault plan, between two calls. Time has passed up to now.
+    pub fn with<T>(&self, act: impl FnOnce(&mut Simulation) -> T) -> T {
+        let mut simulation = self.shared.lock();
+        simulation.world.advance_to(self.shared.clock.now());
+        let result = act(&mut simulation);
+        drop(simulation);
+        self.shared.changed.notify_one();
+        result
+    }
+
+    /// How many calls came in so far, those a fault was for included.
+    pub fn calls(&self) -> u64 {
+        self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no connection is open.
+    pub async fn quiet(&self) {
+        // The sender lives as long as the server, so this cannot fail.
+        let _ = self.shared.open.subscribe().wait_for(|open| *open == 0).await;
+    }
+
+    /// Moves the clock ahead.
+    pub fn advance(&self, by: Duration) {
+        self.shared.clock.advance(by);
+    }
+
+    /// Takes a host down or brings it back. When this returns, clients see it so.
+    pub async fn set_reach(&self, host: &str, reach: Reach) -> Result<(), ServeError> {
+        let no_host = || ServeError::NoHost { name: host.to_owned() };
+        let mut actual = self.actual.get(host).ok_or_else(no_host)?.clone();
+        self.with(|simulation| simulation.set_reach(host, reach));
+        self.shared.show_reach();
+        // A door that is gone could not be opened again; whoever stops the server hears why.
+        actual.wait_for(|shown| *shown == reach).await.map(drop).map_err(|_| no_host())
+    }
+
+    /// Serves until `end`, then stops; or until something fails.
+    pub async fn run_until(mut self, end: impl Future<Output = ()>) -> Result<(), ServeError> {
+        tokio::select! {
+            () = end => {}
+            Some(ended) = self.tasks.join_next() => {
+                if let Ok(Err(error)) = ended {
+                    return Err(error);
+                }
+            }
+        }
+        self.stop().await
+    }
+
+    /// Closes the doors, lets calls under way finish for a moment, and saves the world.
+    pub async fn stop(mut self) -> Result<(), ServeError> {
+        self.stop.send_replace(true);
+        let mut result = Ok(());
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Ok(Err(error)) = ended {
+                result = Err(error);
+            }
+        }
+        if let Some(folder) = self.keep.world() {
+            self.with(|_| ());
+            save(&self.shared, folder).await?;
+        }
+        result
+    }
+}
+
+fn authority_for(world: &World, folder: Option<&StateFolder>) -> Result<Authority, ServeError> {
+    let saved = folder.map(StateFolder::load_authority).transpose()?.flatten();
+    match saved.filter(|saved| saved.covers(world.nodes.keys())) {
+        Some(saved) => Ok(saved),
+        None => Authority::new(world.nodes.keys()),
+    }
+}
+
+/// Waits until the server stops; gone is stopped too.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+async fn listen(port: u16) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Writes off the runtime's threads; the text is taken under the lock, the disk is waited for without it.
+async fn save(shared: &Arc<Shared>, folder: &StateFolder) -> Result<(), ServeError> {
+    let (shared, folder) = (Arc::clone(shared), folder.clone());
+    let written = tokio::task::spawn_blocking(move || {
+        let text = shared.lock().world.save();
+        folder.save_world(&text)
+    });
+    // A save that panicked did so in the code of this crate; there is nobody to tell beyond the panic itself.
+    written.await.unwrap_or(Ok(()))
+}

@@ -1,0 +1,144 @@
+//! A world and what goes wrong in it: what a shell puts its wire around.
+
+use crate::faults::{Fault, FaultPlan};
+use crate::wire::{Reply, Request};
+use crate::world::{Reach, World};
+
+/// A world with a fault plan.
+#[derive(Clone)]
+pub struct Simulation {
+    pub world: World,
+    pub faults: FaultPlan,
+}
+
+/// What becomes of a call on the wire.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delivery {
+    /// The reply, after its delay.
+    Reply(Reply),
+    /// The reply; then the connection is closed without a word.
+    ReplyThenClose(Reply),
+    /// The reply's head and so many bytes of its body; then the connection breaks.
+    Cut(Reply, usize),
+    /// The connection breaks, at the time the reply would have come.
+    Lost { delay: u64 },
+    /// Silence until the caller gives up.
+    Silence,
+    /// Nobody is there (any more): connections break, new ones are refused or lead nowhere.
+    HostDown,
+}
+
+impl Simulation {
+    pub fn new(world: World) -> Self {
+        Self { world, faults: FaultPlan::default() }
+    }
+
+    /// Answers one request. `now` is in milliseconds since boot. A call may have made the world
+    /// wait for a lock; who comes meanwhile finds the world where it is then and does not wait for it.
+    pub fn handle(&mut self, request: &Request, now: u64) -> Delivery {
+        let host = &request.via.clone().unwrap_or_else(|| self.world.contact.clone());
+        if self.world.nodes.get(host).is_none_or(|node| node.reach != Reach::Up) {
+            return Delivery::HostDown;
+        }
+        let fault = self.faults.take(host, request);
+        match &fault {
+            Some(Fault::Hang) => return Delivery::Silence,
+            Some(Fault::HostDown) => {
+                self.set_reach(host, Reach::ProxyDown);
+                return Delivery::HostDown;
+            }
+            _ => {}
+        }
+        let now = now.max(self.world.clock());
+        let reply = self.world.handle(request, now);
+        match fault {
+            Some(Fault::LoseReply) => Delivery::Lost { delay: reply.delay },
+            Some(Fault::CutBody { after }) => Delivery::Cut(reply, after),
+            Some(Fault::CloseIdle) => Delivery::ReplyThenClose(reply),
+            Some(Fault::KillWorker { after }) => {
+                if let Some(upid) = upid_of(&reply) {
+                    let at = self.world.clock() + after;
+                    self.world.kill_worker_at(&upid, at);
+                }
+                Delivery::Reply(reply)
+            }
+            Some(Fault::Hang | Fault::HostDown) | None => Delivery::Reply(reply),
+        }
+    }
+
+    /// Takes a host down or brings it back. How clients of that host see it is the shell's business.
+    pub fn set_reach(&mut self, host: &str, reach: Reach) {
+        if let Some(node) = self.world.nodes.get_mut(host) {
+            node.reach = reach;
+        }
+    }
+}
+
+/// The worker a reply names.
+fn upid_of(reply: &Reply) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_slice(&reply.body).ok()?;
+    body["data"].as_str().filter(|text| text.starts_with("UPID:")).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::Calls;
+    use crate::starter::Starter;
+    use crate::wire::{Body, encode_form};
+
+    fn simulation() -> (Simulation, Request) {
+        let started = Starter::new(2, 7, 1_800_000_000_000).build();
+        let request = Request {
+            method: "POST".into(),
+            path: "/api2/json/nodes/pve1/qemu".into(),
+            authorization: Some(format!("PVEAPIToken={}", started.token)),
+            body: Body::Bytes {
+                content_type: None,
+                bytes: encode_form([("vmid", "100"), ("scsi0", "local-zfs:1")]).into_bytes(),
+            },
+            ..Request::default()
+        };
+        (Simulation::new(started.world), request)
+    }
+
+    #[test]
+    fn a_lost_reply_is_of_a_call_that_happened() {
+        let (mut simulation, create) = simulation();
+        simulation.faults.next(Calls::any(), Fault::LoseReply);
+        assert!(matches!(simulation.handle(&create, 0), Delivery::Lost { .. }));
+        assert!(simulation.world.has_vm(100));
+    }
+
+    #[test]
+    fn a_hanging_call_did_not_happen() {
+        let (mut simulation, create) = simulation();
+        simulation.faults.next(Calls::any(), Fault::Hang);
+        assert_eq!(simulation.handle(&create, 0), Delivery::Silence);
+        assert!(!simulation.world.has_vm(100));
+    }
+
+    #[test]
+    fn a_killed_worker_leaves_the_lock() {
+        let (mut simulation, create) = simulation();
+        simulation.faults.next(Calls::to("POST", "/nodes/*/qemu"), Fault::KillWorker { after: 20 });
+        let Delivery::Reply(reply) = simulation.handle(&create, 0) else { panic!("no reply") };
+        let upid = upid_of(&reply).unwrap();
+        simulation.world.advance_to(19);
+        assert_eq!(simulation.world.task_status(&upid), Some(None));
+        simulation.world.advance_to(60_000);
+        assert_eq!(simulation.world.task_status(&upid), Some(Some("unexpected status")));
+        assert_eq!(simulation.world.lock_of_vm(100), Some("create"));
+    }
+
+    #[test]
+    fn a_host_goes_down_at_a_call_and_comes_back() {
+        let (mut simulation, create) = simulation();
+        let create = Request { via: Some("pve2".into()), ..create };
+        simulation.faults.next(Calls::any().via("pve2"), Fault::HostDown);
+        assert_eq!(simulation.handle(&create, 0), Delivery::HostDown);
+        assert_eq!(simulation.handle(&create, 0), Delivery::HostDown);
+        simulation.set_reach("pve2", Reach::Up);
+        assert!(matches!(simulation.handle(&create, 0), Delivery::Reply(reply) if reply.status == 200));
+    }
+}

@@ -1,0 +1,285 @@
+//! Rules of the simulator, seen from outside through requests alone.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Lab, body};
+use serde_json::{Value, json};
+use talmox_sim::{Reach, World};
+
+fn create(lab: &mut Lab, vmid: &str, more: &[(&str, &str)]) {
+    let mut pairs = vec![("vmid", vmid), ("memory", "512"), ("scsi0", "zfs:8,ssd=1")];
+    pairs.extend_from_slice(more);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu", &pairs), "OK");
+}
+
+#[test]
+fn a_vm_on_zvols_reads_back_in_normal_form() {
+    let mut lab = Lab::new(&["a"]);
+    create(
+        &mut lab,
+        "100",
+        &[("net0", "bridge=vmbr0,model=virtio,tag=7"), ("efidisk0", "zfs:1,efitype=4m"), ("tags", "B;a")],
+    );
+    let config = lab.get("/nodes/a/qemu/100/config");
+    assert_eq!(config["scsi0"], "zfs:vm-100-disk-1,size=8G,ssd=1");
+    assert_eq!(config["efidisk0"], "zfs:vm-100-disk-0,efitype=4m,size=1M");
+    assert_eq!(config["tags"], "a;b");
+    assert_eq!(config["boot"], "order=scsi0;net0");
+    let net = config["net0"].as_str().unwrap();
+    assert!(net.starts_with("virtio=BC:24:11:") && net.ends_with(",bridge=vmbr0,tag=7"), "{net}");
+}
+
+#[test]
+fn an_update_without_the_address_gives_a_nic_a_new_one() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[("net0", "virtio,bridge=vmbr0")]);
+    let before = lab.get("/nodes/a/qemu/100/config")["net0"].clone();
+    lab.call("PUT", "/nodes/a/qemu/100/config", &[("net0", "virtio,bridge=vmbr0")]);
+    assert_ne!(lab.get("/nodes/a/qemu/100/config")["net0"], before);
+}
+
+#[test]
+fn a_detached_disk_is_unused_until_it_is_attached_again() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[("scsi1", "zfs:1")]);
+    lab.call("PUT", "/nodes/a/qemu/100/config", &[("delete", "scsi1")]);
+    assert_eq!(lab.get("/nodes/a/qemu/100/config")["unused0"], "zfs:vm-100-disk-1");
+    lab.call("PUT", "/nodes/a/qemu/100/config", &[("scsi2", "zfs:vm-100-disk-1,backup=0")]);
+    let config = lab.get("/nodes/a/qemu/100/config");
+    assert_eq!(
+        (&config["scsi2"], &config["unused0"]),
+        (&json!("zfs:vm-100-disk-1,backup=0,size=1G"), &Value::Null)
+    );
+}
+
+#[test]
+fn a_new_disk_in_a_used_slot_pushes_the_old_one_out() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    lab.call("PUT", "/nodes/a/qemu/100/config", &[("scsi0", "zfs:4")]);
+    let config = lab.get("/nodes/a/qemu/100/config");
+    assert_eq!(
+        (&config["scsi0"], &config["unused0"]),
+        (&json!("zfs:vm-100-disk-1,size=4G"), &json!("zfs:vm-100-disk-0"))
+    );
+}
+
+#[test]
+fn a_running_vm_keeps_what_cannot_be_plugged_until_it_stops() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[("cores", "1")]);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/start", &[]), "OK");
+    lab.call("PUT", "/nodes/a/qemu/100/config", &[("cores", "2"), ("name", "x")]);
+    let current = lab.call("GET", "/nodes/a/qemu/100/config", &[("current", "1")]);
+    assert_eq!((&current["cores"], &current["name"]), (&json!(1), &json!("x")));
+    assert_eq!(lab.get("/nodes/a/qemu/100/config")["cores"], 2);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/stop", &[]), "OK");
+    assert_eq!(lab.call("GET", "/nodes/a/qemu/100/config", &[("current", "1")])["cores"], 2);
+}
+
+#[test]
+fn linked_clones_name_their_base_and_protect_it() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "9000", &[("ide2", "zfs:cloudinit"), ("name", "t"), ("net0", "virtio,bridge=vmbr0")]);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/9000/template", &[]), "OK");
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/9000/clone", &[("newid", "100")]), "OK");
+    let clone = lab.get("/nodes/a/qemu/100/config");
+    let base = lab.get("/nodes/a/qemu/9000/config");
+    assert_eq!(clone["scsi0"], "zfs:base-9000-disk-0/vm-100-disk-0,size=8G,ssd=1");
+    assert_eq!(clone["ide2"], "zfs:vm-100-cloudinit,media=cdrom,size=4M");
+    assert_eq!(clone["name"], "Copy-of-VM-t");
+    assert_ne!(clone["net0"], base["net0"]);
+    assert_ne!(clone["smbios1"], base["smbios1"]);
+    let text = "base volume 'zfs:base-9000-disk-0' is still in use by linked cloned";
+    assert_eq!(lab.run("DELETE", "/nodes/a/qemu/9000", &[]), text);
+    assert_eq!(lab.run("DELETE", "/nodes/a/qemu/100", &[]), "OK");
+    assert_eq!(lab.run("DELETE", "/nodes/a/qemu/9000", &[]), "OK");
+}
+
+#[test]
+fn overlays_of_raw_bases_are_qcow2() {
+    let mut lab = Lab::new(&["a"]);
+    assert_eq!(
+        lab.run("POST", "/nodes/a/qemu", &[("vmid", "9000"), ("scsi0", "local:1"), ("template", "1")]),
+        "OK"
+    );
+    assert_eq!(lab.get("/nodes/a/qemu/9000/config")["scsi0"], "local:9000/base-9000-disk-0.raw,size=1G");
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/9000/clone", &[("newid", "100")]), "OK");
+    let disk = "local:9000/base-9000-disk-0.raw/100/vm-100-disk-0.qcow2,size=1G";
+    assert_eq!(lab.get("/nodes/a/qemu/100/config")["scsi0"], disk);
+}
+
+#[test]
+fn one_of_many_creates_wins_the_id() {
+    let mut lab = Lab::new(&["a"]);
+    let replies: Vec<u16> =
+        (0..8).map(|_| lab.send("POST", "/nodes/a/qemu", &[("vmid", "100")]).status).collect();
+    assert_eq!(replies.iter().filter(|status| **status == 200).count(), 1);
+}
+
+#[test]
+fn a_shutdown_that_waits_keeps_others_out() {
+    let mut lab = Lab::new(&["a"]);
+    lab.world.guests_react = false;
+    create(&mut lab, "100", &[]);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/start", &[]), "OK");
+    let waiting = lab.call("POST", "/nodes/a/qemu/100/status/shutdown", &[("timeout", "60")]);
+    let text = "can't lock file '/var/lock/qemu-server/lock-100.conf' - got timeout";
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/stop", &[]), text);
+    assert_eq!(lab.fail("PUT", "/nodes/a/qemu/100/config", &[("name", "x")]), text);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/stop", &[("overrule-shutdown", "1")]), "OK");
+    assert_eq!(lab.wait(&waiting), "received interrupt");
+}
+
+#[test]
+fn a_killed_worker_leaves_the_lock_of_its_work() {
+    let mut lab = Lab::new(&["a"]);
+    let upid = lab.call("POST", "/nodes/a/qemu", &[("vmid", "100"), ("scsi0", "zfs:8")]);
+    lab.world.kill_worker(upid.as_str().unwrap());
+    assert_eq!(lab.wait(&upid), "unexpected status");
+    assert_eq!(lab.get("/nodes/a/qemu/100/config")["lock"], "create");
+    assert_eq!(lab.run("DELETE", "/nodes/a/qemu/100", &[]), "VM is locked (create)");
+}
+
+#[test]
+fn without_quorum_nothing_is_written() {
+    let mut lab = Lab::new(&["a", "b"]);
+    create(&mut lab, "100", &[]);
+    lab.world.nodes.get_mut("b").unwrap().reach = Reach::Unreachable;
+    assert_eq!(lab.send("GET", "/nodes/b/status", &[]).status, 595);
+    assert_eq!(lab.fail("POST", "/nodes/a/qemu", &[("vmid", "101")]), "cluster not ready - no quorum?");
+    assert!(lab.fail("PUT", "/nodes/a/qemu/100/config", &[("name", "x")]).ends_with("Permission denied"));
+    assert!(lab.run("POST", "/nodes/a/qemu/100/config", &[("name", "x")]).ends_with("Permission denied"));
+    assert_eq!(lab.get("/nodes/a/qemu/100/config")["name"], Value::Null);
+    lab.world.nodes.get_mut("b").unwrap().reach = Reach::Up;
+    lab.call("PUT", "/nodes/a/qemu/100/config", &[("name", "x")]);
+}
+
+#[test]
+fn a_vm_on_shared_storage_moves_and_is_found_there() {
+    let mut lab = Lab::new(&["a", "b"]);
+    assert_eq!(
+        lab.run("POST", "/nodes/a/qemu", &[("vmid", "100"), ("scsi0", "shared:1,format=qcow2")]),
+        "OK"
+    );
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/migrate", &[("target", "b")]), "OK");
+    assert!(lab.fail("GET", "/nodes/a/qemu/100/config", &[]).ends_with("does not exist"));
+    assert_eq!(lab.get("/nodes/b/qemu/100/config")["lock"], Value::Null);
+}
+
+#[test]
+fn others_learn_of_a_vm_with_the_next_broadcast() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[("name", "x"), ("tags", "t")]);
+    let entry = |lab: &mut Lab| lab.call("GET", "/cluster/resources", &[("type", "vm")])[0].clone();
+    assert_eq!(
+        entry(&mut lab),
+        json!({"id": "qemu/100", "type": "qemu", "vmid": 100, "node": "a", "status": "unknown", "tags": "t"})
+    );
+    let later = lab.world.clock() + 10_000;
+    lab.world.advance_to(later);
+    let known = entry(&mut lab);
+    assert_eq!((&known["name"], &known["status"]), (&json!("x"), &json!("stopped")));
+}
+
+#[test]
+fn high_availability_wakes_with_its_first_resource() {
+    let mut lab = Lab::new(&["a", "b"]);
+    create(&mut lab, "100", &[]);
+    create(&mut lab, "101", &[]);
+    for vmid in ["100", "101"] {
+        lab.call("POST", "/cluster/ha/resources", &[("sid", &format!("vm:{vmid}")), ("state", "stopped")]);
+    }
+    let rule = [
+        ("rule", "r1"),
+        ("type", "resource-affinity"),
+        ("affinity", "negative"),
+        ("resources", "vm:100,vm:101"),
+    ];
+    assert_eq!(
+        lab.fail("POST", "/cluster/ha/rules", &rule),
+        "create ha rule failed: 400 Rule 'r1' is invalid."
+    );
+    let later = lab.world.clock() + 10_000;
+    lab.world.advance_to(later);
+    lab.call("POST", "/cluster/ha/rules", &rule);
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/start", &[]), "OK");
+    let later = lab.world.clock() + 10_000;
+    lab.world.advance_to(later);
+    assert_eq!(lab.get("/nodes/a/qemu/100/status/current")["status"], "running");
+}
+
+#[test]
+fn a_delayed_update_answers_by_what_became_of_it() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    let path = "/nodes/a/qemu/100/config";
+    assert_eq!(lab.call("POST", path, &[("cores", "2"), ("background_delay", "5")]), Value::Null);
+    let text = lab.fail("POST", path, &[("scsi1", "zfs:vm-100-disk-9"), ("background_delay", "5")]);
+    assert_eq!(text, "failed to update VM 100: volume 'zfs:vm-100-disk-9' does not exist");
+}
+
+#[test]
+fn a_refusal_is_late_and_errors_close_the_connection() {
+    let mut lab = Lab::new(&["a"]);
+    let request =
+        talmox_sim::Request { method: "GET".into(), path: "/api2/json/version".into(), ..Default::default() };
+    let reply = lab.world.handle(&request, 0);
+    assert_eq!((reply.status, reply.delay, reply.closes_connection()), (401, 3000, true));
+    assert!(!lab.send("GET", "/version", &[]).closes_connection());
+}
+
+#[test]
+fn a_saved_world_goes_on_where_it_stopped() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[("net0", "virtio,bridge=vmbr0")]);
+    let upid = lab.call("POST", "/nodes/a/qemu/100/clone", &[("newid", "101"), ("full", "1")]);
+    let saved = serde_json::to_string(&lab.world).unwrap();
+    let mut copy = Lab { world: serde_json::from_str::<World>(&saved).unwrap() };
+    assert_eq!((lab.wait(&upid), copy.wait(&upid)), ("OK".into(), "OK".into()));
+    assert_eq!(lab.get("/nodes/a/qemu/101/config"), copy.get("/nodes/a/qemu/101/config"));
+}
+
+#[test]
+fn the_same_seed_makes_the_same_world() {
+    let run = || {
+        let mut lab = Lab::new(&["a"]);
+        create(&mut lab, "100", &[("net0", "virtio,bridge=vmbr0")]);
+        lab.get("/nodes/a/qemu/100/config")
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn agents_answer_from_the_vm_or_as_told() {
+    let mut lab = Lab::new(&["a"]);
+    create(
+        &mut lab,
+        "100",
+        &[("agent", "1"), ("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0"), ("ipconfig0", "ip=10.0.0.5/24")],
+    );
+    let path = "/nodes/a/qemu/100/agent/network-get-interfaces";
+    assert_eq!(lab.fail("GET", path, &[]), "VM 100 is not running");
+    assert_eq!(lab.run("POST", "/nodes/a/qemu/100/status/start", &[]), "OK");
+    let found = lab.get(path);
+    assert_eq!(found["result"][1]["ip-addresses"][0]["ip-address"], "10.0.0.5");
+    lab.world.set_guest(100, true, BTreeMap::from([("get-host-name".into(), json!({"host-name": "h"}))]));
+    assert_eq!(lab.get("/nodes/a/qemu/100/agent/get-host-name")["result"]["host-name"], "h");
+    let refused = lab.get("/nodes/a/qemu/100/agent/get-fsinfo");
+    assert_eq!(refused["result"]["error"]["class"], "CommandNotFound");
+}
+
+#[test]
+fn next_ids_follow_the_range_of_the_cluster() {
+    let mut lab = Lab::new(&["a"]);
+    lab.call("PUT", "/cluster/options", &[("next-id", "lower=500,upper=502")]);
+    assert_eq!(lab.get("/cluster/nextid"), "500");
+    for vmid in ["500", "501"] {
+        create(&mut lab, vmid, &[]);
+    }
+    assert_eq!(lab.fail("GET", "/cluster/nextid", &[]), "unable to get any free VMID in range [500, 502]");
+    let reply = lab.send("GET", "/cluster/nextid", &[("vmid", "500")]);
+    assert_eq!(body(&reply)["errors"]["vmid"], "VM 500 already exists");
+}

@@ -1,0 +1,241 @@
+//! `talmox sim`
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
+use talmox_sim::{Starter, World, check_release};
+
+use crate::args::{Format, Sim, SimBehaviours, SimWhat};
+use crate::failure::Failure;
+use crate::printer::{BOLD, Printer};
+
+/// A slower or faster clock than this helps nobody and ends in numbers that no longer fit.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
+
+pub(super) fn run(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
+    match &args.what {
+        Some(SimWhat::Behaviours(args)) => behaviours(args, printer),
+        None => serve(args, printer),
+    }
+}
+
+fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
+    check_release(&args.version)
+        .map_err(|error| Failure::new(error.to_string()).with_hint("leave --version out"))?;
+    if args.speed != 0.0 && !SPEEDS.contains(&args.speed) {
+        let hint = "1 is real time, 60 makes a minute a second, 0 stops the clock";
+        return Err(Failure::new(format!("--speed {} is no speed", args.speed)).with_hint(hint).into());
+    }
+    let (keep, _temporary) = keep(args.state.as_deref())?;
+    let world = world(args, &keep)?;
+    let latency = Duration::from_millis(args.latency);
+    let settings = Settings { latency, speed: args.speed, port: args.port, keep };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
+    runtime.block_on(async {
+        // Heard from now on: whoever starts us may end us as soon as we are ready.
+        let end = end_signal()?;
+        let ready = Ready::new(&world, &settings)?;
+        let server = Server::start(world, settings).await.map_err(in_words)?;
+        ready.with_hosts(&server).show(args.output.output, printer)?;
+        server.run_until(end).await?;
+        printer.say("ended");
+        Ok(())
+    })
+}
+
+/// A world from its folder, or a new one.
+fn world(args: &Sim, keep: &Keep) -> anyhow::Result<World> {
+    let saved = match keep {
+        Keep::World(folder) => folder.load()?,
+        Keep::Nothing | Keep::Access(_) => None,
+    };
+    let Some(world) = saved else {
+        let seed = args.seed.map_or_else(random_seed, Ok)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let epoch = u64::try_from(now.as_millis()).unwrap_or_default();
+        return Ok(Starter::new(args.hosts.unwrap_or(1), seed, epoch).build().world);
+    };
+    let hosts = world.nodes.len();
+    let differs = args.hosts.is_some_and(|asked| usize::try_from(asked) != Ok(hosts));
+    let contradiction = match args.seed {
+        _ if differs => {
+            format!("the world that was kept has {hosts} host{}", if hosts == 1 { "" } else { "s" })
+        }
+        Some(_) => "the world that was kept has a seed already".to_owned(),
+        None => return Ok(world),
+    };
+    Err(Failure::new(contradiction).with_hint("leave --hosts and --seed out, or name another folder").into())
+}
+
+fn random_seed() -> anyhow::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// A folder that goes with the simulator.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // A folder left behind in the place for temporary ones is no loss.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn keep(state: Option<&Path>) -> anyhow::Result<(Keep, Option<Temporary>)> {
+    if let Some(path) = state {
+        return Ok((Keep::World(StateFolder::open(path)?), None));
+    }
+    let path = std::env::temp_dir().join(format!("talmox-sim-{:016x}", random_seed()?));
+    let folder = StateFolder::open(&path)?;
+    Ok((Keep::Access(folder), Some(Temporary(path))))
+}
+
+fn in_words(error: ServeError) -> anyhow::Error {
+    if let ServeError::Listen { address, source } = &error {
+        return Failure::new(format!("could not listen on {address}: {source}"))
+            .with_hint("--port 0 takes any port that is free")
+            .into();
+    }
+    error.into()
+}
+
+/// Resolves when the program shall end: Ctrl-C, or the polite signal of a service manager.
+fn end_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}
+
+/// What those who want to use the simulator need.
+#[derive(Serialize)]
+struct Ready {
+    endpoint: String,
+    ca_file: String,
+    fingerprint: String,
+    token: String,
+    token_file: String,
+    root_password: String,
+    version: String,
+    hosts: Vec<Host>,
+}
+
+#[derive(Serialize)]
+struct Host {
+    name: String,
+    endpoint: String,
+    fingerprint: String,
+}
+
+impl Ready {
+    fn new(world: &World, settings: &Settings) -> anyhow::Result<Self> {
+        let (Keep::Access(folder) | Keep::World(folder)) = &settings.keep else {
+            anyhow::bail!("there is no folder for the certificate");
+        };
+        Ok(Self {
+            endpoint: String::new(),
+            ca_file: folder.certificate_file().display().to_string(),
+            fingerprint: String::new(),
+            token: world.starter_token().unwrap_or_default(),
+            token_file: folder.token_file().display().to_string(),
+            root_password: world.root_password().unwrap_or_default().to_owned(),
+            version: world.version.clone(),
+            hosts: Vec::new(),
+        })
+    }
+
+    fn with_hosts(mut self, server: &Server) -> Self {
+        let hosts = server.hosts().iter().map(|host| Host {
+            name: host.name.clone(),
+            endpoint: host.endpoint(),
+            fingerprint: host.fingerprint.clone(),
+        });
+        self.hosts = hosts.collect();
+        if let Some(first) = self.hosts.first() {
+            self.endpoint.clone_from(&first.endpoint);
+            self.fingerprint.clone_from(&first.fingerprint);
+        }
+        self
+    }
+
+    fn show(&self, format: Format, printer: &Printer) -> anyhow::Result<()> {
+        match format {
+            // One line, so that a program can read it while the simulator runs on.
+            Format::Json => printer.data(&serde_json::to_string(self)?)?,
+            Format::Yaml => printer.structured(format, self)?,
+            Format::Table => printer.data(&self.table())?,
+        }
+        printer.say(&self.talk());
+        Ok(())
+    }
+
+    fn table(&self) -> String {
+        let rows = self
+            .hosts
+            .iter()
+            .map(|host| format!("{:<6} {:<24} {}\n", host.name, host.endpoint, host.fingerprint));
+        format!("{:<6} {:<24} FINGERPRINT\n{}", "HOST", "ENDPOINT", rows.collect::<String>())
+    }
+
+    fn talk(&self) -> String {
+        let Self { endpoint, ca_file, token_file, version, .. } = self;
+        format!(
+            "\nsimulated Proxmox VE {version}; Ctrl-C ends it\n{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
+             -H \"Authorization: PVEAPIToken=$(cat {token_file})\" \\\n       {endpoint}/api2/json/nodes"
+        )
+    }
+}
+
+/// A behaviour for programs.
+#[derive(Serialize)]
+struct Entry {
+    id: &'static str,
+    sentence: &'static str,
+    proof: &'static str,
+    source: &'static str,
+}
+
+fn behaviours(args: &SimBehaviours, printer: &Printer) -> anyhow::Result<()> {
+    let entries: Vec<Entry> = talmox_sim::proof::every()
+        .map(|behaviour| Entry {
+            id: behaviour.id,
+            sentence: behaviour.sentence,
+            proof: behaviour.source.proof(),
+            source: behaviour.source.reference(),
+        })
+        .collect();
+    if args.output.output != Format::Table {
+        return printer.structured(args.output.output, &entries);
+    }
+    let id_width = entries.iter().map(|entry| entry.id.len()).max().unwrap_or_default().max(9);
+    let source = |entry: &Entry| format!("{} {}", entry.proof, entry.source).trim_end().to_owned();
+    let source_width = entries.iter().map(|entry| source(entry).len()).max().unwrap_or_default().max(5);
+    let mut text = format!("{:<id_width$}  {:<source_width$}  WHAT\n", "BEHAVIOUR", "PROOF");
+    for entry in &entries {
+        text.push_str(&format!(
+            "{:<id_width$}  {:<source_width$}  {}\n",
+            entry.id,
+            source(entry),
+            entry.sentence
+        ));
+    }
+    printer.data(&text)
+}

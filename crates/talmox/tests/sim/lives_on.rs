@@ -1,0 +1,79 @@
+//! A world that is kept in a folder.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use talmox_pve::client::{CreateVm, VmPower};
+use talmox_pve::property::VmConfig;
+use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
+
+use crate::support::Scratch;
+use crate::{client, fast, follow, pve1, vmid, world};
+
+fn kept(scratch: &Scratch) -> (StateFolder, Settings) {
+    let folder = StateFolder::open(&scratch.0.join("lab")).unwrap();
+    (folder.clone(), Settings { keep: Keep::World(folder), ..fast() })
+}
+
+#[tokio::test]
+async fn a_world_survives_a_restart() {
+    let scratch = Scratch::new("sim-restart");
+    let (_, settings) = kept(&scratch);
+    let server = Server::start(world(2), settings).await.unwrap();
+    let fingerprints: Vec<String> = server.hosts().iter().map(|host| host.fingerprint.clone()).collect();
+    let before = client(&server);
+    let config: VmConfig =
+        [("name", "web"), ("net0", "virtio,bridge=vmbr0"), ("scsi0", "local-zfs:4")].into_iter().collect();
+    let vm = CreateVm { vmid: vmid(100), config, pool: None, storage: None };
+    let task = before.create_vm(&pve1(), &vm).await.unwrap();
+    follow(&before, &task, "creation").await;
+    let config = before.vm_config(&pve1(), vmid(100)).await.unwrap();
+    let task = before.start_vm(&pve1(), vmid(100)).await.unwrap();
+    server.stop().await.unwrap();
+
+    let (folder, settings) = kept(&scratch);
+    let server = Server::start(folder.load().unwrap().unwrap(), settings).await.unwrap();
+    let again: Vec<String> = server.hosts().iter().map(|host| host.fingerprint.clone()).collect();
+    assert_eq!(again, fingerprints);
+    let after = client(&server);
+    follow(&after, &task, "the start that was under way").await;
+    assert_eq!(after.vm_status(&pve1(), vmid(100)).await.unwrap().status, VmPower::Running);
+    assert_eq!(after.vm_config(&pve1(), vmid(100)).await.unwrap(), config);
+}
+
+#[tokio::test]
+async fn changes_are_saved_while_it_runs() {
+    let scratch = Scratch::new("sim-saved");
+    let (folder, settings) = kept(&scratch);
+    let server = Server::start(world(1), settings).await.unwrap();
+    let vm = CreateVm { vmid: vmid(100), config: VmConfig::default(), pool: None, storage: None };
+    client(&server).create_vm(&pve1(), &vm).await.unwrap();
+    let saved = async {
+        while !folder.load().unwrap().unwrap().has_vm(100) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), saved).await.unwrap();
+}
+
+#[tokio::test]
+async fn secrets_are_the_owners_alone() {
+    let scratch = Scratch::new("sim-modes");
+    let (folder, settings) = kept(&scratch);
+    Server::start(world(1), settings).await.unwrap().stop().await.unwrap();
+    let mode = |name: &str| {
+        std::fs::metadata(scratch.0.join("lab").join(name)).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(
+        (mode(""), mode("world.json"), mode("authority.json"), mode("token")),
+        (0o700, 0o600, 0o600, 0o600)
+    );
+    assert!(folder.certificate_file().exists());
+}
+
+#[test]
+fn a_folder_has_one_user() {
+    let scratch = Scratch::new("sim-twice");
+    let (_first, _) = kept(&scratch);
+    let second = StateFolder::open(&scratch.0.join("lab"));
+    assert!(matches!(second, Err(ServeError::InUse { .. })));
+}

@@ -1,0 +1,111 @@
+//! `talmox sim` as a program.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use talmox_pve::client::{Endpoint, Trust};
+
+use crate::client_with;
+use crate::support::{Scratch, command, run};
+
+/// A running simulator; killed if a test fails before it ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> (Self, Value) {
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        (Self(child), serde_json::from_str(&line).unwrap())
+    }
+
+    /// Ends it as Ctrl-C would; gives what it said.
+    fn interrupt(mut self) -> String {
+        let status = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        assert!(self.0.wait().unwrap().success());
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file of the simulator's")]
+fn read(path: String) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn text(ready: &Value, key: &str) -> String {
+    ready[key].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn one_line_is_enough_to_use_it() {
+    let (running, ready) = Running::start(&["sim", "-o", "json", "--hosts", "2", "--latency", "0"]);
+    let authority = read(text(&ready, "ca_file"));
+    let endpoint = Endpoint::parse(&text(&ready, "endpoint")).unwrap();
+    let client = client_with(vec![endpoint], &text(&ready, "token"), Trust::Authorities(authority));
+    assert_eq!(client.version().await.unwrap().version, text(&ready, "version"));
+    let nodes = client.nodes().await.unwrap();
+    assert_eq!(nodes[0].ssl_fingerprint.unwrap().to_string(), text(&ready, "fingerprint"));
+    assert_eq!(ready["hosts"].as_array().unwrap().len(), 2);
+    assert_eq!(read(text(&ready, "token_file")), text(&ready, "token"));
+    let said = running.interrupt();
+    assert!(!std::path::Path::new(&text(&ready, "ca_file")).exists(), "nothing is left behind");
+    let shown = said
+        .replace(&text(&ready, "ca_file"), "CA_FILE")
+        .replace(&text(&ready, "token_file"), "TOKEN_FILE")
+        .replace(&text(&ready, "endpoint"), "ENDPOINT");
+    assert!(!shown.contains(&text(&ready, "token")));
+    assert_snapshot!(shown);
+}
+
+#[test]
+fn a_kept_world_has_its_say() {
+    let scratch = Scratch::new("sim-kept");
+    let folder = scratch.path("lab");
+    let (running, first) = Running::start(&["sim", "-o", "json", "--state", &folder, "--seed", "5"]);
+    let busy = run(&["sim", "--state", &folder]).failed();
+    assert_snapshot!(busy.stderr.replace(&folder, "FOLDER"));
+    running.interrupt();
+    assert_snapshot!(run(&["sim", "--state", &folder, "--hosts", "3"]).failed().stderr);
+    assert_snapshot!(run(&["sim", "--state", &folder, "--seed", "6"]).failed().stderr);
+    let (running, second) = Running::start(&["sim", "-o", "json", "--state", &folder, "--hosts", "1"]);
+    for key in ["token", "fingerprint", "ca_file"] {
+        assert_eq!(first[key], second[key]);
+    }
+    running.interrupt();
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    assert_snapshot!(run(&["sim", "--version", "8.4"]).failed().stderr);
+    assert_snapshot!(run(&["sim", "--speed", "NaN"]).failed().stderr);
+    assert_snapshot!(run(&["sim", "--hosts", "0"]).failed().stderr);
+}
+
+#[test]
+fn a_port_that_is_taken() {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let said = run(&["sim", "--port", &port]).failed().stderr;
+    assert_snapshot!(said.replace(&port, "PORT"));
+}
+
+#[test]
+fn behaviours_name_their_source() {
+    let list: Vec<Value> =
+        serde_json::from_str(&run(&["sim", "behaviours", "-o", "json"]).succeeded().stdout).unwrap();
+    assert!(list.iter().any(|entry| entry["id"] == "wire-close-idle" && entry["source"] == "§1"));
+    let table = run(&["sim", "behaviours"]).succeeded().stdout;
+    assert_eq!(table.lines().count(), list.len() + 1);
+}

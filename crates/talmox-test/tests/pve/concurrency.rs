@@ -332,3 +332,27 @@ async fn a_change_that_fails_halfway() {
     let after = client.vm_config(&host(1), vmid(240)).await.unwrap();
     assert_eq!((after.get("cores"), after.get("kvm")), (Some("4"), Some("0")));
 }
+
+/// A call that waits for a file lock keeps nobody else waiting.
+#[tokio::test(start_paused = true)]
+async fn others_are_answered_while_one_waits_for_a_lock() {
+    let lab = Lab::without_latency(1);
+    let client = eager(&lab);
+    make_running(&lab, &client, 131, &[]).await;
+    lab.world(|world| world.set_guest(131, false, BTreeMap::new()));
+    client.shut_down_vm(&host(1), vmid(131), Some(Duration::from_mins(1)), false).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = tokio::time::Instant::now();
+    let change = ConfigChange::new().set("cores", "2").unwrap();
+    let (changed, version) = tokio::join!(
+        async { (client.change_config(&host(1), vmid(131), &change).await, start.elapsed()) },
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            client.version().await.unwrap();
+            start.elapsed()
+        }
+    );
+    let (error, waited) = (changed.0.unwrap_err(), changed.1);
+    assert_eq!((error.words(), waited.as_secs()), (STOP_DURING_SHUTDOWN, 10));
+    assert_eq!(version, Duration::from_secs(1), "what needs no lock is answered at once");
+}

@@ -225,7 +225,7 @@ const TABLE: &[Behaviour] = &[
     row("vm.power.bridge", "A start fails where a bridge is missing.", Transcript("03-vm-lifecycle")),
     row("vm.move", "A disk moves to another storage or format; the source is removed or unused.", Transcript("04-clone-template-delete-lock-snapshot-task"),
     ),
-    row("vm.move.other-vm", "Moving a disk to another VM is refused.", Unproven),
+    row("vm.move.other-vm", "A disk can be handed to another VM of the same host.", Unproven),
     row("vm.migrate.preconditions", "Local disks and resources, and hosts that could take the VM.", Transcript("09-two-node-cluster"),
     ),
     row("vm.migrate", "Targets that are local or unknown are refused; a running VM needs `online`.", Transcript("04-clone-template-delete-lock-snapshot-task"),

@@ -126,7 +126,7 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
 )]
 pub(crate) fn scale(digits: &str, shift: u32) -> Option<u64> {
     if let Ok(whole) = digits.parse::<u64>() {
-        return whole.checked_shl(shift);
+        return whole.checked_mul(1_u64 << shift);
     }
     let number = digits.parse::<f64>().ok().filter(|number| *number >= 0.0)?;
     Some((number * (1_u64 << shift) as f64) as u64)

@@ -75,9 +75,9 @@ fn status(world: &World, call: &Call) -> Value {
             "family": "25", "flags": "fpu sse sse2 svm aes", "hvm": "1", "mhz": "2600.000", "user_hz": 100,
         },
         "ksm": {"shared": 0},
-        "memory": {"total": node.memory, "used": used, "free": node.memory - used, "available": node.memory - used},
+        "memory": {"total": node.memory, "used": used, "free": node.memory.saturating_sub(used), "available": node.memory.saturating_sub(used)},
         "swap": {"total": 0, "used": 0, "free": 0},
-        "rootfs": {"total": node.disk, "used": disk, "free": node.disk - disk, "avail": node.disk - disk},
+        "rootfs": {"total": node.disk, "used": disk, "free": node.disk.saturating_sub(disk), "avail": node.disk.saturating_sub(disk)},
     })
 }
 

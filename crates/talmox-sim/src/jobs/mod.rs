@@ -10,6 +10,7 @@ use crate::qemu::create::CreateJob;
 use crate::qemu::destroy::DestroyJob;
 use crate::qemu::migrate::MigrateJob;
 use crate::qemu::power::PowerJob;
+use crate::qemu::reassign::ReassignJob;
 use crate::qemu::reshape::{MoveJob, ResizeJob, TemplateJob};
 use crate::qemu::snapshot::SnapshotJob;
 use crate::qemu::update::UpdateJob;
@@ -26,6 +27,7 @@ pub(crate) enum Work {
     Resize(ResizeJob),
     Template(TemplateJob),
     Move(MoveJob),
+    Reassign(ReassignJob),
     Migrate(MigrateJob),
     Snapshot(SnapshotJob),
     Download(Download),
@@ -50,6 +52,7 @@ impl Work {
             Self::Resize(job) => Some((job.vmid, true)),
             Self::Template(job) => Some((job.vmid, true)),
             Self::Move(job) => Some((job.vmid, true)),
+            Self::Reassign(job) => Some((job.vmid, true)),
             Self::Migrate(job) => Some((job.vmid, true)),
             Self::Snapshot(job) => Some((job.vmid, true)),
             Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask { .. } => None,
@@ -72,6 +75,7 @@ impl Work {
             Self::Resize(work) => work.enter(world, job),
             Self::Template(work) => work.enter(world, job),
             Self::Move(work) => work.enter(world, job),
+            Self::Reassign(work) => work.enter(world, job),
             Self::Migrate(work) => work.enter(world, job),
             Self::Snapshot(work) => work.enter(world, job),
             Self::Download(work) => work.enter(world, job),
@@ -94,6 +98,7 @@ impl Work {
             Self::Resize(work) => work.finish(world, job),
             Self::Template(work) => work.finish(world, job),
             Self::Move(work) => work.finish(world, job),
+            Self::Reassign(work) => work.finish(world, job),
             Self::Migrate(work) => work.finish(world, job),
             Self::Snapshot(work) => work.finish(world, job),
             Self::Download(work) => {
@@ -136,6 +141,7 @@ impl Work {
             | Self::Resize(_)
             | Self::Template(_)
             | Self::Move(_)
+            | Self::Reassign(_)
             | Self::Snapshot(_)
             | Self::Download(_)
             | Self::Upload(_)

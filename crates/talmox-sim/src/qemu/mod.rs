@@ -10,6 +10,7 @@ pub(crate) mod disks;
 pub(crate) mod migrate;
 pub(crate) mod perms;
 pub(crate) mod power;
+pub(crate) mod reassign;
 pub(crate) mod reshape;
 pub(crate) mod snapshot;
 pub(crate) mod update;

@@ -54,7 +54,7 @@ impl ResizeJob {
             world.volume(&job.node, &volid).ok_or_else(|| format!("volume '{volid}' does not exist"))?;
         let (old, format) = (volume.size, volume.format.clone());
         let wanted = parse_size(self.size.trim_start_matches('+')).unwrap_or_default();
-        let new = if self.size.starts_with('+') { old + wanted } else { wanted };
+        let new = if self.size.starts_with('+') { old.saturating_add(wanted) } else { wanted };
         if new < old {
             return Err("shrinking disks is not supported".into());
         }
@@ -126,7 +126,11 @@ pub(crate) fn template(world: &mut World, call: &Call) -> Answer {
 
 impl TemplateJob {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
-        world.vm_for_job(&job.node, self.vmid)?.check_lock()?;
+        let vm = world.vm_for_job(&job.node, self.vmid)?;
+        vm.check_lock()?;
+        if vm.is_template() && self.disk.is_none() {
+            return Err("you can't convert a template to a template".into());
+        }
         world.need_writable(&job.node, self.vmid, world.tasks[job.task].pid)?;
         Ok(world.timing.small)
     }
@@ -169,10 +173,15 @@ pub(crate) struct MoveJob {
 pub(crate) fn move_disk(world: &mut World, call: &Call) -> Answer {
     let vmid = call.vmid();
     let disk = call.args.text("disk").to_owned();
-    let Some(storage) = call.args.get("storage").map(str::to_owned) else {
-        return Err(ApiError::plain(
-            "Provide either a 'storage' to move the disk to or a 'target-vmid' and 'target-disk' to move the disk to another VM",
-        ));
+    let both = |text: &str| {
+        let names = ["storage", "target-vmid"];
+        Err(ApiError::Parameter(names.map(|name| (name.to_owned(), text.to_owned())).into()))
+    };
+    let storage = match (call.args.get("storage"), call.args.get("target-vmid")) {
+        (Some(_), Some(_)) => return both("either set 'storage' or 'target-vmid', but not both"),
+        (None, None) => return both("both 'storage' and 'target-vmid' missing, either needs to be set"),
+        (None, Some(_)) => return super::reassign::reassign(world, call),
+        (Some(storage), None) => storage.to_owned(),
     };
     let vm = world.vm_on(&call.node, vmid)?;
     vm.check_lock().map_err(ApiError::Plain)?;

@@ -105,8 +105,9 @@ fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
 }
 
 fn words_of(call: &Call) -> String {
-    let shown =
-        call.args.values.iter().filter(|(key, _)| !matches!(key.as_str(), "node" | "vmid" | "digest"));
+    let shown = call.args.values.iter().filter(|(key, _)| {
+        !matches!(key.as_str(), "node" | "vmid" | "digest" | "background_delay" | "import-working-storage")
+    });
     let words = shown.map(|(key, value)| {
         let value = if key == "cipassword" { "<hidden>" } else { value };
         format!("-{key} {value}")
@@ -175,6 +176,7 @@ fn check_current(
 
 impl UpdateJob {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        world.vm_for_job(&job.node, self.vmid)?.check_lock()?;
         world.log(job, format!("update VM {}: {}", self.vmid, self.words));
         let call = Call::of_job(job, self.vmid);
         let node = job.node.clone();

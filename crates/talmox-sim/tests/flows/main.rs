@@ -1,6 +1,7 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod robustness;
 
 use std::collections::BTreeMap;
 
@@ -282,4 +283,39 @@ fn next_ids_follow_the_range_of_the_cluster() {
     assert_eq!(lab.fail("GET", "/cluster/nextid", &[]), "unable to get any free VMID in range [500, 502]");
     let reply = lab.send("GET", "/cluster/nextid", &[("vmid", "500")]);
     assert_eq!(body(&reply)["errors"]["vmid"], "VM 500 already exists");
+}
+
+#[test]
+fn a_disk_can_be_handed_to_another_vm() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[("scsi1", "zfs:2")]);
+    create(&mut lab, "101", &[]);
+    let path = "/nodes/a/qemu/100/move_disk";
+    let taken = lab.fail("POST", path, &[("disk", "scsi0"), ("target-vmid", "101")]);
+    assert_eq!(taken, "Target disk key 'scsi0' is already in use for VM '101'");
+    assert_eq!(lab.run("POST", path, &[("disk", "scsi1"), ("target-vmid", "101")]), "OK");
+    assert_eq!(lab.get("/nodes/a/qemu/101/config")["scsi1"], "zfs:vm-101-disk-1,size=2G");
+    assert_eq!(lab.get("/nodes/a/qemu/100/config")["scsi1"], Value::Null);
+    assert_eq!(lab.send("POST", path, &[("disk", "scsi0")]).status, 400);
+}
+
+#[test]
+fn of_many_starts_one_does_it() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    let upids: Vec<Value> = (0..4).map(|_| lab.call("POST", "/nodes/a/qemu/100/status/start", &[])).collect();
+    let mut ends: Vec<String> = upids.iter().map(|upid| lab.wait(upid)).collect();
+    ends.sort();
+    assert_eq!(ends, ["OK", "VM 100 already running", "VM 100 already running", "VM 100 already running"]);
+}
+
+#[test]
+fn of_many_updates_with_one_digest_the_first_wins() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    let digest = lab.get("/nodes/a/qemu/100/config")["digest"].as_str().unwrap_or_default().to_owned();
+    let path = "/nodes/a/qemu/100/config";
+    lab.call("PUT", path, &[("name", "a1"), ("digest", &digest)]);
+    let text = lab.fail("PUT", path, &[("name", "a2"), ("digest", &digest)]);
+    assert_eq!(text, "checksum mismatch (file change by other user?)");
 }

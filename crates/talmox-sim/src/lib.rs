@@ -30,6 +30,7 @@ mod status;
 mod storage;
 mod tasks;
 mod vm;
+mod waiting;
 mod wire;
 mod world;
 
@@ -41,6 +42,7 @@ pub use saved::LoadError;
 pub use simulation::{Delivery, Simulation};
 pub use starter::{RELEASE, Started, Starter, UnknownRelease, check_release};
 pub use storage::Storage;
+pub use waiting::{Step, Waiting};
 pub use wire::{Body, JSON, Reply, Request, encode_form, percent_encode};
 pub use world::{Node, PciDevice, Pool, Reach, Site, Timing, World};
 

@@ -1,7 +1,5 @@
 //! The part of `docs/simulator.md` that says what is proven by what.
 
-use std::fmt::Write as _;
-
 use anyhow::Context as _;
 use talmox_sim::behaviours::{Behaviour, Source};
 use talmox_sim::proof;
@@ -18,20 +16,24 @@ pub(crate) fn document(current: &str) -> anyhow::Result<String> {
 }
 
 fn tables() -> String {
-    let (unproven, proven): (Vec<&Behaviour>, Vec<&Behaviour>) =
-        proof::every().partition(|behaviour| behaviour.source == Source::Unproven);
-    let mut text = format!("### Proven: {}\n\n| behaviour | | proof |\n|---|---|---|\n", proven.len());
-    for Behaviour { id, sentence, source } in proven {
-        let _ = writeln!(text, "| `{id}` | {sentence} | {} {} |", source.proof(), source.reference());
-    }
-    let _ = write!(text, "\n### Unproven: {}\n\n", unproven.len());
-    text.push_str(
-        "Plausible answers where one is needed. Do not rely on them.\n\n| behaviour | |\n|---|---|\n",
-    );
-    for Behaviour { id, sentence, .. } in unproven {
-        let _ = writeln!(text, "| `{id}` | {sentence} |");
-    }
-    text
+    let seen =
+        |behaviour: &&Behaviour| matches!(behaviour.source, Source::Transcript(_) | Source::Recorded(_));
+    let (proven, unproven): (Vec<&Behaviour>, Vec<&Behaviour>) = proof::every().partition(seen);
+    format!(
+        "### Proven on the wire: {}\n\n{}\n### Unproven: {}\n\nRead in the sources at best; the rest are plausible answers \
+         where one is needed.\n\n{}",
+        proven.len(),
+        table(&proven),
+        unproven.len(),
+        table(&unproven),
+    )
+}
+
+fn table(behaviours: &[&Behaviour]) -> String {
+    let rows = behaviours
+        .iter()
+        .map(|Behaviour { id, sentence, source }| format!("| `{id}` | {sentence} | {source} |\n"));
+    format!("| behaviour | | known from |\n|---|---|---|\n{}", rows.collect::<String>())
 }
 
 #[cfg(test)]
@@ -40,8 +42,8 @@ mod tests {
 
     #[test]
     fn what_people_wrote_around_the_tables_stays() {
-        let first = document(&format!("# A\n\n{BEGIN}old{END}\n\nafter\n")).unwrap();
-        assert!(first.starts_with("# A\n") && first.ends_with("\n\nafter\n") && !first.contains("old"));
+        let first = document(&format!("# A\n\n{BEGIN}STALE{END}\n\nafter\n")).unwrap();
+        assert!(first.starts_with("# A\n") && first.ends_with("\n\nafter\n") && !first.contains("STALE"));
         assert_eq!(document(&first).unwrap(), first);
         assert!(document("nothing").is_err());
     }

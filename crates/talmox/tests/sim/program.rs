@@ -105,7 +105,7 @@ fn a_port_that_is_taken() {
 fn behaviours_name_their_source() {
     let list: Vec<Value> =
         serde_json::from_str(&run(&["sim", "behaviours", "-o", "json"]).succeeded().stdout).unwrap();
-    assert!(list.iter().any(|entry| entry["id"] == "wire-close-idle" && entry["source"] == "§1"));
+    assert!(list.iter().any(|entry| entry["id"] == "shell.close-idle" && entry["source"] == "§1"));
     let table = run(&["sim", "behaviours"]).succeeded().stdout;
     assert_eq!(table.lines().count(), list.len() + 1);
 }

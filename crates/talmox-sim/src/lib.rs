@@ -39,7 +39,7 @@ pub use faults::{Calls, Fault, FaultPlan};
 pub use files::FileFacts;
 pub use multipart::BadUpload;
 pub use saved::LoadError;
-pub use simulation::{Delivery, Simulation};
+pub use simulation::{Delivery, Progress, Simulation, UnfinishedCall};
 pub use starter::{RELEASE, Started, Starter, UnknownRelease, check_release};
 pub use storage::Storage;
 pub use waiting::{Step, Waiting};

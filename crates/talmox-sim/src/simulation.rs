@@ -1,6 +1,7 @@
 //! A world and what goes wrong in it: what a shell puts its wire around.
 
 use crate::faults::{Fault, FaultPlan};
+use crate::waiting::{Step, Waiting};
 use crate::wire::{Reply, Request};
 use crate::world::{Reach, World};
 
@@ -28,32 +29,71 @@ pub enum Delivery {
     HostDown,
 }
 
+/// How far a call came.
+pub enum Progress {
+    Done(Delivery),
+    /// It waits for a worker or a lock until then; others go on.
+    Wait {
+        until: u64,
+        call: UnfinishedCall,
+    },
+}
+
+/// A call that waits.
+pub struct UnfinishedCall {
+    fault: Option<Fault>,
+    waiting: Waiting,
+}
+
 impl Simulation {
     pub fn new(world: World) -> Self {
         Self { world, faults: FaultPlan::default() }
     }
 
-    /// Answers one request. `now` is in milliseconds since boot. A call may have made the world
-    /// wait for a lock; who comes meanwhile finds the world where it is then and does not wait for it.
+    /// Answers one request, whatever it has to wait for; the world waits with it. For one call at a time.
     pub fn handle(&mut self, request: &Request, now: u64) -> Delivery {
+        let mut progress = self.begin(request, now);
+        loop {
+            match progress {
+                Progress::Done(delivery) => return delivery,
+                Progress::Wait { until, call } => progress = self.resume(request, until, call),
+            }
+        }
+    }
+
+    /// Begins a call. `now` is in milliseconds since boot.
+    pub fn begin(&mut self, request: &Request, now: u64) -> Progress {
         let host = &request.via.clone().unwrap_or_else(|| self.world.contact.clone());
         if self.world.nodes.get(host).is_none_or(|node| node.reach != Reach::Up) {
-            return Delivery::HostDown;
+            return Progress::Done(Delivery::HostDown);
         }
         let fault = self.faults.take(host, request);
         match &fault {
-            Some(Fault::Hang) => return Delivery::Silence,
+            Some(Fault::Hang) => return Progress::Done(Delivery::Silence),
             Some(Fault::HostDown) => {
                 self.set_reach(host, Reach::ProxyDown);
-                return Delivery::HostDown;
+                return Progress::Done(Delivery::HostDown);
             }
             _ => {}
         }
-        let now = now.max(self.world.clock());
-        let reply = self.world.handle(request, now);
+        self.resume(request, now, UnfinishedCall { fault, waiting: Waiting::default() })
+    }
+
+    /// Goes on with a call that had to wait. Others may have been answered meanwhile.
+    pub fn resume(&mut self, request: &Request, now: u64, call: UnfinishedCall) -> Progress {
+        let UnfinishedCall { fault, waiting } = call;
+        match self.world.step(request, now.max(self.world.clock()), waiting) {
+            Step::Done(reply) => Progress::Done(self.deliver(reply, fault.as_ref())),
+            Step::Wait { until, waiting } => {
+                Progress::Wait { until, call: UnfinishedCall { fault, waiting } }
+            }
+        }
+    }
+
+    fn deliver(&mut self, reply: Reply, fault: Option<&Fault>) -> Delivery {
         match fault {
             Some(Fault::LoseReply) => Delivery::Lost { delay: reply.delay },
-            Some(Fault::CutBody { after }) => Delivery::Cut(reply, after),
+            Some(Fault::CutBody { after }) => Delivery::Cut(reply, *after),
             Some(Fault::CloseIdle) => Delivery::ReplyThenClose(reply),
             Some(Fault::KillWorker { after }) => {
                 if let Some(upid) = upid_of(&reply) {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -45,8 +44,9 @@ pub(super) async fn answer(
     };
     let arrived = Instant::now();
     let wire = talk.shared.wire_time(&request.method);
-    let delivery = talk.shared.handle(&request);
-    let answered = |delay: u64| until(arrived, wire.max(talk.shared.wall(delay)));
+    let delivery = talk.shared.handle(&request).await;
+    let handled = Instant::now();
+    let answered = |delay: u64| until((arrived + wire).max(handled + talk.shared.wall(delay)));
     match delivery {
         Delivery::Reply(reply) => {
             answered(reply.delay).await;
@@ -70,10 +70,10 @@ pub(super) async fn answer(
     }
 }
 
-/// Waits until that long after; not at all if there is nothing to wait for.
-async fn until(start: Instant, time: Duration) {
-    if !time.is_zero() {
-        tokio::time::sleep_until(start + time).await;
+/// Waits until then; not at all if that is past.
+async fn until(time: Instant) {
+    if time > Instant::now() {
+        tokio::time::sleep_until(time).await;
     }
 }
 

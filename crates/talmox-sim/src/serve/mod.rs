@@ -36,7 +36,7 @@ pub use latency::RECORDED_GET;
 pub use state::StateFolder;
 
 use crate::saved::LoadError;
-use crate::simulation::{Delivery, Simulation};
+use crate::simulation::{Delivery, Progress, Simulation};
 use crate::wire::Request;
 use crate::world::{Reach, World};
 
@@ -153,8 +153,23 @@ impl Shared {
         self.simulation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, request: &Request) -> Delivery {
-        let delivery = self.lock().handle(request, self.clock.now());
+    /// Answers a call. One that waits for a worker or a lock keeps nobody else waiting; the time it waited is gone when
+    /// this returns.
+    async fn handle(&self, request: &Request) -> Delivery {
+        let begun = self.clock.now();
+        let mut progress = self.lock().begin(request, begun);
+        let delivery = loop {
+            match progress {
+                Progress::Done(delivery) => break delivery,
+                Progress::Wait { until, call } => {
+                    let wait = self.clock.wall(until.saturating_sub(self.clock.now()));
+                    if !wait.is_zero() {
+                        tokio::time::sleep(wait).await;
+                    }
+                    progress = self.lock().resume(request, until.max(self.clock.now()), call);
+                }
+            }
+        };
         // What a read does to the world is to let time pass, which a loaded world does again by itself.
         if request.method != "GET" {
             self.changed.notify_one();

@@ -55,19 +55,6 @@ impl World {
         }
         granted
     }
-
-    /// What a synchronous call does: it waits while time passes, or fails.
-    pub(crate) fn wait_for_lock(&mut self, vmid: u32) -> Result<(), String> {
-        let deadline = self.clock + LOCK_WAIT;
-        while self.locks.get(&vmid).is_some_and(|lock| !lock.holders.is_empty()) {
-            let Some(at) = self.next_event().filter(|at| *at <= deadline) else {
-                self.advance_to(deadline);
-                return Err(lock_text(vmid, "got timeout"));
-            };
-            self.advance_to(at);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -14,10 +14,8 @@ use crate::world::{Reach, World};
 const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
 impl World {
-    /// Answers one request. `now` is in milliseconds since boot; time never goes back.
-    pub fn handle(&mut self, request: &Request, now: u64) -> Reply {
-        self.advance_to(now);
-        self.call_end = 0;
+    /// One step of a call, without regard to whether it waits.
+    pub(crate) fn respond(&mut self, request: &Request, now: u64) -> Reply {
         if !METHODS.contains(&request.method.as_str()) {
             return Reply::plain(501, &format!("method '{}' not available", request.method), "");
         }
@@ -41,8 +39,9 @@ impl World {
             return Reply::plain(501, &text, &text);
         }
         let mut reply = self.route(request, &caller, &path, params);
-        // A synchronous call may have waited for a worker or a lock.
-        reply.delay += self.call_end.max(self.clock) - now.min(self.clock);
+        // Its worker is busy with it for a while.
+        let end = self.call.waiting.worker_end.unwrap_or_default();
+        reply.delay += end.max(self.clock) - now.min(self.clock);
         if format == "extjs" { as_extjs(&reply) } else { reply }
     }
 
@@ -102,7 +101,7 @@ impl World {
             self.hop(&contact, &node)?;
         }
         if route.protected {
-            self.take_worker(&node);
+            self.take_worker(&node)?;
         }
         let args = validate(route, &params).map_err(ApiError::Parameter)?;
         let file = match &request.body {
@@ -129,21 +128,6 @@ impl World {
                 Err(ApiError::Plain(text))
             }
         }
-    }
-
-    /// The privileged daemon has three workers; a call waits for one, and what happens meanwhile has happened.
-    fn take_worker(&mut self, node: &str) {
-        let (clock, call) = (self.clock, self.timing.call);
-        let Some(host) = self.nodes.get_mut(node) else { return };
-        let (index, free) =
-            host.workers.iter().copied().enumerate().min_by_key(|(_, free)| *free).unwrap_or_default();
-        let start = free.max(clock);
-        let longer = u64::try_from(index).unwrap_or_default() * call / 3;
-        if let Some(worker) = host.workers.get_mut(index) {
-            *worker = start + call + longer;
-        }
-        self.call_end = start + call + longer;
-        self.advance_to(start);
     }
 }
 
@@ -177,18 +161,5 @@ mod tests {
         assert_eq!(split("/api2/version"), ("version".into(), "/".into()));
         assert_eq!(split("/api2/json/nodes/"), ("json".into(), "/nodes".into()));
         assert!(split_path("/pve2/x").is_none());
-    }
-
-    #[test]
-    fn the_fourth_call_waits_for_a_worker() {
-        let mut world = World::new(1, 0);
-        world.add_node("n", "192.0.2.1");
-        let starts: Vec<u64> = (0..6)
-            .map(|_| {
-                world.take_worker("n");
-                world.clock
-            })
-            .collect();
-        assert_eq!(starts, [0, 0, 0, 9, 12, 15]);
     }
 }

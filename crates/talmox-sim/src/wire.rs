@@ -53,65 +53,6 @@ pub enum Body {
     Upload { fields: BTreeMap<String, String>, filename: String, file: FileFacts },
 }
 
-impl Body {
-    /// The body of an HTTP request. Uploads are taken apart; of their file only what it is stays.
-    pub fn from_http(content_type: Option<&str>, bytes: Vec<u8>) -> Self {
-        let boundary = content_type.filter(|text| text.starts_with("multipart/form-data")).and_then(|text| {
-            let (_, boundary) = text.split_once("boundary=")?;
-            Some(boundary.split(';').next().unwrap_or_default().trim_matches('"').to_owned())
-        });
-        match boundary {
-            Some(boundary) => read_multipart(&boundary, &bytes),
-            None if bytes.is_empty() && content_type.is_none() => Self::Empty,
-            None => Self::Bytes { content_type: content_type.map(str::to_owned), bytes },
-        }
-    }
-}
-
-/// Takes a multipart body apart: fields with short values, and the part named `filename` with the file.
-fn read_multipart(boundary: &str, bytes: &[u8]) -> Body {
-    let mark = format!("--{boundary}");
-    let mut fields = BTreeMap::new();
-    let mut filename = String::new();
-    let mut file = FileFacts::default();
-    for part in split_bytes(bytes, mark.as_bytes()) {
-        let Some((head, content)) = split_once_bytes(part, b"\r\n\r\n") else { continue };
-        let head = String::from_utf8_lossy(head);
-        let attribute = |name: &str| {
-            let (_, rest) = head.split_once(&format!("{name}=\""))?;
-            rest.split('"').next().map(str::to_owned)
-        };
-        let content = content.strip_suffix(b"\r\n").unwrap_or(content);
-        match (attribute("; name"), attribute("; filename")) {
-            (Some(_), Some(name)) => {
-                filename = name;
-                file = FileFacts::of_bytes(content);
-            }
-            (Some(name), None) => drop(fields.insert(name, String::from_utf8_lossy(content).into_owned())),
-            _ => {}
-        }
-    }
-    Body::Upload { fields, filename, file }
-}
-
-fn find_bytes(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
-}
-
-fn split_once_bytes<'a>(bytes: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = find_bytes(bytes, mark)?;
-    Some((&bytes[..at], &bytes[at + mark.len()..]))
-}
-
-fn split_bytes<'a>(mut bytes: &'a [u8], mark: &[u8]) -> Vec<&'a [u8]> {
-    let mut parts = Vec::new();
-    while let Some((part, rest)) = split_once_bytes(bytes, mark) {
-        parts.push(part);
-        bytes = rest;
-    }
-    parts
-}
-
 /// A body may hold a password: only its kind is shown.
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -365,16 +306,6 @@ mod tests {
         let request =
             Request { authorization: Some("PVEAPIToken=a@pve!t=hidden".into()), ..Request::default() };
         assert!(!format!("{request:?}").contains("hidden"));
-    }
-
-    #[test]
-    fn uploads_are_taken_apart() {
-        let text = "--B\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\niso\r\n--B\r\nContent-Disposition: form-data; \
-                    name=\"filename\"; filename=\"x.iso\"\r\nContent-Type: application/octet-stream\r\n\r\na\r\nb\r\n--B--\r\n";
-        let body = Body::from_http(Some("multipart/form-data; boundary=B"), text.as_bytes().to_vec());
-        let Body::Upload { fields, filename, file } = body else { panic!("not an upload") };
-        assert_eq!((fields["content"].as_str(), filename.as_str(), file.size), ("iso", "x.iso", 4));
-        assert!(matches!(Body::from_http(None, Vec::new()), Body::Empty));
     }
 
     #[test]

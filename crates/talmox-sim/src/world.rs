@@ -12,6 +12,7 @@ use crate::reply::ApiError;
 use crate::storage::{Storage, Volumes};
 use crate::tasks::{Event, Task, TaskId};
 use crate::vm::Vm;
+use crate::waiting::CallAtHand;
 
 /// Entries of the cluster's log that are kept at least.
 const JOURNAL: usize = 1000;
@@ -167,9 +168,8 @@ pub struct World {
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) locks: BTreeMap<u32, FileLock>,
     pub(crate) journal: Vec<LogEntry>,
-    /// When the privileged worker of the call at hand will be done with it.
     #[serde(skip)]
-    pub(crate) call_end: u64,
+    pub(crate) call: CallAtHand,
     /// Does a manager act on what high availability is asked for.
     pub ha_manager: bool,
     /// When the manager woke up: with its first resource.
@@ -208,7 +208,7 @@ impl World {
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
             journal: Vec::new(),
-            call_end: 0,
+            call: CallAtHand::default(),
             ha_manager: true,
             ha_since: None,
             guests_react: true,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
-use talmox_sim::{Reach, Reply, World};
+use talmox_sim::{Reach, Reply, Step, Waiting, World};
 use tokio::time::Instant;
 
 use crate::faults::Plan;
@@ -129,7 +129,7 @@ impl MemoryTransport {
             }
             _ => {}
         }
-        let reply = self.arrive(&arriving(request, body, &host)?, departed.fault.as_ref());
+        let reply = self.answer(&arriving(request, body, &host)?, departed.fault.as_ref()).await;
         pause(reply.delay + departed.back).await;
         match &departed.fault {
             Some(Fault::Hang { .. }) => std::future::pending().await,
@@ -178,17 +178,31 @@ impl MemoryTransport {
         Err(TransportError::Connect { reason: reason.to_owned() })
     }
 
+    /// Has the simulator answer, however long the call waits there for a worker or a lock.
+    async fn answer(&self, request: &talmox_sim::Request, fault: Option<&Fault>) -> Reply {
+        let mut waiting = Waiting::default();
+        loop {
+            match self.step(request, waiting, fault) {
+                Step::Done(reply) => return reply,
+                Step::Wait { until, waiting: so_far } => {
+                    pause(until - self.now()).await;
+                    waiting = so_far;
+                }
+            }
+        }
+    }
+
     /// Hands the request to the simulator, and plans what befalls the worker it starts.
-    fn arrive(&self, request: &talmox_sim::Request, fault: Option<&Fault>) -> Reply {
+    fn step(&self, request: &talmox_sim::Request, waiting: Waiting, fault: Option<&Fault>) -> Step {
         let now = self.now();
         let mut state = self.state();
         state.catch_up(now);
-        let reply = state.world.handle(request, now);
-        if let (Some((after, fate)), Some(upid)) = (fault.and_then(Fate::of), upid_of(&reply)) {
-            let at = state.world.clock() + millis(after);
-            state.later.entry(at).or_default().push((upid, fate));
+        let step = state.world.step(request, now, waiting);
+        let Step::Done(reply) = &step else { return step };
+        if let (Some((after, fate)), Some(upid)) = (fault.and_then(Fate::of), upid_of(reply)) {
+            state.later.entry(now + millis(after)).or_default().push((upid, fate));
         }
-        reply
+        step
     }
 }
 

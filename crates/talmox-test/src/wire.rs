@@ -8,8 +8,6 @@ use secrecy::ExposeSecret as _;
 use talmox_pve::client::{Body, FileContent, HttpRequest, TransportError};
 use talmox_sim::{Body as SimBody, Request};
 
-use crate::parse_upload;
-
 /// The bytes of a request's body. A file on disk is read as it is now.
 pub(crate) fn body_bytes(body: &Body) -> Result<Vec<u8>, TransportError> {
     match body {
@@ -67,7 +65,7 @@ fn arriving_body(body: &Body, bytes: &[u8]) -> Result<SimBody, TransportError> {
     match body {
         Body::Empty => Ok(SimBody::Empty),
         Body::Form(_) => Ok(SimBody::Bytes { content_type, bytes: bytes.to_vec() }),
-        Body::Multipart { .. } => parse_upload(&content_type.unwrap_or_default(), bytes)
+        Body::Multipart { .. } => SimBody::upload(&content_type.unwrap_or_default(), bytes)
             .map_err(|error| TransportError::Unsendable { reason: error.to_string() }),
     }
 }

@@ -89,7 +89,7 @@ fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
     world.add_macs(&mut settings);
     check_rights(world, call, &delete, &settings)?;
     world.vm_on(&call.node, vmid)?.check_lock().map_err(ApiError::Plain)?;
-    world.wait_for_lock(vmid).map_err(ApiError::Plain)?;
+    world.wait_for_lock(vmid)?;
     check_current(world, call, vmid, &settings)?;
     if !revert.is_empty() {
         world.need_writable(&call.node, vmid, 123).map_err(ApiError::Plain)?;

@@ -15,8 +15,8 @@ use hyper::{Response, StatusCode};
 use tokio::time::Instant;
 
 use super::connection::Talk;
-use super::multipart::{self, BadUpload};
 use super::outgoing::Outgoing;
+use crate::multipart::{self, BadUpload};
 use crate::simulation::Delivery;
 use crate::wire::{BODY_LIMIT, Body, Reply, Request};
 
@@ -128,9 +128,9 @@ async fn read_bytes(mut body: Incoming, content_type: Option<String>) -> Result<
 }
 
 async fn read_upload(mut body: Incoming, boundary: &str) -> Result<Body, Unread> {
-    let refused = |BadUpload| {
-        let text = "unable to parse the upload: fields first, each with its disposition, and the file last";
-        Unread::Refused(Reply::plain(500, text, text))
+    let refused = |error: BadUpload| {
+        let text = error.to_string();
+        Unread::Refused(Reply::plain(500, &text, &text))
     };
     let mut reader = multipart::Reader::new(boundary);
     let mut fault = None;

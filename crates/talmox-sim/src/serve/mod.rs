@@ -12,7 +12,6 @@ mod connection;
 mod exchange;
 mod host;
 mod latency;
-mod multipart;
 mod outgoing;
 mod state;
 

@@ -17,6 +17,25 @@ use crate::support::{ask_for, make, make_running};
 
 const SEEDS: std::ops::Range<u64> = 0..12;
 
+/// What came of batches that arrived in one moment; `recorded.rs` holds these to the recordings.
+pub(crate) const EIGHT_CREATES: &[(&str, usize)] =
+    &[("OK", 1), ("500: unable to create VM 164 - VM 164 already exists on node 'pve1'", 7)];
+pub(crate) const SIX_CLONES_TO_ONE_ID: &[(&str, usize)] = &[
+    ("OK", 1),
+    ("500: unable to create VM 180: config file already exists", 3),
+    ("task: unable to create VM 180: config file already exists", 2),
+];
+pub(crate) const SIX_CLONES_TO_SIX_IDS: &[(&str, usize)] = &[("OK", 6)];
+pub(crate) const SIX_DELETES: &[(&str, usize)] = &[
+    ("OK", 1),
+    ("500: Configuration file 'nodes/pve1/qemu-server/180.conf' does not exist", 1),
+    ("task: Configuration file 'nodes/pve1/qemu-server/180.conf' does not exist", 4),
+];
+pub(crate) const STOP_DURING_SHUTDOWN: &str =
+    "can't lock file '/var/lock/qemu-server/lock-131.conf' - got timeout";
+pub(crate) const STOPPED_WHILE_WAITING: &str =
+    "can't lock file '/var/lock/qemu-server/lock-131.conf' - received interrupt";
+
 /// A client that sends everything at once, and once.
 fn eager(lab: &Lab) -> Client {
     let settings = Settings { in_flight_per_host: 64, retry: RetryPolicy::ONCE, ..Settings::default() };
@@ -62,7 +81,7 @@ async fn outcomes(lab: &Lab, client: &Client, replies: Vec<Result<Upid, Error>>)
     counts
 }
 
-fn counted(outcomes: &[(&str, usize)]) -> BTreeMap<String, usize> {
+pub(crate) fn counted(outcomes: &[(&str, usize)]) -> BTreeMap<String, usize> {
     outcomes.iter().map(|(text, count)| ((*text).to_owned(), *count)).collect()
 }
 
@@ -75,8 +94,7 @@ async fn eight_creates_of_one_id() {
             async move { ask_for(&client, 164, &[("memory", "128")]).await }
         };
         let replies = at_once((0..8).map(|_| create())).await;
-        let taken = "500: unable to create VM 164 - VM 164 already exists on node 'pve1'";
-        assert_eq!(outcomes(&lab, &client, replies).await, counted(&[("OK", 1), (taken, 7)]));
+        assert_eq!(outcomes(&lab, &client, replies).await, counted(EIGHT_CREATES));
         let config = client.vm_config(&host(1), vmid(164)).await.unwrap();
         assert_eq!((config.get("memory"), config.lock()), (Some("128"), None));
     }
@@ -132,12 +150,7 @@ async fn six_clones_to_one_new_id_in_one_moment() {
         let client = eager(&lab);
         lab.template(&client, vmid(163)).await;
         let replies = clones(&client, std::iter::repeat_n(180, 6), &CloneKind::Linked).await;
-        let (early, late) = (
-            "500: unable to create VM 180: config file already exists",
-            "task: unable to create VM 180: config file already exists",
-        );
-        let expected = counted(&[("OK", 1), (early, 3), (late, 2)]);
-        assert_eq!(outcomes(&lab, &client, replies).await, expected);
+        assert_eq!(outcomes(&lab, &client, replies).await, counted(SIX_CLONES_TO_ONE_ID));
     }
 }
 
@@ -148,7 +161,7 @@ async fn six_clones_of_one_template_to_six_ids() {
         lab.template(&client, vmid(163)).await;
         let full = CloneKind::Full { storage: None, format: None };
         let replies = clones(&client, 170..176, &full).await;
-        assert_eq!(outcomes(&lab, &client, replies).await, counted(&[("OK", 6)]));
+        assert_eq!(outcomes(&lab, &client, replies).await, counted(SIX_CLONES_TO_SIX_IDS));
     }
 }
 
@@ -218,6 +231,21 @@ async fn six_deletes_of_one_vm() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn six_deletes_of_one_vm_in_one_moment() {
+    for seed in SEEDS {
+        let lab = Lab::without_latency(seed);
+        let client = eager(&lab);
+        make(&lab, &client, 180, &[("scsi0", "local-zfs:1")]).await;
+        let replies = at_once((0..6).map(|_| {
+            let client = client.clone();
+            async move { client.delete_vm(&host(1), vmid(180), false).await }
+        }))
+        .await;
+        assert_eq!(outcomes(&lab, &client, replies).await, counted(SIX_DELETES));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_during_a_shutdown() {
     for lab in labs() {
         let client = eager(&lab);
@@ -230,14 +258,14 @@ async fn a_stop_during_a_shutdown() {
         assert!(running.iter().any(|task| task.upid == shutdown), "{running:?}");
         // The guest does not react, and the shutdown holds the VM's file lock longer than a stop waits for it.
         let stop = client.stop_vm(&host(1), vmid(131), false).await.unwrap();
-        let timeout = "task: can't lock file '/var/lock/qemu-server/lock-131.conf' - got timeout";
-        assert_eq!(outcomes(&lab, &client, vec![Ok(stop)]).await, counted(&[(timeout, 1)]));
+        let timeout = format!("task: {STOP_DURING_SHUTDOWN}");
+        assert_eq!(outcomes(&lab, &client, vec![Ok(stop)]).await, counted(&[(&timeout, 1)]));
         // A second shutdown waits for the first; stopped while it does, it says so.
         let second = client.shut_down_vm(&host(1), vmid(131), minute, false).await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
         client.stop_task(&second).await.unwrap();
-        let stopped = "task: can't lock file '/var/lock/qemu-server/lock-131.conf' - received interrupt";
-        assert_eq!(outcomes(&lab, &client, vec![Ok(second)]).await, counted(&[(stopped, 1)]));
+        let stopped = format!("task: {STOPPED_WHILE_WAITING}");
+        assert_eq!(outcomes(&lab, &client, vec![Ok(second)]).await, counted(&[(&stopped, 1)]));
         // One that overrules ends the shutdown and goes through.
         let stop = client.stop_vm(&host(1), vmid(131), true).await.unwrap();
         assert_eq!(outcomes(&lab, &client, vec![Ok(stop.clone())]).await, counted(&[("OK", 1)]));
@@ -303,4 +331,28 @@ async fn a_change_that_fails_halfway() {
     assert_eq!(outcomes(&lab, &client, vec![Ok(task)]).await, counted(&[(&failed, 1)]));
     let after = client.vm_config(&host(1), vmid(240)).await.unwrap();
     assert_eq!((after.get("cores"), after.get("kvm")), (Some("4"), Some("0")));
+}
+
+/// A call that waits for a file lock keeps nobody else waiting.
+#[tokio::test(start_paused = true)]
+async fn others_are_answered_while_one_waits_for_a_lock() {
+    let lab = Lab::without_latency(1);
+    let client = eager(&lab);
+    make_running(&lab, &client, 131, &[]).await;
+    lab.world(|world| world.set_guest(131, false, BTreeMap::new()));
+    client.shut_down_vm(&host(1), vmid(131), Some(Duration::from_mins(1)), false).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let start = tokio::time::Instant::now();
+    let change = ConfigChange::new().set("cores", "2").unwrap();
+    let (changed, version) = tokio::join!(
+        async { (client.change_config(&host(1), vmid(131), &change).await, start.elapsed()) },
+        async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            client.version().await.unwrap();
+            start.elapsed()
+        }
+    );
+    let (error, waited) = (changed.0.unwrap_err(), changed.1);
+    assert_eq!((error.words(), waited.as_secs()), (STOP_DURING_SHUTDOWN, 10));
+    assert_eq!(version, Duration::from_secs(1), "what needs no lock is answered at once");
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use talmox_pve::client::{Client, CreateVm, NewHaResource, Resource, VmResource};
+use talmox_pve::client::{
+    Client, CreateVm, Look, NewHaResource, Resource, Silent, VmPower, VmResource, Wait,
+};
 use talmox_test::{Lab, host, vmid};
 use talmox_types::PoolName;
 
@@ -34,6 +36,19 @@ async fn a_vm_under_high_availability() {
     [Exists, Refused]
     error: POST /cluster/ha/resources on https://pve1:8006: create resource failed: resource ID 'vm:100' already defined
     ");
+    // The manager starts it in a while, and stops it when it is asked to.
+    let power = async |wanted: VmPower| {
+        let wait = Wait { name: "the manager", limit: Duration::from_mins(2), progress: &Silent };
+        let look = async || {
+            let status = client.vm_status(&host(1), vmid(100)).await?.status;
+            Ok(if status == wanted { Look::Done(()) } else { Look::NotYet(format!("{status:?}")) })
+        };
+        wait.until(look).await.unwrap();
+    };
+    power(VmPower::Running).await;
+    let task = client.stop_vm(&host(1), vmid(100), false).await.unwrap();
+    assert_eq!(task.kind(), "hastop");
+    power(VmPower::Stopped).await;
     client.remove_ha_resource(vmid(100)).await.unwrap();
     let task = client.delete_vm(&host(1), vmid(100), true).await.unwrap();
     lab.done(&client, &task).await.unwrap();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use sha2::Digest as _;
 
 use crate::files::{FileFacts, hex};
+use crate::wire::Body;
 
 /// More than the fields of any upload, and a stop for a part that never ends.
 const LARGEST_FIELDS: usize = 64 * 1024;
@@ -15,11 +16,22 @@ const LARGEST_FIELDS: usize = 64 * 1024;
 const HEAD: usize = 32;
 
 /// An upload that cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadUpload;
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unable to parse the upload: fields first, each with its disposition, and the file last")]
+pub struct BadUpload;
+
+impl Body {
+    /// An upload whose bytes are all there. Of the file only what it is stays.
+    pub fn upload(content_type: &str, bytes: &[u8]) -> Result<Self, BadUpload> {
+        let mut reader = Reader::new(boundary(content_type).ok_or(BadUpload)?);
+        reader.push(bytes)?;
+        let Upload { fields, filename, file } = reader.finish()?;
+        Ok(Self::Upload { fields, filename, file })
+    }
+}
 
 /// The boundary a content type names.
-pub(super) fn boundary(content_type: &str) -> Option<&str> {
+pub(crate) fn boundary(content_type: &str) -> Option<&str> {
     let rest = content_type.strip_prefix("multipart/form-data")?;
     let value = rest.split(';').find_map(|part| part.trim().strip_prefix("boundary="))?;
     let value = value.trim_matches('"');
@@ -27,14 +39,14 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
 }
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Upload {
-    pub(super) fields: BTreeMap<String, String>,
-    pub(super) filename: String,
-    pub(super) file: FileFacts,
+pub(crate) struct Upload {
+    pub(crate) fields: BTreeMap<String, String>,
+    pub(crate) filename: String,
+    pub(crate) file: FileFacts,
 }
 
 /// Reads an upload piece by piece.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     /// `--boundary` as it begins a part.
     opening: Vec<u8>,
     /// Line feed and boundary: what ends a part.
@@ -47,7 +59,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(boundary: &str) -> Self {
+    pub(crate) fn new(boundary: &str) -> Self {
         Self {
             opening: format!("--{boundary}\r\n").into_bytes(),
             closing: format!("\r\n--{boundary}").into_bytes(),
@@ -59,7 +71,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), BadUpload> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(), BadUpload> {
         if self.ended {
             return Ok(());
         }
@@ -105,7 +117,7 @@ impl Reader {
         self.ended = end.is_some();
     }
 
-    pub(super) fn finish(self) -> Result<Upload, BadUpload> {
+    pub(crate) fn finish(self) -> Result<Upload, BadUpload> {
         let filename = self.filename.filter(|_| self.ended).ok_or(BadUpload)?;
         Ok(Upload { fields: self.fields, filename, file: self.file.finish() })
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use super::{ServeError, Shared, connection, stopped};
@@ -18,6 +19,11 @@ use crate::world::Reach;
 const GRACE: Duration = Duration::from_millis(500);
 /// After a connection that could not be taken: too many files are open, most likely.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// A port that was just closed is free again long before.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Connections that may wait to be taken.
+const BACKLOG: u32 = 1024;
 
 pub(super) struct Door {
     pub(super) name: String,
@@ -37,19 +43,40 @@ impl Door {
         let mut listener = Some(listener);
         while !*self.stop.borrow() {
             let reach = *self.wanted.borrow_and_update();
-            let open = match (reach, listener.take()) {
-                (Reach::ProxyDown, _) => None,
-                (_, Some(open)) => Some(open),
-                (_, None) => Some(TcpListener::bind(self.address).await.map_err(|error| self.taken(error))?),
-            };
-            self.actual.send_replace(reach);
-            match &open {
-                Some(open) => self.accept(open, reach).await,
-                None => self.change().await,
+            if reach == Reach::ProxyDown {
+                // The port stays ours, so that nobody else is found there meanwhile and it can be opened again.
+                drop(listener.take());
+                let closed = self.reserve().await.map_err(|error| self.taken(error))?;
+                self.actual.send_replace(reach);
+                self.change().await;
+                listener = Some(closed.listen(BACKLOG).map_err(|error| self.taken(error))?);
+            } else if let Some(open) = &listener {
+                self.actual.send_replace(reach);
+                self.accept(open, reach).await;
             }
-            listener = open;
         }
         Ok(())
+    }
+
+    /// Takes the port without listening, so that connections are refused. A process that is just being started has the
+    /// listener open for a moment longer than we have.
+    async fn reserve(&self) -> io::Result<TcpSocket> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.bind() {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                bound => return bound,
+            }
+        }
+    }
+
+    fn bind(&self) -> io::Result<TcpSocket> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(self.address)?;
+        Ok(socket)
     }
 
     fn taken(&self, source: io::Error) -> ServeError {

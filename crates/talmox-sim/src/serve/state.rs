@@ -26,8 +26,19 @@ const LOCK: &str = ".lock";
 #[derive(Clone, Debug)]
 pub struct StateFolder {
     path: PathBuf,
-    /// Held open, and with it locked.
-    _lock: Arc<fs::File>,
+    _lock: Arc<Lock>,
+}
+
+/// A file that is locked as long as this lives. Closing it would not do: a process that is just being started holds it
+/// open for a moment too.
+#[derive(Debug)]
+struct Lock(fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The end of the process unlocks it in any case.
+        let _ = self.0.unlock();
+    }
 }
 
 impl StateFolder {
@@ -43,7 +54,7 @@ impl StateFolder {
         let path = path.canonicalize().map_err(failed)?;
         let lock = fs::File::create(path.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: Arc::new(lock) }),
+            Ok(()) => Ok(Self { path, _lock: Arc::new(Lock(lock)) }),
             Err(fs::TryLockError::WouldBlock) => Err(ServeError::InUse { path }),
             Err(fs::TryLockError::Error(error)) => Err(failed(error)),
         }

@@ -45,7 +45,6 @@ async fn a_wrong_token() {
 async fn a_host_that_is_down() {
     let server = simulator(2).await;
     let first = client(&server);
-    first.version().await.unwrap();
     server.set_reach("pve1", Reach::ProxyDown).await.unwrap();
     let error = create(&first).await.unwrap_err();
     assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::Unreachable));
@@ -113,8 +112,10 @@ async fn an_idle_connection_that_is_closed_costs_nothing() {
     server.with(|simulation| simulation.faults.next(Calls::to("GET", "/version"), Fault::CloseIdle));
     client.version().await.unwrap();
     server.quiet().await;
+    // Another's call goes the same way through the kernel as the farewell before it.
+    crate::client(&server).version().await.unwrap();
     create(&client).await.unwrap();
-    assert_eq!(server.calls(), 2, "the change was sent once");
+    assert_eq!(server.calls(), 3, "the change was sent once");
 }
 
 #[tokio::test]

@@ -159,6 +159,21 @@ mod tests {
     }
 
     #[test]
+    fn a_call_that_waits_keeps_nobody_else_waiting() {
+        let (mut simulation, create) = simulation();
+        let waiting = (0..4).map(|_| simulation.begin(&create, 1000)).last().unwrap();
+        let Progress::Wait { until, call } = waiting else { panic!("three workers answered four calls") };
+        assert!(until > 1000);
+        let version = Request { method: "GET".into(), path: "/api2/json/version".into(), ..create.clone() };
+        let version = Request { body: Body::Empty, ..version };
+        assert!(
+            matches!(simulation.begin(&version, 1000), Progress::Done(Delivery::Reply(reply)) if reply.status == 200)
+        );
+        assert_eq!(simulation.world.clock(), 1000);
+        assert!(matches!(simulation.resume(&create, until, call), Progress::Done(Delivery::Reply(_))));
+    }
+
+    #[test]
     fn a_killed_worker_leaves_the_lock() {
         let (mut simulation, create) = simulation();
         simulation.faults.next(Calls::to("POST", "/nodes/*/qemu"), Fault::KillWorker { after: 20 });

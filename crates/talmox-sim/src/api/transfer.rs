@@ -7,7 +7,7 @@ use super::Call;
 use crate::files::FileFacts;
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
-use crate::storage::Volume;
+use crate::storage::{Storage, Volume};
 use crate::tasks::Job;
 use crate::world::World;
 
@@ -50,15 +50,19 @@ fn checksum_of(call: &Call) -> Option<(String, String)> {
     Some((algorithm, call.args.get("checksum")?.to_lowercase()))
 }
 
+/// A storage that holds files; the words are the same for uploads and downloads.
+fn file_storage<'w>(world: &'w World, id: &str, node: &str) -> Result<&'w Storage, ApiError> {
+    let storage = world.storage_on(id, node).map_err(ApiError::Plain)?;
+    if storage.holds_files() {
+        return Ok(storage);
+    }
+    let kind = &storage.kind;
+    Err(ApiError::plain(format!("can't upload to storage type '{kind}', not a file based storage!")))
+}
+
 pub(crate) fn upload(world: &mut World, call: &Call) -> Answer {
     let (id, content) = (call.args.text("storage").to_owned(), call.args.text("content").to_owned());
-    let storage = world.storage_on(&id, &call.node).map_err(ApiError::Plain)?;
-    if !storage.holds_files() {
-        return Err(ApiError::plain(format!(
-            "can't upload to storage type '{}', not a file based storage!",
-            storage.kind
-        )));
-    }
+    let storage = file_storage(world, &id, &call.node)?;
     if !storage.content.contains(&content) {
         return Err(ApiError::plain(format!("storage '{id}' does not support '{content}' content")));
     }
@@ -134,13 +138,7 @@ pub(crate) struct Download {
 
 pub(crate) fn download(world: &mut World, call: &Call) -> Answer {
     let (id, content) = (call.args.text("storage").to_owned(), call.args.text("content").to_owned());
-    let storage = world.storage_on(&id, &call.node).map_err(ApiError::Plain)?;
-    if !storage.holds_files() {
-        return Err(ApiError::plain(format!(
-            "can't upload to storage type '{}', not a file based storage!",
-            storage.kind
-        )));
-    }
+    let storage = file_storage(world, &id, &call.node)?;
     if !storage.content.contains(&content) {
         return Err(ApiError::plain(format!(
             "storage '{id}' is not configured for content-type '{content}'"

@@ -1,5 +1,6 @@
 //! Applies pending changes: all of them to a stopped VM, those that can be plugged to a running one.
 
+use super::perms::is_cloud_init_key;
 use crate::drive::{Drive, is_drive, split_key};
 use crate::schema::{Errors, split_list};
 use crate::vm::Vm;
@@ -8,7 +9,7 @@ use crate::world::World;
 /// Options a running VM takes at once.
 fn applies_live(key: &str) -> bool {
     let family = split_key(key).map_or(key, |(family, _)| family);
-    matches!(
+    let plain = matches!(
         family,
         "lock"
             | "name"
@@ -23,20 +24,12 @@ fn applies_live(key: &str) -> bool {
             | "migrate_speed"
             | "migrate_downtime"
             | "autostart"
-            | "cicustom"
-            | "cipassword"
-            | "citype"
-            | "ciuser"
-            | "ciupgrade"
-            | "nameserver"
-            | "searchdomain"
-            | "sshkeys"
-            | "ipconfig"
             | "cpuunits"
             | "cpulimit"
             | "hotplug"
             | "unused"
-    )
+    );
+    plain || is_cloud_init_key(key)
 }
 
 enum Plug {

@@ -27,7 +27,8 @@ fn privilege_of(key: &str) -> Option<&'static str> {
     }
 }
 
-fn is_cloud_init_key(key: &str) -> bool {
+/// What Proxmox hands to the guest through its cloud-init drive.
+pub(super) fn is_cloud_init_key(key: &str) -> bool {
     let family = split_key(key).map_or(key, |(family, _)| family);
     matches!(
         family,

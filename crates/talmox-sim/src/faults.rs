@@ -3,8 +3,6 @@
 //! Rules are asked in the order they were added; the first that is due decides. A rule counts the calls it matches, so
 //! "the third POST to a clone" and "the 17th call of all" are said the same way.
 
-use crate::wire::Request;
-
 /// A mishap of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -49,9 +47,9 @@ impl Calls {
         self
     }
 
-    fn matches(&self, host: &str, request: &Request) -> bool {
-        let path = request.path.strip_prefix("/api2/json").unwrap_or(&request.path);
-        self.method.as_ref().is_none_or(|method| *method == request.method)
+    fn matches(&self, host: &str, method: &str, path: &str) -> bool {
+        let path = path.strip_prefix("/api2/json").unwrap_or(path);
+        self.method.as_ref().is_none_or(|wanted| wanted == method)
             && self.host.as_ref().is_none_or(|wanted| wanted == host)
             && self.path.as_ref().is_none_or(|pattern| matches_pattern(pattern, path))
     }
@@ -73,34 +71,40 @@ fn matches_pattern(pattern: &str, text: &str) -> bool {
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct Rule<F> {
     calls: Calls,
     /// The first matching call that goes wrong, from 1, and how many do.
     from: u64,
     times: u64,
     seen: u64,
-    fault: Fault,
+    fault: F,
 }
 
-/// What shall go wrong.
-#[derive(Clone, Debug, Default)]
-pub struct FaultPlan {
-    rules: Vec<Rule>,
+/// What shall go wrong. A shell may have faults of its own.
+#[derive(Clone, Debug)]
+pub struct FaultPlan<F = Fault> {
+    rules: Vec<Rule<F>>,
 }
 
-impl FaultPlan {
+impl<F> Default for FaultPlan<F> {
+    fn default() -> Self {
+        Self { rules: Vec::new() }
+    }
+}
+
+impl<F: Clone> FaultPlan<F> {
     /// The n-th matching call from now on, counted from 1, goes wrong.
-    pub fn at(&mut self, nth: u64, calls: Calls, fault: Fault) {
+    pub fn at(&mut self, nth: u64, calls: Calls, fault: F) {
         self.rules.push(Rule { calls, from: nth.max(1), times: 1, seen: 0, fault });
     }
 
     /// The next matching call goes wrong.
-    pub fn next(&mut self, calls: Calls, fault: Fault) {
+    pub fn next(&mut self, calls: Calls, fault: F) {
         self.at(1, calls, fault);
     }
 
     /// Every matching call goes wrong until [`FaultPlan::clear`].
-    pub fn always(&mut self, calls: Calls, fault: Fault) {
+    pub fn always(&mut self, calls: Calls, fault: F) {
         self.rules.push(Rule { calls, from: 1, times: u64::MAX, seen: 0, fault });
     }
 
@@ -115,9 +119,9 @@ impl FaultPlan {
     }
 
     /// What goes wrong with this call. Every rule counts it, one of them decides.
-    pub fn take(&mut self, host: &str, request: &Request) -> Option<Fault> {
+    pub fn take(&mut self, host: &str, method: &str, path: &str) -> Option<F> {
         let mut due = None;
-        for rule in self.rules.iter_mut().filter(|rule| rule.calls.matches(host, request)) {
+        for rule in self.rules.iter_mut().filter(|rule| rule.calls.matches(host, method, path)) {
             rule.seen += 1;
             if rule.seen >= rule.from && rule.times > 0 && due.is_none() {
                 rule.times -= 1;
@@ -132,10 +136,6 @@ impl FaultPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn request(method: &str, path: &str) -> Request {
-        Request { method: method.into(), path: format!("/api2/json{path}"), ..Request::default() }
-    }
 
     #[test]
     fn patterns_match_whole_paths() {
@@ -159,11 +159,12 @@ mod tests {
         let mut plan = FaultPlan::default();
         plan.at(2, Calls::to("POST", "/nodes/*/qemu"), Fault::LoseReply);
         plan.at(3, Calls::any().via("pve2"), Fault::Hang);
-        let (post, get) = (request("POST", "/nodes/pve1/qemu"), request("GET", "/version"));
+        let (post, get) = (("POST", "/api2/json/nodes/pve1/qemu"), ("GET", "/api2/json/version"));
+        let mut take = |host: &str, (method, path): (&str, &str)| plan.take(host, method, path);
         let taken: Vec<Option<Fault>> =
-            [&get, &post, &get, &post, &post].into_iter().map(|call| plan.take("pve1", call)).collect();
+            [get, post, get, post, post].into_iter().map(|call| take("pve1", call)).collect();
         assert_eq!(taken, [None, None, None, Some(Fault::LoseReply), None]);
-        assert_eq!([(); 4].map(|()| plan.take("pve2", &get)), [None, None, Some(Fault::Hang), None]);
+        assert_eq!([(); 4].map(|()| take("pve2", get)), [None, None, Some(Fault::Hang), None]);
         assert!(plan.is_spent());
     }
 
@@ -172,8 +173,7 @@ mod tests {
         let mut plan = FaultPlan::default();
         plan.next(Calls::any(), Fault::Hang);
         plan.next(Calls::any(), Fault::LoseReply);
-        let get = request("GET", "/version");
-        assert_eq!(plan.take("pve1", &get), Some(Fault::Hang));
-        assert_eq!(plan.take("pve1", &get), Some(Fault::LoseReply));
+        assert_eq!(plan.take("pve1", "GET", "/version"), Some(Fault::Hang));
+        assert_eq!(plan.take("pve1", "GET", "/version"), Some(Fault::LoseReply));
     }
 }

@@ -67,7 +67,7 @@ impl Simulation {
         if self.world.nodes.get(host).is_none_or(|node| node.reach != Reach::Up) {
             return Progress::Done(Delivery::HostDown);
         }
-        let fault = self.faults.take(host, request);
+        let fault = self.faults.take(host, &request.method, &request.path);
         match &fault {
             Some(Fault::Hang) => return Progress::Done(Delivery::Silence),
             Some(Fault::HostDown) => {

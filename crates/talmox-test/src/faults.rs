@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use talmox_pve::client::Method;
-use talmox_sim::Reach;
+use talmox_sim::{Calls, FaultPlan, Reach};
 
 /// What happens to a call instead of an answer, or along with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,24 +42,18 @@ impl Fault {
 pub struct When {
     calls: Calls,
     /// Of those the n-th after this was planned, counted from 1; every one if there is no number.
-    nth: Option<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Calls {
-    Any,
-    Asking { method: Method, part: String },
+    nth: Option<u64>,
 }
 
 impl When {
     /// The n-th call after this is planned, counted from 1.
-    pub const fn call(number: usize) -> Self {
-        Self { calls: Calls::Any, nth: Some(number) }
+    pub fn call(number: u64) -> Self {
+        Self { calls: Calls::any(), nth: Some(number) }
     }
 
     /// Every call.
-    pub const fn always() -> Self {
-        Self { calls: Calls::Any, nth: None }
+    pub fn always() -> Self {
+        Self { calls: Calls::any(), nth: None }
     }
 
     /// The first call with this method and this part in its path.
@@ -68,49 +62,21 @@ impl When {
     }
 
     /// The n-th such call, counted from 1.
-    pub fn nth(method: Method, part: &str, nth: usize) -> Self {
-        Self { calls: Calls::Asking { method, part: part.to_owned() }, nth: Some(nth) }
+    pub fn nth(method: Method, part: &str, nth: u64) -> Self {
+        Self { nth: Some(nth), ..Self::every(method, part) }
     }
 
     /// Every such call.
     pub fn every(method: Method, part: &str) -> Self {
-        Self { calls: Calls::Asking { method, part: part.to_owned() }, nth: None }
+        Self { calls: Calls::to(method.as_str(), &format!("*{part}*")), nth: None }
     }
 
-    fn fits(&self, method: Method, path: &str) -> bool {
-        match &self.calls {
-            Calls::Any => true,
-            Calls::Asking { method: wanted, part } => *wanted == method && path.contains(part.as_str()),
+    /// Puts a fault at these calls into a plan.
+    pub(crate) fn plan(self, plan: &mut FaultPlan<Fault>, fault: Fault) {
+        match self.nth {
+            Some(nth) => plan.at(nth, self.calls, fault),
+            None => plan.always(self.calls, fault),
         }
-    }
-}
-
-/// Faults to come, and how many calls each has seen.
-#[derive(Debug, Default)]
-pub(crate) struct Plan(Vec<Planned>);
-
-#[derive(Debug)]
-struct Planned {
-    when: When,
-    fault: Fault,
-    seen: usize,
-}
-
-impl Plan {
-    pub(crate) fn add(&mut self, when: When, fault: Fault) {
-        self.0.push(Planned { when, fault, seen: 0 });
-    }
-
-    /// The fault this call meets: the one planned first, if several do. All of them have seen the call.
-    pub(crate) fn meet(&mut self, method: Method, path: &str) -> Option<Fault> {
-        let mut met = None;
-        for planned in self.0.iter_mut().filter(|planned| planned.when.fits(method, path)) {
-            planned.seen += 1;
-            if planned.when.nth.is_none_or(|nth| nth == planned.seen) {
-                met = met.or_else(|| Some(planned.fault.clone()));
-            }
-        }
-        met
     }
 }
 
@@ -120,11 +86,11 @@ mod tests {
 
     #[test]
     fn faults_meet_the_calls_they_are_planned_for() {
-        let mut plan = Plan::default();
-        plan.add(When::call(2), Fault::Refused);
-        plan.add(When::nth(Method::Post, "/clone", 2), Fault::ReplyLost);
-        plan.add(When::every(Method::Delete, "/qemu"), Fault::BodyCut);
-        let mut meet = |method, path| plan.meet(method, path);
+        let mut plan = FaultPlan::default();
+        When::call(2).plan(&mut plan, Fault::Refused);
+        When::nth(Method::Post, "/clone", 2).plan(&mut plan, Fault::ReplyLost);
+        When::every(Method::Delete, "/qemu").plan(&mut plan, Fault::BodyCut);
+        let mut meet = |method: Method, path| plan.take("a", method.as_str(), path);
         assert_eq!(meet(Method::Post, "/nodes/a/qemu/1/clone"), None);
         assert_eq!(meet(Method::Get, "/version"), Some(Fault::Refused));
         assert_eq!(meet(Method::Get, "/clone"), None);

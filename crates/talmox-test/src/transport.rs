@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
-use talmox_sim::{Reach, Reply, Step, Waiting, World};
+use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
 use tokio::time::Instant;
 
-use crate::faults::Plan;
 use crate::wire::{arriving, body_bytes};
 use crate::{Call, CallLog, End, Fault, Seeded, When};
 
@@ -37,7 +36,7 @@ pub struct MemoryTransport {
 
 struct State {
     world: World,
-    plan: Plan,
+    plan: FaultPlan<Fault>,
     log: CallLog,
     /// What befalls workers, by time.
     later: BTreeMap<u64, Vec<(String, Fate)>>,
@@ -49,7 +48,7 @@ impl MemoryTransport {
     pub fn new(world: World, seed: u64, latency: Latency) -> Self {
         let state = State {
             world,
-            plan: Plan::default(),
+            plan: FaultPlan::default(),
             log: CallLog::default(),
             later: BTreeMap::new(),
             client_died: false,
@@ -59,7 +58,7 @@ impl MemoryTransport {
 
     /// Plans a fault.
     pub fn plan(&self, when: When, fault: Fault) {
-        self.state().plan.add(when, fault);
+        when.plan(&mut self.state().plan, fault);
     }
 
     /// Everything asked so far.
@@ -105,7 +104,7 @@ impl MemoryTransport {
         let fault = if state.client_died {
             Some(Fault::KillClient { sent: false })
         } else {
-            state.plan.meet(request.method, &call.path)
+            state.plan.take(target.endpoint.host(), request.method.as_str(), &call.path)
         };
         state.log.push(call);
         Departed { number, fault, there: travel / 2, back: travel - travel / 2 }

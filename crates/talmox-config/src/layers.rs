@@ -94,18 +94,16 @@ impl Description {
                 Some((name, role, None, Some(pool)))
             })
         });
-        single
-            .chain(pooled)
-            .zip(1..)
-            .map(|((name, role, node, pool), position)| Member {
-                name,
-                role,
-                position,
-                node,
-                pool,
-                layers: self.layers(role, node, pool),
-            })
-            .collect()
+        let mut members = Vec::with_capacity(self.nodes.len());
+        members.extend(single.chain(pooled).zip(1..).map(|((name, role, node, pool), position)| Member {
+            name,
+            role,
+            position,
+            node,
+            pool,
+            layers: self.layers(role, node, pool),
+        }));
+        members
     }
 
     fn layers<'d>(

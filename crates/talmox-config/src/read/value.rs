@@ -102,13 +102,12 @@ impl<T: Value> Value for Vec<At<T>> {
             }
             return None;
         };
-        let read: Vec<At<T>> = items
-            .iter()
-            .filter_map(|item| {
-                let value = T::read(item, reading)?;
-                Some(At { value, location: reading.location(item), key: "" })
-            })
-            .collect();
+        // Nodes are large values: a list that grew by doubling would copy all of them again and again.
+        let mut read: Self = Vec::with_capacity(items.len());
+        for item in items {
+            let Some(value) = T::read(item, reading) else { continue };
+            read.push(At { value, location: reading.location(item), key: "" });
+        }
         (read.len() == items.len()).then_some(read)
     }
 

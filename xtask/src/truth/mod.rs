@@ -4,6 +4,7 @@ mod compare;
 mod data;
 mod gaps;
 mod ids;
+mod log;
 mod phase;
 mod replay;
 mod scope;

@@ -2,6 +2,7 @@
 
 mod compare;
 mod data;
+mod evidence;
 mod gaps;
 mod ids;
 mod log;
@@ -27,6 +28,8 @@ pub struct Report {
     pub out_of_scope: usize,
     /// Pairs that depend on faults of the recorded environment: listed, not counted.
     pub artifacts: Vec<usize>,
+    /// Pairs whose own reply alone tells what was done before them: listed, not counted.
+    pub self_evident: Vec<usize>,
     pub differences: Vec<Difference>,
     /// What must have happened between the recorded pairs.
     pub assumed: Vec<Assumed>,
@@ -122,6 +125,11 @@ fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], repor
             report.out_of_scope += 1;
             continue;
         }
+        // One that differs all the same counts as a failure.
+        if outcome.self_evident && outcome.differences.is_empty() {
+            report.self_evident.push(*number);
+            continue;
+        }
         report.in_scope += 1;
         if outcome.differences.is_empty() {
             report.reproduced += 1;
@@ -156,13 +164,20 @@ fn print(report: &Report) -> String {
                 .map(|assumed| format!("  before #{}: {}", assumed.before_pair, assumed.what)),
         );
     }
-    if !report.artifacts.is_empty() {
-        let numbers: Vec<String> = report.artifacts.iter().map(|number| format!("#{number}")).collect();
-        lines.push(format!("artifacts of the recorded environment, not counted: {}", numbers.join(" ")));
+    let apart = [
+        ("artifacts of the recorded environment", &report.artifacts),
+        ("alone in telling what was done before them", &report.self_evident),
+    ];
+    for (what, pairs) in apart.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {
+        let numbers: Vec<String> = pairs.iter().map(|number| format!("#{number}")).collect();
+        lines.push(format!("{what}, not counted: {}", numbers.join(" ")));
     }
     lines.push(format!(
-        "reproduced {} of {} in scope, {} out of scope",
-        report.reproduced, report.in_scope, report.out_of_scope
+        "reproduced {} of {} in scope, {} out of scope, {} self-evident",
+        report.reproduced,
+        report.in_scope,
+        report.out_of_scope,
+        report.self_evident.len()
     ));
     lines.join("\n")
 }

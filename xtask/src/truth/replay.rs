@@ -20,6 +20,8 @@ const PATIENCE: u64 = 3000;
 pub(crate) struct Outcome {
     pub(crate) number: usize,
     pub(crate) differences: Vec<String>,
+    /// Its own reply alone tells what was done before it.
+    pub(crate) self_evident: bool,
 }
 
 pub(crate) struct Replay<'a> {
@@ -90,7 +92,7 @@ impl<'a> Replay<'a> {
         self.answered = now + reply.delay;
         let differences = differences(pair, &reply, &mut self.ids);
         self.remember(pair, &reply);
-        Outcome { number, differences }
+        Outcome { number, differences, self_evident: self.gaps.is_self_evident(number) }
     }
 
     /// Requests sent at once: which of them won is chance, so equal requests are matched by what came of them.
@@ -143,6 +145,7 @@ impl<'a> Replay<'a> {
             outcomes.push(Outcome {
                 number: *number,
                 differences: differences(pair, &replies[chosen], &mut self.ids),
+                self_evident: self.gaps.is_self_evident(*number),
             });
         }
         outcomes

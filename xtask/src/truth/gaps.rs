@@ -61,6 +61,7 @@ impl Gaps {
         for (_, pair) in pairs {
             gaps.exits.extend(recorded_exits(pair));
         }
+        gaps.self_evident = lonely_agent_answers(pairs);
         gaps.lock_sightings = locks(pairs, &gaps.exits);
         gaps.reach_sightings = reaches(pairs);
         // The last pair that named a VM since it was made, and the clones that carry the target only in their call.
@@ -295,6 +296,11 @@ impl Gaps {
         said
     }
 
+    /// This pair's own reply was believed.
+    pub(crate) fn believe(&mut self, number: usize) {
+        self.self_evident.insert(number);
+    }
+
     /// Is this pair the only one to tell of something that was done for it?
     pub(crate) fn is_self_evident(&self, number: usize) -> bool {
         self.self_evident.contains(&number)
@@ -319,16 +325,27 @@ fn recorded_exits(pair: &Pair) -> Vec<(String, String)> {
     ended.filter_map(|entry| Some((text(entry, "upid")?, text(entry, "status")?))).collect()
 }
 
+/// What the agent of a VM answered to a command.
+fn agent_answer(pair: &Pair) -> Option<(u32, String, &Value)> {
+    let (vmid, parts) = (pair.vm()?, pair.parts());
+    let ["agent", command] = parts.get(4..)? else { return None };
+    Some((vmid, (*command).to_owned(), pair.response.body.pointer("/data/result")?))
+}
+
 /// Answers of guest agents the recordings show, by VM.
 pub(crate) fn agent_answers(pairs: &[(usize, &Pair)]) -> BTreeMap<u32, BTreeMap<String, Value>> {
     let mut found: BTreeMap<u32, BTreeMap<String, Value>> = BTreeMap::new();
-    for (_, pair) in pairs {
-        let parts = pair.parts();
-        if let (["agent", command], Some(vmid), Some(result)) =
-            (&parts.get(4..).unwrap_or_default(), pair.vm(), pair.response.body.pointer("/data/result"))
-        {
-            found.entry(vmid).or_default().insert((*command).to_owned(), result.clone());
-        }
+    for (vmid, command, result) in pairs.iter().filter_map(|(_, pair)| agent_answer(pair)) {
+        found.entry(vmid).or_default().insert(command, result.clone());
     }
     found
+}
+
+/// Pairs that are the only ones to show what an agent answers.
+fn lonely_agent_answers(pairs: &[(usize, &Pair)]) -> BTreeSet<usize> {
+    let all: Vec<_> =
+        pairs.iter().filter_map(|(number, pair)| Some((*number, agent_answer(pair)?))).collect();
+    let lonely =
+        all.iter().filter(|(_, answer)| all.iter().filter(|(_, other)| other == answer).count() == 1);
+    lonely.map(|(number, _)| *number).collect()
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask truth`: replays recorded requests against the simulator and counts what it reproduces.
 
 mod compare;
+mod credentials;
 mod data;
 mod evidence;
 mod gaps;
@@ -33,6 +34,14 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// What must have happened between the recorded pairs.
     pub assumed: Vec<Assumed>,
+    /// Pairs whose words leave open what was sent.
+    pub not_understood: Vec<NotUnderstood>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct NotUnderstood {
+    pub pair: usize,
+    pub what: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,6 +154,10 @@ fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], repor
     }
     let assumed = replay.assumptions.iter();
     report.assumed.extend(assumed.map(|(pair, what)| Assumed { before_pair: *pair, what: what.clone() }));
+    let puzzles = replay.not_understood.iter();
+    report
+        .not_understood
+        .extend(puzzles.map(|(pair, what)| NotUnderstood { pair: *pair, what: what.clone() }));
 }
 
 fn print(report: &Report) -> String {
@@ -164,6 +177,8 @@ fn print(report: &Report) -> String {
                 .map(|assumed| format!("  before #{}: {}", assumed.before_pair, assumed.what)),
         );
     }
+    let puzzles = report.not_understood.iter();
+    lines.extend(puzzles.map(|one| format!("not understood: #{} {}", one.pair, one.what)));
     let apart = [
         ("artifacts of the recorded environment", &report.artifacts),
         ("alone in telling what was done before them", &report.self_evident),

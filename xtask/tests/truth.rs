@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use xtask::truth;
 
-/// What was reached; raise it with the simulator.
-const REPRODUCED_OF_A_THOUSAND: usize = 985;
+/// What was reached; raise it with the simulator, never lower it.
+const REPRODUCED_OF_A_THOUSAND: usize = 989;
 /// Pairs that may be out of scope.
 const OUT_OF_SCOPE_OF_A_HUNDRED: usize = 10;
 

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use serde_json::Value;
 
 use data::{Chain, Pair, Worlds};
 use replay::Replay;
@@ -26,6 +27,8 @@ use scope::out_of_scope;
 pub struct Report {
     pub in_scope: usize,
     pub reproduced: usize,
+    #[serde(skip)]
+    pub reproduced_pairs: Vec<usize>,
     pub out_of_scope: usize,
     /// Pairs that depend on faults of the recorded environment: listed, not counted.
     pub artifacts: Vec<usize>,
@@ -85,6 +88,12 @@ pub fn shared_data() -> PathBuf {
 
 pub fn replay(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<Report> {
     let (pairs, worlds) = data::read(transcripts, worlds)?;
+    replay_values(pairs, worlds)
+}
+
+/// Replays a list of pairs that was read before.
+pub fn replay_values(pairs: Value, worlds: Value) -> anyhow::Result<Report> {
+    let (pairs, worlds) = data::parse(pairs, worlds)?;
     let mut report = Report::default();
     for (chain, members) in chains(&pairs, &worlds) {
         replay_chain(&worlds, chain, &members, &mut report);
@@ -142,6 +151,7 @@ fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], repor
         report.in_scope += 1;
         if outcome.differences.is_empty() {
             report.reproduced += 1;
+            report.reproduced_pairs.push(*number);
             continue;
         }
         report.differences.push(Difference {

@@ -147,6 +147,22 @@ fn lost_key(pair: &mut Value, _: usize) -> bool {
     map.remove(&key).is_some()
 }
 
+fn lost_entry(pair: &mut Value, number: usize) -> bool {
+    // A machine has as many parts as it has, and its log as many lines.
+    let path = pair["request"]["path"].as_str().unwrap_or_default();
+    if path.contains("/hardware/") || path.ends_with("/cluster/log") {
+        return false;
+    }
+    let Some(list) = pair.pointer_mut("/response/body/data").and_then(Value::as_array_mut) else {
+        return false;
+    };
+    if list.is_empty() {
+        return false;
+    }
+    list.remove(number % list.len());
+    true
+}
+
 /// A refusal because of a lock where none was.
 fn lock_refused(pair: &mut Value, _: usize) -> bool {
     let is_config = pair["request"]["path"].as_str().is_some_and(|path| path.ends_with("/config"));
@@ -179,7 +195,7 @@ fn host_gone(pair: &mut Value, _: usize) -> bool {
     true
 }
 
-const MUTATIONS: [(&str, Mutation, usize); 13] = [
+const MUTATIONS: [(&str, Mutation, usize); 14] = [
     ("status", status, MANY),
     ("reason", reason, MANY),
     ("error map", error_map, MANY),
@@ -190,6 +206,7 @@ const MUTATIONS: [(&str, Mutation, usize); 13] = [
     ("total of a log", log_total, MANY),
     ("type of a measured value", measured_type, MANY),
     ("lost key", lost_key, MANY),
+    ("lost entry of a list", lost_entry, MANY),
     ("refused for a lock", lock_refused, FEW),
     ("lock ignored", lock_ignored, FEW),
     ("host gone", host_gone, FEW),

@@ -3,11 +3,14 @@
 //! What a server measures (load, memory, times) must be there and of the same type, but not of the same value; what it
 //! makes up must be bound consistently; lists that come out of Perl hashes have no order. Everything else must be equal.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use talmox_sim::Reply;
 
 use super::data::Pair;
 use super::ids::Ids;
+use super::log::LogPage;
 
 /// Values that are measured, or that the worlds do not record.
 const MEASURED: [&str; 27] = [
@@ -39,8 +42,8 @@ const MEASURED: [&str; 27] = [
     "repoid",
     "saved",
 ];
-/// Lines of a log, if the caller asks for no other number.
-const LOG_PAGE: usize = 50;
+/// Measured or made-up values that are texts; any other text under a measured name is a setting or a message.
+const MEASURED_TEXTS: [&str; 3] = ["loadavg", "ssl_fingerprint", "repoid"];
 /// Lists in one text whose order is that of a hash.
 const SETS: [&str; 2] = ["content", "privs"];
 
@@ -82,18 +85,17 @@ struct View<'a> {
 
 impl View<'_> {
     fn body(&mut self, pair: &Pair, recorded: &Value, simulated: &Value) {
-        let mut recorded = recorded.clone();
-        let mut simulated = simulated.clone();
-        let is_log = pair.request.path.ends_with("/log") && pair.request.path.contains("/tasks/");
-        for body in [&mut recorded, &mut simulated] {
-            // How many tasks there ever were depends on what was done before the recording.
-            if let (Value::Object(map), true) = (&mut *body, pair.request.path.ends_with("/tasks") || is_log)
-            {
-                map.remove("total");
-            }
+        if pair.request.path.ends_with("/log") && pair.request.path.contains("/tasks/") {
+            return self.log(pair, recorded, simulated);
         }
-        if is_log {
-            return self.log(pair, &recorded, &simulated);
+        let (mut recorded, mut simulated) = (recorded.clone(), simulated.clone());
+        if pair.request.path.ends_with("/tasks") {
+            // How many tasks there ever were depends on what was done before the recording.
+            for body in [&mut recorded, &mut simulated] {
+                if let Some(total) = body.get_mut("total").filter(|total| total.is_number()) {
+                    *total = Value::from(0);
+                }
+            }
         }
         self.value("", "", &recorded, &simulated);
     }
@@ -111,16 +113,13 @@ impl View<'_> {
             (Value::Object(_), Value::Object(_)) => self.object(path, recorded, simulated),
             (Value::Array(recorded_list), Value::Array(simulated_list)) => {
                 if self.shape_only {
-                    if let (Some(one), Some(other)) = (recorded_list.first(), simulated_list.first()) {
-                        self.value(&format!("{path}[0]"), key, one, other);
-                    }
-                    return;
+                    self.shapes(path, recorded_list, simulated_list);
+                } else {
+                    self.list(path, recorded_list, simulated_list);
                 }
-                self.list(path, recorded_list, simulated_list);
             }
-            _ if MEASURED.contains(&key) || self.shape_only => {
-                let scalar = |value: &Value| value.is_number() || value.is_string();
-                if !(scalar(recorded) && scalar(simulated)) && recorded != simulated {
+            _ if self.shape_only || is_measured(key, recorded) => {
+                if kind(recorded) != kind(simulated) {
                     self.differ(path, recorded, simulated);
                 }
             }
@@ -189,45 +188,57 @@ impl View<'_> {
         }
     }
 
-    /// The lines of a task's log; progress, waiting and what a download tool prints are left out.
-    fn log(&mut self, pair: &Pair, recorded: &Value, simulated: &Value) {
-        let (one, other) = (log_lines(recorded), log_lines(simulated));
-        // The server shows fifty lines unless asked for more: of a longer log the end was not recorded.
-        let cut = pair.param("limit").is_none()
-            && recorded["data"].as_array().is_some_and(|lines| lines.len() >= LOG_PAGE);
-        let lines = if cut { one.len() } else { one.len().max(other.len()) };
-        for index in 0..lines {
-            match (one.get(index), other.get(index)) {
-                (Some(line), Some(found)) if self.ids.same(line, found) => {}
-                (line, found) => {
-                    self.found.push(format!("log line {index}: {found:?} instead of {line:?}"));
-                    return;
-                }
-            }
+    /// Lists of what a machine consists of: one is as long as the machine has parts, but every part has the shape of
+    /// one on the other side.
+    fn shapes(&mut self, path: &str, recorded: &[Value], simulated: &[Value]) {
+        let shapes = |list: &[Value]| list.iter().map(shape).collect::<BTreeSet<String>>();
+        let (one, other) = (shapes(recorded), shapes(simulated));
+        for missing in one.difference(&other) {
+            self.found.push(format!("{path}: no entry of the shape {missing}"));
         }
+        for extra in other.difference(&one) {
+            self.found.push(format!("{path}: an entry of the unrecorded shape {extra}"));
+        }
+    }
+
+    fn log(&mut self, pair: &Pair, recorded: &Value, simulated: &Value) {
+        let (Some(one), Some(other)) = (LogPage::read(pair, recorded), LogPage::read(pair, simulated)) else {
+            return self.value("", "", recorded, simulated);
+        };
+        self.found.extend(one.differences(&other, self.ids));
     }
 }
 
-fn log_lines(body: &Value) -> Vec<String> {
-    let noise = [
-        "transferred ",
-        "trying to acquire lock",
-        " OK",
-        "--20",
-        "Connecting to ",
-        "HTTP request",
-        "Length: ",
-        "Saving to",
-        "20",
-        "decompressing ",
-    ];
-    let lines = body["data"].as_array().into_iter().flatten().filter_map(|line| line["t"].as_str());
-    lines
-        .filter(|line| {
-            !noise.iter().any(|start| line.starts_with(start)) && !line.trim_start().starts_with("0K ")
-        })
-        .map(str::to_owned)
-        .collect()
+fn is_measured(key: &str, recorded: &Value) -> bool {
+    MEASURED.contains(&key) && (!recorded.is_string() || MEASURED_TEXTS.contains(&key))
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "list",
+        Value::Object(_) => "object",
+    }
+}
+
+/// Keys and types without the values.
+fn shape(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let mut parts: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}: {}", shape(value))).collect();
+            parts.sort();
+            format!("{{{}}}", parts.join(", "))
+        }
+        Value::Array(list) => {
+            let parts: BTreeSet<String> = list.iter().map(shape).collect();
+            format!("[{}]", parts.into_iter().collect::<Vec<_>>().join(" | "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => kind(value).to_owned(),
+    }
 }
 
 /// What an entry of a list is called.
@@ -273,5 +284,24 @@ mod tests {
         assert_eq!(compare(&json!({"a": 1}), &json!({"a": 1, "b": 2})).len(), 1);
         assert_eq!(compare(&json!({"a": 1, "cpu": 1}), &json!({"a": 1})).len(), 1);
         assert_eq!(compare(&json!([1, 2]), &json!([1])).len(), 1);
+    }
+
+    #[test]
+    fn measured_values_keep_their_type() {
+        assert_eq!(compare(&json!({"cpu": 1}), &json!({"cpu": "1"})).len(), 1);
+        assert_eq!(compare(&json!({"loadavg": ["1"]}), &json!({"loadavg": [1]})).len(), 1);
+        assert_eq!(compare(&json!({"errors": {"cpu": "no"}}), &json!({"errors": {"cpu": "never"}})).len(), 1);
+        assert_eq!(compare(&json!({"uptime": 1}), &json!({"uptime": null})).len(), 1);
+    }
+
+    #[test]
+    fn parts_of_a_machine_are_compared_by_shape() {
+        let mut found = Vec::new();
+        let mut ids = Ids::default();
+        let mut view = View { ids: &mut ids, found: &mut found, shape_only: true };
+        view.value("", "", &json!([{"a": 1}, {"a": 2}]), &json!([{"a": 3}]));
+        assert!(view.found.is_empty());
+        view.value("", "", &json!([{"a": 1}, {"a": "2"}]), &json!([{"a": 3}]));
+        assert_eq!(view.found.len(), 1);
     }
 }

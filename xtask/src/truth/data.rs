@@ -156,7 +156,7 @@ impl Worlds {
 }
 
 /// Reads the pairs: a list, or an object that may name its worlds too.
-pub(crate) fn read(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<(Vec<Pair>, Worlds)> {
+pub(crate) fn read(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<(Value, Value)> {
     let whole = read_json(transcripts)?;
     let beside = transcripts.with_file_name("pve-worlds.json");
     let named = whole.get("worlds").cloned();
@@ -167,6 +167,10 @@ pub(crate) fn read(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<
         (None, Some(inline)) => inline,
         (None, None) => read_json(&beside)?,
     };
+    Ok((pairs, worlds))
+}
+
+pub(crate) fn parse(pairs: Value, worlds: Value) -> anyhow::Result<(Vec<Pair>, Worlds)> {
     let pairs = serde_json::from_value(pairs).context("the pairs have another shape")?;
     Ok((pairs, serde_json::from_value(worlds).context("the worlds have another shape")?))
 }

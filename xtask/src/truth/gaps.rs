@@ -7,6 +7,7 @@ use serde_json::Value;
 use talmox_sim::{FileFacts, Reach, World};
 
 use super::data::Pair;
+use super::evidence::{Lock, Sightings, locks, noted_lock, noted_reach, reaches};
 
 /// Removals of VMs that a later create or clone of the same id proves, by the pair they come before.
 #[derive(Debug, Default)]
@@ -21,16 +22,14 @@ pub(crate) struct Gaps {
     exits: BTreeMap<String, String>,
     /// Locks that were set from outside and are still there.
     outside_locks: BTreeSet<u32>,
+    lock_sightings: Sightings<u32, Lock>,
+    reach_sightings: Sightings<String, Reach>,
+    /// Pairs whose own reply alone tells what was done before them.
+    self_evident: BTreeSet<usize>,
 }
 
 fn request_text(pair: &Pair) -> String {
     format!("{} {}", pair.request.path, pair.request.params)
-}
-
-/// What a pair proves of its VM's lock.
-enum Lock {
-    Held(String),
-    Free,
 }
 
 /// The pool a request names.
@@ -62,6 +61,9 @@ impl Gaps {
         for (_, pair) in pairs {
             gaps.exits.extend(recorded_exits(pair));
         }
+        gaps.self_evident = lonely_agent_answers(pairs);
+        gaps.lock_sightings = locks(pairs, &gaps.exits);
+        gaps.reach_sightings = reaches(pairs);
         // The last pair that named a VM since it was made, and the clones that carry the target only in their call.
         let mut alive: BTreeMap<u32, usize> = BTreeMap::new();
         let mut targets: BTreeMap<String, u32> = BTreeMap::new();
@@ -73,7 +75,13 @@ impl Gaps {
                 let claimed_anew =
                     pair.claims() == Some(vmid) && pair.new_task().is_some() && !pair.is_parallel();
                 match alive.get_mut(&vmid) {
-                    Some(last) if claimed_anew => gaps.removals.entry(*last + 1).or_default().push(vmid),
+                    Some(last) if claimed_anew => {
+                        gaps.removals.entry(*last + 1).or_default().push(vmid);
+                        // That the create went well is told by the pairs that read its task, or by it alone.
+                        if pair.new_task().is_some_and(|upid| !gaps.exits.contains_key(upid)) {
+                            gaps.self_evident.insert(*number);
+                        }
+                    }
                     Some(last) => *last = *number,
                     None => {}
                 }
@@ -114,12 +122,16 @@ impl Gaps {
                 said.push(format!("VM {vmid} was removed"));
             }
         }
-        said.extend(self.removed_by_listing(number, pair, world));
-        said.extend(self.pools_gone(number, pair, world));
-        said.extend(self.volumes_gone(number, pair, world));
+        let mut by_reply = self.removed_by_listing(number, pair, world);
+        by_reply.extend(self.pools_gone(number, pair, world));
+        by_reply.extend(self.volumes_gone(number, pair, world));
+        if !by_reply.is_empty() {
+            self.self_evident.insert(number);
+        }
+        said.extend(by_reply);
         said.extend(self.snippets(number, pair, world));
-        said.extend(self.locks(pair, world));
-        said.extend(reach(pair, world));
+        said.extend(self.locks(number, pair, world));
+        said.extend(self.reach(number, pair, world));
         said
     }
 
@@ -231,28 +243,35 @@ impl Gaps {
         found
     }
 
-    fn snippets(&self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
+    fn snippets(&mut self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
         let node = pair.host().unwrap_or_default().to_owned();
         let mut said = Vec::new();
+        let listed = pair.response.body["data"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (volid, (first, size)) in self.snippets.iter().filter(|(_, (first, _))| *first == number) {
             world.add_file(&node, volid, FileFacts { size: *size, ..FileFacts::default() });
+            if listed.iter().any(|entry| entry["volid"] == volid.as_str()) {
+                self.self_evident.insert(number);
+            }
             said.push(format!("{volid} was put there (first named in #{first})"));
         }
         said
     }
 
-    /// Locks no call can set are set on the host; a call that succeeds proves that they are gone.
-    fn locks(&mut self, pair: &Pair, world: &mut World) -> Vec<String> {
+    /// Locks no call can set are set on the host, and taken off there.
+    fn locks(&mut self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
         let Some(vmid) = pair.vm().filter(|vmid| world.has_vm(*vmid)) else { return Vec::new() };
-        match self.lock_evidence(pair) {
-            Some(Lock::Held(lock))
-                if world.lock_of_vm(vmid).is_none() && !matches!(lock.as_str(), "clone" | "create") =>
-            {
+        let noted = |lock: &Lock| noted_lock(&pair.note, lock);
+        let Some(verdict) = self.lock_sightings.judge(&vmid, number, &None, noted) else { return Vec::new() };
+        if verdict.self_evident {
+            self.self_evident.insert(number);
+        }
+        match verdict.state {
+            Some(lock) if world.lock_of_vm(vmid).is_none() => {
                 world.set_lock(vmid, Some(&lock));
                 self.outside_locks.insert(vmid);
                 vec![format!("lock '{lock}' was set on VM {vmid}")]
             }
-            Some(Lock::Free) if self.outside_locks.remove(&vmid) => {
+            None if self.outside_locks.remove(&vmid) => {
                 world.set_lock(vmid, None);
                 vec![format!("the lock of VM {vmid} was taken off")]
             }
@@ -260,29 +279,31 @@ impl Gaps {
         }
     }
 
-    /// Does this pair prove that its VM is locked (and how), or that it is not?
-    fn lock_evidence(&self, pair: &Pair) -> Option<Lock> {
-        let locked = |text: &str| {
-            let (_, rest) = text.split_once("VM is locked (")?;
-            Some(rest.split(')').next()?.to_owned())
-        };
-        let exit = pair.new_task().and_then(|upid| self.exit_of(upid));
-        if let Some(lock) = locked(&pair.response.reason).or_else(|| exit.and_then(locked)) {
-            return Some(Lock::Held(lock));
+    /// Whether other hosts answer is part of the environment.
+    fn reach(&mut self, number: usize, pair: &Pair, world: &mut World) -> Vec<String> {
+        let mut said = Vec::new();
+        for (name, node) in &mut world.nodes {
+            let noted = |reach: &Reach| noted_reach(&pair.note, *reach);
+            let Some(verdict) = self.reach_sightings.judge(name, number, &Reach::Up, noted) else { continue };
+            if verdict.self_evident {
+                self.self_evident.insert(number);
+            }
+            if node.reach != verdict.state {
+                node.reach = verdict.state;
+                said.push(format!("host {name} became {:?}", verdict.state));
+            }
         }
-        let parts = pair.parts();
-        let reads = matches!(parts[4..], ["config"] | ["status", "current"]) && pair.request.method == "GET";
-        if reads && pair.response.status == 200 {
-            let lock = pair.response.body.pointer("/data/lock").and_then(Value::as_str);
-            return Some(lock.map_or(Lock::Free, |lock| Lock::Held(lock.to_owned())));
-        }
-        let checks_lock = matches!(
-            parts[4..],
-            ["config" | "snapshot" | "clone" | "template" | "resize", ..] | ["status", "start"] | []
-        );
-        let succeeded = exit == Some("OK")
-            || (pair.request.method == "PUT" && pair.response.status == 200 && pair.new_task().is_none());
-        (checks_lock && succeeded && pair.request.method != "GET").then_some(Lock::Free)
+        said
+    }
+
+    /// This pair's own reply was believed.
+    pub(crate) fn believe(&mut self, number: usize) {
+        self.self_evident.insert(number);
+    }
+
+    /// Is this pair the only one to tell of something that was done for it?
+    pub(crate) fn is_self_evident(&self, number: usize) -> bool {
+        self.self_evident.contains(&number)
     }
 }
 
@@ -304,58 +325,27 @@ fn recorded_exits(pair: &Pair) -> Vec<(String, String)> {
     ended.filter_map(|entry| Some((text(entry, "upid")?, text(entry, "status")?))).collect()
 }
 
-/// Whether other hosts answer is part of the environment; the replies of the hop and the cluster's status tell.
-fn reach(pair: &Pair, world: &mut World) -> Vec<String> {
-    let mut wanted: Vec<(String, Reach)> = Vec::new();
-    if let Some(host) = pair.host() {
-        match (pair.response.status, pair.response.reason.as_str()) {
-            (595, "Connection refused") => wanted.push((host.to_owned(), Reach::ProxyDown)),
-            (595, _) => wanted.push((host.to_owned(), Reach::Unreachable)),
-            (200, _) => wanted.push((host.to_owned(), Reach::Up)),
-            _ => {}
-        }
-    }
-    if let (["cluster", "status"], Some(entries)) = (&pair.parts()[..], pair.response.body["data"].as_array())
-    {
-        for entry in entries.iter().filter(|entry| entry["type"] == "node") {
-            let reach = if entry["online"] == 1 { Reach::Up } else { Reach::Unreachable };
-            wanted.extend(entry["name"].as_str().map(|name| (name.to_owned(), reach)));
-        }
-    }
-    if let ["nodes"] | ["cluster", "resources"] = &pair.parts()[..] {
-        let entries = pair.response.body["data"].as_array().into_iter().flatten();
-        for entry in entries.filter(|entry| entry["type"] == "node") {
-            // A host whose API is down still counts as online here.
-            let known = entry["node"].as_str().and_then(|name| Some((name, world.nodes.get(name)?.reach)));
-            match (known, entry["status"].as_str()) {
-                (Some((name, _)), Some("offline")) => wanted.push((name.to_owned(), Reach::Unreachable)),
-                (Some((name, Reach::Unreachable)), Some("online")) => {
-                    wanted.push((name.to_owned(), Reach::Up));
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut said = Vec::new();
-    for (name, reach) in wanted {
-        if let Some(node) = world.nodes.get_mut(&name).filter(|node| node.reach != reach) {
-            node.reach = reach;
-            said.push(format!("host {name} became {reach:?}"));
-        }
-    }
-    said
+/// What the agent of a VM answered to a command.
+fn agent_answer(pair: &Pair) -> Option<(u32, String, &Value)> {
+    let (vmid, parts) = (pair.vm()?, pair.parts());
+    let ["agent", command] = parts.get(4..)? else { return None };
+    Some((vmid, (*command).to_owned(), pair.response.body.pointer("/data/result")?))
 }
 
 /// Answers of guest agents the recordings show, by VM.
 pub(crate) fn agent_answers(pairs: &[(usize, &Pair)]) -> BTreeMap<u32, BTreeMap<String, Value>> {
     let mut found: BTreeMap<u32, BTreeMap<String, Value>> = BTreeMap::new();
-    for (_, pair) in pairs {
-        let parts = pair.parts();
-        if let (["agent", command], Some(vmid), Some(result)) =
-            (&parts.get(4..).unwrap_or_default(), pair.vm(), pair.response.body.pointer("/data/result"))
-        {
-            found.entry(vmid).or_default().insert((*command).to_owned(), result.clone());
-        }
+    for (vmid, command, result) in pairs.iter().filter_map(|(_, pair)| agent_answer(pair)) {
+        found.entry(vmid).or_default().insert(command, result.clone());
     }
     found
+}
+
+/// Pairs that are the only ones to show what an agent answers.
+fn lonely_agent_answers(pairs: &[(usize, &Pair)]) -> BTreeSet<usize> {
+    let all: Vec<_> =
+        pairs.iter().filter_map(|(number, pair)| Some((*number, agent_answer(pair)?))).collect();
+    let lonely =
+        all.iter().filter(|(_, answer)| all.iter().filter(|(_, other)| other == answer).count() == 1);
+    lonely.map(|(number, _)| *number).collect()
 }

@@ -1,9 +1,12 @@
 //! `cargo xtask truth`: replays recorded requests against the simulator and counts what it reproduces.
 
 mod compare;
+mod credentials;
 mod data;
+mod evidence;
 mod gaps;
 mod ids;
+mod log;
 mod phase;
 mod replay;
 mod scope;
@@ -14,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use serde_json::Value;
 
 use data::{Chain, Pair, Worlds};
 use replay::Replay;
@@ -23,12 +27,24 @@ use scope::out_of_scope;
 pub struct Report {
     pub in_scope: usize,
     pub reproduced: usize,
+    #[serde(skip)]
+    pub reproduced_pairs: Vec<usize>,
     pub out_of_scope: usize,
     /// Pairs that depend on faults of the recorded environment: listed, not counted.
     pub artifacts: Vec<usize>,
+    /// Pairs whose own reply alone tells what was done before them: listed, not counted.
+    pub self_evident: Vec<usize>,
     pub differences: Vec<Difference>,
     /// What must have happened between the recorded pairs.
     pub assumed: Vec<Assumed>,
+    /// Pairs whose words leave open what was sent.
+    pub not_understood: Vec<NotUnderstood>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct NotUnderstood {
+    pub pair: usize,
+    pub what: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -72,6 +88,12 @@ pub fn shared_data() -> PathBuf {
 
 pub fn replay(transcripts: &Path, worlds: Option<&Path>) -> anyhow::Result<Report> {
     let (pairs, worlds) = data::read(transcripts, worlds)?;
+    replay_values(pairs, worlds)
+}
+
+/// Replays a list of pairs that was read before.
+pub fn replay_values(pairs: Value, worlds: Value) -> anyhow::Result<Report> {
+    let (pairs, worlds) = data::parse(pairs, worlds)?;
     let mut report = Report::default();
     for (chain, members) in chains(&pairs, &worlds) {
         replay_chain(&worlds, chain, &members, &mut report);
@@ -121,9 +143,15 @@ fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], repor
             report.out_of_scope += 1;
             continue;
         }
+        // One that differs all the same counts as a failure.
+        if outcome.self_evident && outcome.differences.is_empty() {
+            report.self_evident.push(*number);
+            continue;
+        }
         report.in_scope += 1;
         if outcome.differences.is_empty() {
             report.reproduced += 1;
+            report.reproduced_pairs.push(*number);
             continue;
         }
         report.differences.push(Difference {
@@ -136,6 +164,10 @@ fn replay_chain(worlds: &Worlds, chain: Chain, members: &[(usize, &Pair)], repor
     }
     let assumed = replay.assumptions.iter();
     report.assumed.extend(assumed.map(|(pair, what)| Assumed { before_pair: *pair, what: what.clone() }));
+    let puzzles = replay.not_understood.iter();
+    report
+        .not_understood
+        .extend(puzzles.map(|(pair, what)| NotUnderstood { pair: *pair, what: what.clone() }));
 }
 
 fn print(report: &Report) -> String {
@@ -155,13 +187,22 @@ fn print(report: &Report) -> String {
                 .map(|assumed| format!("  before #{}: {}", assumed.before_pair, assumed.what)),
         );
     }
-    if !report.artifacts.is_empty() {
-        let numbers: Vec<String> = report.artifacts.iter().map(|number| format!("#{number}")).collect();
-        lines.push(format!("artifacts of the recorded environment, not counted: {}", numbers.join(" ")));
+    let puzzles = report.not_understood.iter();
+    lines.extend(puzzles.map(|one| format!("not understood: #{} {}", one.pair, one.what)));
+    let apart = [
+        ("artifacts of the recorded environment", &report.artifacts),
+        ("alone in telling what was done before them", &report.self_evident),
+    ];
+    for (what, pairs) in apart.into_iter().filter(|(_, pairs)| !pairs.is_empty()) {
+        let numbers: Vec<String> = pairs.iter().map(|number| format!("#{number}")).collect();
+        lines.push(format!("{what}, not counted: {}", numbers.join(" ")));
     }
     lines.push(format!(
-        "reproduced {} of {} in scope, {} out of scope",
-        report.reproduced, report.in_scope, report.out_of_scope
+        "reproduced {} of {} in scope, {} out of scope, {} self-evident",
+        report.reproduced,
+        report.in_scope,
+        report.out_of_scope,
+        report.self_evident.len()
     ));
     lines.join("\n")
 }

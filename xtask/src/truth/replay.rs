@@ -6,11 +6,12 @@ use serde_json::Value;
 use talmox_sim::{Body, Reply, Request, World, encode_form, percent_encode};
 
 use super::compare::differences;
+use super::credentials::{Credentials, Csrf, credentials};
 use super::data::{Chain, OutsideVm, Pair, Worlds};
 use super::gaps::{Gaps, agent_answers};
 use super::ids::Ids;
 use super::phase::broadcast_phase;
-use super::setup::{PASSWORD, build, secret_of, text, uploaded};
+use super::setup::{PASSWORD, build, guessed_sizes, secret_of, text, uploaded};
 use super::timeline::Timeline;
 
 /// A task that ends within this many milliseconds is one the recorder waited for.
@@ -20,6 +21,8 @@ const PATIENCE: u64 = 3000;
 pub(crate) struct Outcome {
     pub(crate) number: usize,
     pub(crate) differences: Vec<String>,
+    /// Its own reply alone tells what was done before it.
+    pub(crate) self_evident: bool,
 }
 
 pub(crate) struct Replay<'a> {
@@ -36,16 +39,29 @@ pub(crate) struct Replay<'a> {
     /// Tasks whose end was not recorded.
     unwatched: Vec<String>,
     pub(crate) assumptions: Vec<(usize, String)>,
+    /// Pairs whose words leave open what was sent.
+    pub(crate) not_understood: Vec<(usize, String)>,
 }
 
 impl<'a> Replay<'a> {
     pub(crate) fn new(worlds: &Worlds, chain: Chain, pairs: &'a [(usize, &'a Pair)]) -> Self {
         let clock = Timeline::new(pairs);
         let mut world = build(worlds, &chain, clock.epoch);
+        let first = pairs.first().map(|(number, _)| *number).unwrap_or_default();
+        let mut assumptions: Vec<(usize, String)> =
+            guessed_sizes(&chain).into_iter().map(|said| (first, said)).collect();
         for host in &chain.hosts {
             if let Some(phase) = broadcast_phase(pairs, &clock, &host.name) {
                 world.set_broadcast_phase(&host.name, phase);
+                assumptions
+                    .push((first, format!("host {} broadcasts {phase} ms into each period", host.name)));
             }
+        }
+        let agents = agent_answers(pairs);
+        for (vmid, answers) in &agents {
+            let commands: Vec<&str> = answers.keys().map(String::as_str).collect();
+            assumptions
+                .push((first, format!("the agent of VM {vmid} answers {} as recorded", commands.join(", "))));
         }
         Self {
             world,
@@ -53,12 +69,13 @@ impl<'a> Replay<'a> {
             ids: Ids::default(),
             gaps: Gaps::find(pairs),
             clock,
-            agents: agent_answers(pairs),
+            agents,
             tickets: BTreeMap::new(),
             pairs,
             answered: 0,
             unwatched: Vec::new(),
-            assumptions: Vec::new(),
+            assumptions,
+            not_understood: Vec::new(),
         }
     }
 
@@ -85,12 +102,12 @@ impl<'a> Replay<'a> {
         let (number, pair) = self.pairs[at];
         let now = self.clock.next(number, pair, self.world.clock().max(self.answered));
         self.prepare(number, pair, now);
-        let request = self.request(pair);
+        let request = self.request(number, pair);
         let reply = self.world.handle(&request, now);
         self.answered = now + reply.delay;
         let differences = differences(pair, &reply, &mut self.ids);
         self.remember(pair, &reply);
-        Outcome { number, differences }
+        Outcome { number, differences, self_evident: self.gaps.is_self_evident(number) }
     }
 
     /// Requests sent at once: which of them won is chance, so equal requests are matched by what came of them.
@@ -101,8 +118,8 @@ impl<'a> Replay<'a> {
         self.prepare(first, pair, now);
         let replies: Vec<Reply> = batch
             .iter()
-            .map(|(_, pair)| {
-                let request = self.request(pair);
+            .map(|(number, pair)| {
+                let request = self.request(*number, pair);
                 self.world.handle(&request, now)
             })
             .collect();
@@ -143,6 +160,7 @@ impl<'a> Replay<'a> {
             outcomes.push(Outcome {
                 number: *number,
                 differences: differences(pair, &replies[chosen], &mut self.ids),
+                self_evident: self.gaps.is_self_evident(*number),
             });
         }
         outcomes
@@ -168,7 +186,7 @@ impl<'a> Replay<'a> {
         for (vmid, answers) in &self.agents {
             self.world.set_guest(*vmid, true, answers.clone());
         }
-        self.learn_digest(pair);
+        self.learn_digest(number, pair);
     }
 
     fn add_outside(&mut self, vm: &OutsideVm) {
@@ -242,7 +260,7 @@ impl<'a> Replay<'a> {
     }
 
     /// A digest that was accepted but never shown was the current one.
-    fn learn_digest(&mut self, pair: &Pair) {
+    fn learn_digest(&mut self, number: usize, pair: &Pair) {
         let (Some(digest), Some(vmid)) = (pair.param("digest"), pair.vm()) else { return };
         let accepted = pair.response.status == 200 && digest.len() == 40;
         if !self.ids.knows(&digest)
@@ -250,31 +268,46 @@ impl<'a> Replay<'a> {
             && let Some(current) = self.world.config_digest(vmid)
         {
             self.ids.force(&digest, &current);
+            self.gaps.believe(number);
+            self.assumptions.push((number, format!("{digest} was the digest of VM {vmid}")));
         }
     }
 
-    fn request(&mut self, pair: &Pair) -> Request {
+    fn request(&mut self, number: usize, pair: &Pair) -> Request {
         let mut request = Request { method: pair.request.method.clone(), ..Request::default() };
         let path = self
             .ids
             .translate(&pair.request.path.replace("%3A", ":").replace("%21", "!").replace("%40", "@"));
         request.path = path;
-        self.set_body(pair, &mut request);
-        self.set_auth(pair, &mut request);
-        request.via = self.via(pair);
+        self.set_body(number, pair, &mut request);
+        self.set_auth(number, pair, &mut request);
+        request.via = self.via(number, pair);
         request
     }
 
-    /// Notes say when another host was asked.
-    fn via(&self, pair: &Pair) -> Option<String> {
-        let named = |host: &&super::data::Host| pair.note.contains(&format!("via {}", host.name));
-        if pair.note.contains("through the other node") {
-            return self.chain.hosts.get(1).map(|host| host.name.clone());
+    /// Notes say when another host than the first was asked.
+    fn via(&mut self, number: usize, pair: &Pair) -> Option<String> {
+        let asked =
+            |name: &str| ["via", "through"].iter().any(|word| pair.note.contains(&format!("{word} {name}")));
+        if let Some(host) = self.chain.hosts.iter().find(|host| asked(&host.name)) {
+            return Some(host.name.clone());
         }
-        self.chain.hosts.iter().find(named).map(|host| host.name.clone())
+        let another = ["the other node", "another node", "the other host", "another host"];
+        if !another.iter().any(|name| asked(name)) {
+            return None;
+        }
+        if let [_, other] = &self.chain.hosts[..] {
+            return Some(other.name.clone());
+        }
+        self.puzzled(number, pair, "which host was asked");
+        None
     }
 
-    fn set_body(&self, pair: &Pair, request: &mut Request) {
+    fn puzzled(&mut self, number: usize, pair: &Pair, what: &str) {
+        self.not_understood.push((number, format!("{} ({what})", pair.note)));
+    }
+
+    fn set_body(&mut self, number: usize, pair: &Pair, request: &mut Request) {
         let params = &pair.request.params;
         let encoding = pair.request.encoding.as_str();
         if encoding.starts_with("multipart/") {
@@ -283,7 +316,13 @@ impl<'a> Replay<'a> {
         }
         match (params, encoding) {
             (Value::String(raw), encoding) => {
-                let bytes = replaced_body(raw).unwrap_or_else(|| raw.clone().into_bytes());
+                let bytes = match omitted_length(raw) {
+                    Some(length) => {
+                        self.puzzled(number, pair, "the body was not kept, one of its length is sent");
+                        body_of_length(pair, length)
+                    }
+                    None => raw.clone().into_bytes(),
+                };
                 request.body = Body::Bytes { content_type: Some(encoding.to_owned()), bytes };
             }
             (Value::Object(_), "json") => {
@@ -322,30 +361,25 @@ impl<'a> Replay<'a> {
         Body::Upload { fields, filename, file }
     }
 
-    fn set_auth(&mut self, pair: &Pair, request: &mut Request) {
-        let auth = pair.request.auth.trim_matches('"');
-        if let Some(rest) = auth.strip_prefix("token ") {
-            let (id, rest) = rest.split_once(", ").unwrap_or((rest, ""));
-            let secret = if rest.is_empty() { secret_of(id) } else { "wrong".into() };
-            request.authorization = Some(format!("PVEAPIToken={id}={secret}"));
-        } else if let Some(rest) = auth.strip_prefix("PVEAPIToken") {
-            let id = rest[1..].split('=').next().unwrap_or_default();
-            request.authorization = Some(format!("PVEAPIToken{}{id}={}", &rest[..1], secret_of(id)));
-        } else if let Some(header) = auth.strip_prefix("Authorization: ") {
-            request.authorization = Some(header.to_owned());
-        } else if auth.contains("malformed token") {
-            request.authorization = Some("PVEAPIToken=malformed".into());
-        } else if auth.contains("garbage ticket") {
-            request.cookie = Some("garbage".into());
-        } else if let Some(rest) = auth.strip_prefix("ticket ") {
-            let user = rest.split([',', ' ']).next().unwrap_or_default().to_owned();
-            let (ticket, csrf) = self.ticket(&user);
-            request.cookie = Some(percent_encode(&ticket));
-            request.csrf = match rest {
-                rest if rest.contains("wrong CSRF") => Some("wrong".into()),
-                rest if rest.contains("+ CSRF") => Some(csrf),
-                _ => None,
-            };
+    fn set_auth(&mut self, number: usize, pair: &Pair, request: &mut Request) {
+        match credentials(&pair.request.auth) {
+            Some(Credentials::None) => {}
+            Some(Credentials::Token { scheme, id, right_secret }) => {
+                let secret = if right_secret { secret_of(&id) } else { "wrong".into() };
+                request.authorization = Some(format!("{scheme}{id}={secret}"));
+            }
+            Some(Credentials::Header(header)) => request.authorization = Some(header),
+            Some(Credentials::BrokenTicket) => request.cookie = Some("garbage".into()),
+            Some(Credentials::Ticket { user, csrf }) => {
+                let (ticket, right) = self.ticket(&user);
+                request.cookie = Some(percent_encode(&ticket));
+                request.csrf = match csrf {
+                    Csrf::Right => Some(right),
+                    Csrf::Wrong => Some("wrong".into()),
+                    Csrf::Missing => None,
+                };
+            }
+            None => self.puzzled(number, pair, &format!("auth '{}'", pair.request.auth)),
         }
     }
 
@@ -409,10 +443,19 @@ fn data_upid(reply: &Reply) -> Option<String> {
     body["data"].as_str().filter(|text| text.starts_with("UPID:")).map(str::to_owned)
 }
 
-/// Bodies too long to keep are recorded as `<600017 bytes>`: a pool's id and a long comment of that length together.
-fn replaced_body(text: &str) -> Option<Vec<u8>> {
-    let length: usize = text.strip_prefix('<')?.strip_suffix(" bytes>")?.parse().ok()?;
-    let mut bytes = b"poolid=x&comment=".to_vec();
+/// Bodies too long to keep are recorded by their length: `<600017 bytes>`.
+fn omitted_length(text: &str) -> Option<usize> {
+    text.strip_prefix('<')?.strip_suffix(" bytes>")?.parse().ok()
+}
+
+/// A form of the length: what a collection needs to know its new entry by, and a long comment.
+fn body_of_length(pair: &Pair, length: usize) -> Vec<u8> {
+    let id = match pair.parts()[..] {
+        ["pools"] => "poolid=x&",
+        ["access", "roles"] => "roleid=x&",
+        _ => "",
+    };
+    let mut bytes = format!("{id}comment=").into_bytes();
     bytes.resize(length.max(bytes.len()), b'c');
-    Some(bytes)
+    bytes
 }

@@ -155,6 +155,16 @@ pub(crate) fn facts(entry: &Value) -> FileFacts {
     }
 }
 
+/// Files whose virtual size is a guess.
+pub(crate) fn guessed_sizes(chain: &Chain) -> Vec<String> {
+    let served = chain.more.iter().filter(|(key, _)| key.starts_with("web_server_"));
+    let served = served.flat_map(|(_, files)| files.as_object().into_iter().flatten());
+    let guessed = served
+        .chain(&chain.uploads)
+        .filter(|(_, entry)| entry["format"] == "qcow2" && entry["virtual_size"].as_u64().is_none());
+    guessed.map(|(name, _)| format!("the disk in {name} is {} MiB", UNRECORDED_VIRTUAL_SIZE >> 20)).collect()
+}
+
 /// The file an upload carried: declared by name, or else the declared one of the same length.
 pub(crate) fn uploaded(chain: &Chain, name: &str, size: u64) -> FileFacts {
     let by_name = chain.uploads.get(name).filter(|entry| entry["size"].as_u64() == Some(size));

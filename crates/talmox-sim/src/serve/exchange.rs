@@ -44,7 +44,8 @@ pub(super) async fn answer(
     };
     let arrived = Instant::now();
     let wire = talk.shared.wire_time(&request.method);
-    let delivery = talk.shared.handle(&request).await;
+    // What is not saved is not acknowledged; the saver tries once more and ends the server if that fails too.
+    let delivery = talk.shared.handle(&request).await.map_err(io::Error::other)?;
     let handled = Instant::now();
     let answered = |delay: u64| until((arrived + wire).max(handled + talk.shared.wall(delay)));
     match delivery {

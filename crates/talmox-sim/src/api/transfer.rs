@@ -81,10 +81,9 @@ impl Upload {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         world.log(job, format!("starting file import from: {}", self.temporary));
         if let Some((algorithm, wanted)) = &self.checksum {
-            let got = self.file.digests.get(algorithm).cloned().unwrap_or_else(|| wanted.clone());
-            if got != *wanted {
+            if let Err(mismatch) = self.file.verify(algorithm, wanted) {
                 world.log(job, "calculating checksum...");
-                return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'"));
+                return Err(mismatch);
             }
             world.log(job, "calculating checksum...OK, checksum verified");
         }
@@ -239,10 +238,7 @@ impl Download {
         world.log(job, "HTTP request sent, awaiting response... 200 OK");
         if let Some((algorithm, wanted)) = &self.checksum {
             world.log(job, "calculating checksum...");
-            let got = file.digests.get(algorithm).cloned().unwrap_or_else(|| wanted.clone());
-            if got != *wanted {
-                return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'"));
-            }
+            file.verify(algorithm, wanted)?;
         }
         let name = world.name_of(&self.volid)?;
         let lies =

@@ -242,6 +242,7 @@ const TABLE: &[Behaviour] = &[
     ),
     row("storage.upload", "Uploads are checked by content, extension, checksum and image format.", Transcript("05-storage-import-cloudinit"),
     ),
+    row("storage.upload-no-file", "A body that brings no file is refused and changes nothing.", Unproven),
     row("storage.upload-denied", "A refused upload is 403 with an empty body.", Transcript("05-storage-import-cloudinit"),
     ),
     row("storage.download", "Downloads refuse to overwrite unless the checksum matches; decompression is for ISO images only.", Transcript("05-storage-import-cloudinit"),

@@ -68,11 +68,13 @@ pub(crate) fn upload(world: &mut World, call: &Call) -> Answer {
     }
     let name = plain_name(call.args.text("filename"));
     check_extension(&content, &name)?;
+    // A body that is no upload brings parameters, but no file.
+    let file = call.file.clone().ok_or_else(|| ApiError::plain("missing temporary file name"))?;
     let job = Upload {
         volid: target_volid(&id, &content, &name),
         temporary: format!("/var/tmp/pveupload-{}", world.random.hex(32)),
         checksum: checksum_of(call),
-        file: call.file.clone().unwrap_or_default(),
+        file,
     };
     Ok(Value::from(world.spawn(&call.node, "imgcopy", "", &call.caller, Work::Upload(job))))
 }

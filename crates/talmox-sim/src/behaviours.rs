@@ -223,6 +223,7 @@ const TABLE: &[Behaviour] = &[
     row("vm.power.overrule", "A stop may overrule waiting shutdowns.", Transcript("04-clone-template-delete-lock-snapshot-task"),
     ),
     row("vm.power.bridge", "A start fails where a bridge is missing.", Transcript("03-vm-lifecycle")),
+    row("vm.disk-too-large", "A disk beyond 8 PiB is refused, new or grown.", Unproven),
     row("vm.move", "A disk moves to another storage or format; the source is removed or unused.", Transcript("04-clone-template-delete-lock-snapshot-task"),
     ),
     row("vm.move.other-vm", "A disk can be handed to another VM of the same host.", Unproven),

@@ -345,3 +345,23 @@ fn an_upload_without_a_file_changes_nothing() {
     lab.world.advance_to(later);
     assert_eq!(lab.get("/nodes/a/storage/local/content"), before);
 }
+
+#[test]
+fn sizes_beyond_every_disk_are_refused() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    let said = "disk size '99999999999999999' is too large";
+    let made = lab.run("POST", "/nodes/a/qemu", &[("vmid", "101"), ("scsi0", "zfs:99999999999999999")]);
+    assert!(made.contains(said), "{made}");
+    let config = "/nodes/a/qemu/100/config";
+    assert_eq!(lab.fail("PUT", config, &[("scsi1", "local:99999999999999999")]), said);
+    let resize = "/nodes/a/qemu/100/resize";
+    for size in ["+99999999999999999T", "99999999999999999T", "+8192T"] {
+        let end = lab.run("PUT", resize, &[("disk", "scsi0"), ("size", size)]);
+        assert_eq!(end, format!("disk size '{size}' is too large"));
+    }
+    assert_eq!(lab.get(config)["scsi0"], "zfs:vm-100-disk-0,size=8G,ssd=1");
+    let content = "/nodes/a/storage/local/content";
+    let pairs = [("vmid", "100"), ("filename", "vm-100-disk-5.raw"), ("size", "99999999999999999G")];
+    assert_eq!(lab.fail("POST", content, &pairs), "disk size '99999999999999999G' is too large");
+}

@@ -83,6 +83,8 @@ const TABLE: &[Behaviour] = &[
     ),
     row("schema.properties", "A wrong property string names each wrong key after `format error`.", Transcript("02-parameter-validation"),
     ),
+    row("schema.line-feed", "No option of a VM may contain a line feed, the description apart.", Facts("§5")),
+    row("schema.line-feed-words", "The words of that refusal.", Unproven),
     row("schema.unknown-key", "An unknown key of a property string is reported like an unknown parameter.", Transcript("02-parameter-validation"),
     ),
     row("schema.cpu", "A CPU model that is not built in is refused by name.", Transcript("02-parameter-validation"),

@@ -156,6 +156,9 @@ async fn uploads_have_an_order() {
     );
     let strange = wire.last(&wire.request(line, kind, "--C\r\n\r\n--C--\r\n")).await;
     assert!(strange.starts_with("HTTP/1.1 500 "), "{strange}");
+    let nobodys = wire.request(line, kind, "--C\r\n\r\n--C--\r\n").replace("Authorization", "X");
+    let nobodys = wire.last(&nobodys).await;
+    assert!(nobodys.starts_with("HTTP/1.1 401 No ticket\r\n"), "{nobodys}");
 }
 
 #[tokio::test]

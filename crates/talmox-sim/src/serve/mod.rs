@@ -156,6 +156,11 @@ impl Shared {
         self.simulation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it says who calls, and rightly.
+    fn knows(&self, request: &Request) -> bool {
+        self.lock().world.authenticate(request).is_ok()
+    }
+
     /// Answers a call. One that waits for a worker or a lock keeps nobody else waiting; the time it waited is gone when
     /// this returns, and what it changed is saved. An error says that it is not.
     async fn handle(self: &Arc<Self>, request: &Request) -> Result<Delivery, ServeError> {

@@ -226,3 +226,42 @@ async fn a_stop_lets_what_is_under_way_finish() {
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "an idle connection is closed");
     assert!(TcpStream::connect(address).await.is_err());
 }
+
+/// Whether the server closes a connection on which nothing more is sent. Time flies meanwhile.
+async fn is_closed(mut stream: TlsStream<TcpStream>) -> bool {
+    tokio::time::pause();
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_mins(1), stream.read_to_end(&mut rest)).await.is_ok();
+    tokio::time::resume();
+    assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    closed
+}
+
+#[tokio::test]
+async fn half_a_request_is_not_waited_for() {
+    let wire = Wire::new().await;
+    let whole = wire.head("GET /api2/json/version", "");
+    let mut stream = wire.connect().await;
+    stream.write_all(whole.as_bytes()).await.unwrap();
+    reply(&mut stream).await;
+    stream.write_all(&whole.as_bytes()[..30]).await.unwrap();
+    assert!(is_closed(stream).await, "half a head");
+    let mut stream = wire.connect().await;
+    stream.write_all(&whole.as_bytes()[..30]).await.unwrap();
+    assert!(is_closed(stream).await, "half a head, the first");
+    for (line, kind) in [
+        ("POST /api2/json/pools", FORM),
+        ("POST /api2/json/nodes/pve1/storage/local/upload", "multipart/form-data; boundary=B"),
+    ] {
+        let more = format!("Content-Type: {kind}\r\nContent-Length: 9\r\nExpect: 100-continue\r\n");
+        let mut stream = wire.connect().await;
+        stream.write_all(wire.head(line, &more).as_bytes()).await.unwrap();
+        // The server says so when it begins to read the body.
+        let mut bytes = [0; 25];
+        stream.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(b"poolid").await.unwrap();
+        assert!(is_closed(stream).await, "half a body: {line}");
+    }
+    wire.server.quiet().await;
+}

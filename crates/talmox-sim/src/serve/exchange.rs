@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::ext::ReasonPhrase;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
@@ -13,7 +13,7 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use tokio::time::Instant;
 
-use super::connection::Talk;
+use super::connection::{LONGEST_IDLE, Talk};
 use super::outgoing::Outgoing;
 use crate::multipart::{self, BadUpload};
 use crate::simulation::Delivery;
@@ -118,10 +118,17 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// The next piece of a body; a client that sends none for too long is gone.
+async fn next_frame(body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Unread> {
+    match tokio::time::timeout(LONGEST_IDLE, body.frame()).await {
+        Ok(frame) => frame.transpose().map_err(|error| Unread::Gone(io::Error::other(error))),
+        Err(_) => Err(Unread::Gone(io::ErrorKind::TimedOut.into())),
+    }
+}
+
 async fn read_bytes(mut body: Incoming, content_type: Option<String>) -> Result<Body, Unread> {
     let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::Gone(io::Error::other(error)))?;
+    while let Some(frame) = next_frame(&mut body).await? {
         let Ok(data) = frame.into_data() else { continue };
         // A byte beyond the limit is enough for a refusal; the rest is read so that the client gets to hear it.
         let room = (BODY_LIMIT + 1).saturating_sub(bytes.len());
@@ -137,8 +144,7 @@ async fn read_upload(mut body: Incoming, boundary: &str) -> Result<Body, Unread>
     };
     let mut reader = multipart::Reader::new(boundary);
     let mut fault = None;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::Gone(io::Error::other(error)))?;
+    while let Some(frame) = next_frame(&mut body).await? {
         if let (Ok(data), None) = (frame.into_data(), fault) {
             fault = reader.push(&data).err();
         }

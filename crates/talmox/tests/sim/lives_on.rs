@@ -76,3 +76,19 @@ fn a_folder_has_one_user() {
     let second = StateFolder::open(&scratch.0.join("lab"));
     assert!(matches!(second, Err(ServeError::InUse { .. })));
 }
+
+#[tokio::test]
+async fn nothing_half_written_stays() {
+    let scratch = Scratch::new("sim-leftover");
+    let folder = scratch.0.join("lab");
+    drop(kept(&scratch));
+    let leftover = folder.join(".world.json.new");
+    std::fs::write(&leftover, "{").unwrap();
+    let (_, settings) = kept(&scratch);
+    assert!(!leftover.exists(), "cleared when the folder is opened");
+    // Nothing can take the place of a folder: a save that fails when all is written.
+    std::fs::create_dir(folder.join("world.json")).unwrap();
+    let failed = Server::start(world(1), settings).await;
+    assert!(matches!(failed, Err(ServeError::State { .. })));
+    assert!(!leftover.exists(), "cleared when the save failed");
+}

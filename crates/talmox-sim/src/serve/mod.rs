@@ -90,6 +90,8 @@ impl Default for Settings {
 pub enum ServeError {
     #[error("could not listen on {address}")]
     Listen { address: SocketAddr, source: io::Error },
+    #[error("{hosts} hosts need as many ports, and there are not so many from {port} on")]
+    Ports { port: u16, hosts: usize },
     #[error("could not make the hosts' certificates: {reason}")]
     Certificate { reason: String },
     #[error("could not keep the world in {}", .path.display())]
@@ -253,6 +255,10 @@ impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
         let Settings { latency, speed, port, keep } = settings;
+        let hosts = world.nodes.len();
+        if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
+            return Err(ServeError::Ports { port, hosts });
+        }
         let authority = authority_for(&world, keep.folder())?;
         let mut doors = Vec::new();
         for (index, name) in world.nodes.keys().cloned().enumerate() {

@@ -265,3 +265,14 @@ async fn half_a_request_is_not_waited_for() {
     }
     wire.server.quiet().await;
 }
+
+#[tokio::test]
+async fn headers_have_eight_kibibytes() {
+    let wire = Wire::new().await;
+    let with = |length: usize| wire.head("GET /api2/json/version", &format!("X: {}\r\n", "x".repeat(length)));
+    let mut stream = wire.connect().await;
+    stream.write_all(with(7_900).as_bytes()).await.unwrap();
+    assert!(reply(&mut stream).await.starts_with("HTTP/1.1 200 OK\r\n"));
+    let refused = wire.last(&with(8_192)).await;
+    assert!(refused.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{refused}");
+}

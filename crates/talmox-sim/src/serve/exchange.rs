@@ -20,6 +20,8 @@ use crate::simulation::Delivery;
 use crate::wire::{BODY_LIMIT, Body, Reply, Request};
 
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
+/// All header lines together.
+const LARGEST_HEAD: usize = 8 * 1024;
 const COOKIE_NAME: &str = "PVEAuthCookie=";
 
 /// Why a request gets no answer from the world.
@@ -80,6 +82,9 @@ async fn until(time: Instant) {
 
 async fn read(request: hyper::Request<Incoming>, talk: &Talk) -> Result<Request, Unread> {
     let (head, body) = request.into_parts();
+    if size(&head.headers) > LARGEST_HEAD {
+        return Err(Unread::Refused(Reply::plain(431, "Request Header Fields Too Large", "")));
+    }
     if head.headers.contains_key(TRANSFER_ENCODING) {
         let text = "chunked transfer encoding not supported";
         return Err(Unread::Refused(Reply::plain(501, text, text)));
@@ -103,6 +108,11 @@ async fn read(request: hyper::Request<Incoming>, talk: &Talk) -> Result<Request,
         None => read_bytes(body, content_type).await?,
     };
     Ok(request)
+}
+
+/// Bytes of the header lines, each with its colon, blank and line end.
+fn size(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {

@@ -2,6 +2,14 @@
 
 use crate::schema::{self, Parsed};
 
+/// No image is larger: 8 PiB, beyond every storage, exact as a float, and sums of many still fit.
+pub(crate) const LARGEST_IMAGE: u64 = 1 << 53;
+
+/// What is said of a size beyond that.
+pub(crate) fn too_large(size: &str) -> String {
+    format!("disk size '{size}' is too large")
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Drive {
     pub(crate) key: String,
@@ -103,7 +111,7 @@ impl Drive {
     }
 }
 
-/// Bytes of `10G`, `1.5T`, `512`.
+/// Bytes of `10G`, `1.5T`, `512`; none if that is no size or too large.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(['K', 'M', 'G', 'T']);
     let shift = match &text[digits.len()..] {
@@ -117,19 +125,20 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
     scale(digits, shift)
 }
 
-/// A decimal number times two to the power of `shift`, without the rounding of floats for whole numbers.
+/// A decimal number times two to the power of `shift`, without the rounding of floats for whole numbers; none beyond the
+/// largest image.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "sizes with a fraction are far below 2^53 bytes, and never negative"
+    reason = "what is negative or beyond 2^53 is sorted out before"
 )]
 pub(crate) fn scale(digits: &str, shift: u32) -> Option<u64> {
     if let Ok(whole) = digits.parse::<u64>() {
-        return whole.checked_mul(1_u64 << shift);
+        return whole.checked_mul(1_u64 << shift).filter(|bytes| *bytes <= LARGEST_IMAGE);
     }
-    let number = digits.parse::<f64>().ok().filter(|number| *number >= 0.0)?;
-    Some((number * (1_u64 << shift) as f64) as u64)
+    let bytes = digits.parse::<f64>().ok()? * (1_u64 << shift) as f64;
+    (0.0..=LARGEST_IMAGE as f64).contains(&bytes).then_some(bytes as u64)
 }
 
 /// A size in the largest unit that divides it.
@@ -159,6 +168,10 @@ mod tests {
         }
         assert_eq!(parse_size("1.5G"), Some(3 << 29));
         assert_eq!(parse_size("8Q"), None);
+        assert_eq!(parse_size("8192T"), Some(LARGEST_IMAGE));
+        for large in ["8193T", "8192.5T", "99999999999999999T", "99999999999999999999999", "1e300T"] {
+            assert_eq!(parse_size(large), None, "{large}");
+        }
     }
 
     #[test]

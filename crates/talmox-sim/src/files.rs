@@ -23,6 +23,7 @@ impl FileFacts {
     /// Looks at real bytes: digests, and the header of a qcow2 image.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let mut digests = BTreeMap::new();
+        digests.insert("md5".into(), hex(&md5::Md5::digest(bytes)));
         digests.insert("sha1".into(), hex(&sha1::Sha1::digest(bytes)));
         digests.insert("sha224".into(), hex(&sha2::Sha224::digest(bytes)));
         digests.insert("sha256".into(), hex(&sha2::Sha256::digest(bytes)));
@@ -36,6 +37,15 @@ impl FileFacts {
             .map(|field| field.iter().fold(0_u64, |size, byte| size << 8 | u64::from(*byte)));
         let format = Some(if qcow2 { "qcow2" } else { "raw" }.to_owned());
         Self { size, digests, format, virtual_size, mimetype: None }
+    }
+
+    /// Compares with the checksum a client gave; the error is what it really is. Bytes that were seen have a digest of every
+    /// kind. A file that was only described may lack one, and then nothing is known against it.
+    pub(crate) fn verify(&self, algorithm: &str, wanted: &str) -> Result<(), String> {
+        match self.digests.get(algorithm) {
+            Some(got) if got != wanted => Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'")),
+            _ => Ok(()),
+        }
     }
 
     /// What a disk made from this file would measure.
@@ -73,5 +83,10 @@ mod tests {
     fn digests_are_those_of_the_bytes() {
         let facts = FileFacts::of_bytes(b"");
         assert_eq!(facts.digests["sha1"], "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+        assert_eq!(facts.digests["md5"], "d41d8cd98f00b204e9800998ecf8427e");
+        for algorithm in ["md5", "sha1", "sha224", "sha256", "sha384", "sha512"] {
+            assert!(facts.verify(algorithm, "00").is_err(), "{algorithm}");
+        }
+        assert!(FileFacts::default().verify("md5", "00").is_ok(), "nobody said otherwise");
     }
 }

@@ -146,6 +146,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 struct Digests {
     size: u64,
     head: Vec<u8>,
+    md5: md5::Md5,
     sha1: sha1::Sha1,
     sha224: sha2::Sha224,
     sha256: sha2::Sha256,
@@ -158,6 +159,7 @@ impl Digests {
         self.size += bytes.len() as u64;
         let missing = HEAD - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+        self.md5.update(bytes);
         self.sha1.update(bytes);
         self.sha224.update(bytes);
         self.sha256.update(bytes);
@@ -167,6 +169,7 @@ impl Digests {
 
     fn finish(self) -> FileFacts {
         let digests = [
+            ("md5", hex(&self.md5.finalize())),
             ("sha1", hex(&self.sha1.finalize())),
             ("sha224", hex(&self.sha224.finalize())),
             ("sha256", hex(&self.sha256.finalize())),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::drive::{Drive, print_size};
+use crate::drive::{Drive, LARGEST_IMAGE, print_size, too_large};
 use crate::files::FileFacts;
 use crate::tasks::Job;
 use crate::world::World;
@@ -287,6 +287,9 @@ impl World {
         let volid = Self::image_volid(&storage, image.vmid, &name, format);
         if self.volume(node, &volid).is_some() {
             return Err(format!("disk image '{}' already exists", self.path_of(&volid)));
+        }
+        if image.size > LARGEST_IMAGE {
+            return Err(too_large(&image.size.to_string()));
         }
         self.check_space(&storage, node, &name, image.size)?;
         // Zvols come in whole mebibytes.

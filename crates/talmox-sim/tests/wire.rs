@@ -156,6 +156,9 @@ async fn uploads_have_an_order() {
     );
     let strange = wire.last(&wire.request(line, kind, "--C\r\n\r\n--C--\r\n")).await;
     assert!(strange.starts_with("HTTP/1.1 500 "), "{strange}");
+    let nobodys = wire.request(line, kind, "--C\r\n\r\n--C--\r\n").replace("Authorization", "X");
+    let nobodys = wire.last(&nobodys).await;
+    assert!(nobodys.starts_with("HTTP/1.1 401 No ticket\r\n"), "{nobodys}");
 }
 
 #[tokio::test]
@@ -222,4 +225,54 @@ async fn a_stop_lets_what_is_under_way_finish() {
     wire.server.stop().await.unwrap();
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0, "an idle connection is closed");
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+/// Whether the server closes a connection on which nothing more is sent. Time flies meanwhile.
+async fn is_closed(mut stream: TlsStream<TcpStream>) -> bool {
+    tokio::time::pause();
+    let mut rest = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_mins(1), stream.read_to_end(&mut rest)).await.is_ok();
+    tokio::time::resume();
+    assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    closed
+}
+
+#[tokio::test]
+async fn half_a_request_is_not_waited_for() {
+    let wire = Wire::new().await;
+    let whole = wire.head("GET /api2/json/version", "");
+    let mut stream = wire.connect().await;
+    stream.write_all(whole.as_bytes()).await.unwrap();
+    reply(&mut stream).await;
+    stream.write_all(&whole.as_bytes()[..30]).await.unwrap();
+    assert!(is_closed(stream).await, "half a head");
+    let mut stream = wire.connect().await;
+    stream.write_all(&whole.as_bytes()[..30]).await.unwrap();
+    assert!(is_closed(stream).await, "half a head, the first");
+    for (line, kind) in [
+        ("POST /api2/json/pools", FORM),
+        ("POST /api2/json/nodes/pve1/storage/local/upload", "multipart/form-data; boundary=B"),
+    ] {
+        let more = format!("Content-Type: {kind}\r\nContent-Length: 9\r\nExpect: 100-continue\r\n");
+        let mut stream = wire.connect().await;
+        stream.write_all(wire.head(line, &more).as_bytes()).await.unwrap();
+        // The server says so when it begins to read the body.
+        let mut bytes = [0; 25];
+        stream.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream.write_all(b"poolid").await.unwrap();
+        assert!(is_closed(stream).await, "half a body: {line}");
+    }
+    wire.server.quiet().await;
+}
+
+#[tokio::test]
+async fn headers_have_eight_kibibytes() {
+    let wire = Wire::new().await;
+    let with = |length: usize| wire.head("GET /api2/json/version", &format!("X: {}\r\n", "x".repeat(length)));
+    let mut stream = wire.connect().await;
+    stream.write_all(with(7_900).as_bytes()).await.unwrap();
+    assert!(reply(&mut stream).await.starts_with("HTTP/1.1 200 OK\r\n"));
+    let refused = wire.last(&with(8_192)).await;
+    assert!(refused.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{refused}");
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Call, subdirs, transfer, unknown};
+use crate::drive::{scale, too_large};
 use crate::files::sha1_hex;
 use crate::jobs::Work;
 use crate::qemu::perms::Subject;
@@ -317,7 +318,8 @@ fn allocate(world: &mut World, call: &Call) -> Answer {
         Some('G') => 30,
         _ => 10,
     };
-    let size = crate::drive::scale(text.trim_end_matches(['M', 'G']), shift).unwrap_or_default();
+    let size = scale(text.trim_end_matches(['M', 'G']), shift);
+    let size = size.ok_or_else(|| ApiError::Plain(too_large(text)))?;
     let file = call.args.text("filename");
     let extension = file.rsplit_once('.').map(|(_, extension)| extension);
     let format = call.args.get("format").or(extension).unwrap_or("raw").to_owned();

@@ -68,11 +68,13 @@ pub(crate) fn upload(world: &mut World, call: &Call) -> Answer {
     }
     let name = plain_name(call.args.text("filename"));
     check_extension(&content, &name)?;
+    // A body that is no upload brings parameters, but no file.
+    let file = call.file.clone().ok_or_else(|| ApiError::plain("missing temporary file name"))?;
     let job = Upload {
         volid: target_volid(&id, &content, &name),
         temporary: format!("/var/tmp/pveupload-{}", world.random.hex(32)),
         checksum: checksum_of(call),
-        file: call.file.clone().unwrap_or_default(),
+        file,
     };
     Ok(Value::from(world.spawn(&call.node, "imgcopy", "", &call.caller, Work::Upload(job))))
 }
@@ -81,10 +83,9 @@ impl Upload {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         world.log(job, format!("starting file import from: {}", self.temporary));
         if let Some((algorithm, wanted)) = &self.checksum {
-            let got = self.file.digests.get(algorithm).cloned().unwrap_or_else(|| wanted.clone());
-            if got != *wanted {
+            if let Err(mismatch) = self.file.verify(algorithm, wanted) {
                 world.log(job, "calculating checksum...");
-                return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'"));
+                return Err(mismatch);
             }
             world.log(job, "calculating checksum...OK, checksum verified");
         }
@@ -239,10 +240,7 @@ impl Download {
         world.log(job, "HTTP request sent, awaiting response... 200 OK");
         if let Some((algorithm, wanted)) = &self.checksum {
             world.log(job, "calculating checksum...");
-            let got = file.digests.get(algorithm).cloned().unwrap_or_else(|| wanted.clone());
-            if got != *wanted {
-                return Err(format!("checksum mismatch: got '{got}' != expect '{wanted}'"));
-            }
+            file.verify(algorithm, wanted)?;
         }
         let name = world.name_of(&self.volid)?;
         let lies =

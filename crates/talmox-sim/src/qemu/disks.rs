@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::drive::{Drive, print_size, scale};
+use crate::drive::{Drive, print_size, scale, too_large};
 use crate::reply::ApiError;
 use crate::storage::{NewImage, split_volid, visible_size};
 use crate::tasks::Job;
@@ -139,7 +139,7 @@ impl World {
             "efidisk0" if drive.get("efitype") == Some("4m") => EFI_4M,
             "efidisk0" => EFI_2M,
             "tpmstate0" => TPM_STATE,
-            _ => scale(size, 30).unwrap_or_default(),
+            _ => scale(size, 30).ok_or_else(|| too_large(size))?,
         };
         let format = drive.get("format").unwrap_or("raw").to_owned();
         let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size };

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::Call;
-use crate::drive::{Drive, is_drive, parse_size, print_size};
+use crate::drive::{Drive, LARGEST_IMAGE, is_drive, parse_size, print_size, too_large};
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
 use crate::storage::{NewImage, split_volid};
@@ -53,8 +53,11 @@ impl ResizeJob {
         let volume =
             world.volume(&job.node, &volid).ok_or_else(|| format!("volume '{volid}' does not exist"))?;
         let (old, format) = (volume.size, volume.format.clone());
-        let wanted = parse_size(self.size.trim_start_matches('+')).unwrap_or_default();
-        let new = if self.size.starts_with('+') { old.saturating_add(wanted) } else { wanted };
+        let base = if self.size.starts_with('+') { old } else { 0 };
+        let new = parse_size(self.size.trim_start_matches('+'))
+            .and_then(|wanted| base.checked_add(wanted))
+            .filter(|bytes| *bytes <= LARGEST_IMAGE)
+            .ok_or_else(|| too_large(&self.size))?;
         if new < old {
             return Err("shrinking disks is not supported".into());
         }

@@ -7,6 +7,7 @@ use super::{Errors, Format, Kind, Prop, formats, properties};
 use crate::wire::{Param, Params};
 
 const MISSING: &str = "property is missing and it is not optional";
+const LINE_FEED: &str = "value must not contain a line feed";
 const UNKNOWN: &str = "property is not defined in schema and the schema does not allow additional properties";
 
 /// Parameters that passed: text by name, lists apart.
@@ -44,7 +45,12 @@ pub(crate) fn validate(route: &Route, params: &Params) -> Result<Args, Errors> {
     for (name, value) in params {
         let own = route.props.get(name);
         let option = if route.takes_vm_config { vm_option(name) } else { None };
+        // A configuration has one line per option; only a description is split into several.
+        let one_line = option.is_some() && name != "description";
         match own.or(option) {
+            Some(_) if one_line && texts(value).iter().any(|text| text.contains('\n')) => {
+                add(&mut errors, name, LINE_FEED);
+            }
             Some(prop) => take(prop, name, value, &mut args, &mut errors),
             None => add(&mut errors, name, UNKNOWN),
         }
@@ -268,6 +274,9 @@ mod tests {
                 "gw=10.0.0.1",
                 "invalid format - format error\nipconfig0.ip: missing property required by 'ipconfig0.gw'\n",
             ),
+            ("name", "a\nb", LINE_FEED),
+            ("args", "-s\nonboot: 1", LINE_FEED),
+            ("net0", "virtio\n", LINE_FEED),
             ("unique", "1", "missing property required by 'unique'"),
         ] {
             let found = errors(&[("vmid", "100"), (key, value)]);
@@ -275,6 +284,7 @@ mod tests {
             assert_eq!(found.get(place).map(String::as_str), Some(reason), "{key}={value}");
         }
         assert_eq!(errors(&[])["vmid"], MISSING);
+        assert!(errors(&[("vmid", "100"), ("description", "a\nb")]).is_empty());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Idle ──request──▶ Busy ──reply written──▶ Idle ──5 s──▶ closed
 //!                                            └──told to──▶ closed
 //! ```
+//! A request that stops in the middle is idleness too: 5 s for its head, and for each piece of its body.
 //! A reply of 400 and above, and the hundredth, say that they are the last. A fault breaks the connection instead.
 
 use std::io;
@@ -18,7 +19,7 @@ use hyper::header::{HOST, LOCATION};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -26,7 +27,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{Shared, exchange, stopped};
 
 /// The real server closes a connection that lay idle for so long.
-const LONGEST_IDLE: Duration = Duration::from_secs(5);
+pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(5);
 /// The real server's handshake must be done in this time.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How many requests one connection is good for.
@@ -100,6 +101,7 @@ pub(super) async fn serve(
     let service = service_fn(move |request| exchange::answer(Arc::clone(&talk), request));
     let mut builder = http1::Builder::new();
     builder.max_headers(MOST_HEADERS).auto_date_header(true);
+    builder.timer(TokioTimer::new()).header_read_timeout(LONGEST_IDLE);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     drive(connection, seen, stop).await;
 }
@@ -121,7 +123,10 @@ async fn drive<S>(
     };
     if !ended {
         connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
+        tokio::select! {
+            _ = connection => {}
+            () = overdue(&mut seen) => {}
+        }
     }
 }
 
@@ -132,6 +137,20 @@ async fn idle(seen: &mut watch::Receiver<Activity>) {
         let changed = match activity {
             Activity::Idle { close: true } => return,
             Activity::Idle { close: false } => tokio::time::timeout(LONGEST_IDLE, seen.changed()).await,
+            Activity::Busy => Ok(seen.changed().await),
+        };
+        if !matches!(changed, Ok(Ok(()))) {
+            return;
+        }
+    }
+}
+
+/// Waits until nothing was under way for too long, told to close or not: what came in is no whole request.
+async fn overdue(seen: &mut watch::Receiver<Activity>) {
+    loop {
+        let activity = *seen.borrow_and_update();
+        let changed = match activity {
+            Activity::Idle { .. } => tokio::time::timeout(LONGEST_IDLE, seen.changed()).await,
             Activity::Busy => Ok(seen.changed().await),
         };
         if !matches!(changed, Ok(Ok(()))) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::ext::ReasonPhrase;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
@@ -13,13 +13,15 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use tokio::time::Instant;
 
-use super::connection::Talk;
+use super::connection::{LONGEST_IDLE, Talk};
 use super::outgoing::Outgoing;
 use crate::multipart::{self, BadUpload};
 use crate::simulation::Delivery;
 use crate::wire::{BODY_LIMIT, Body, Reply, Request};
 
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
+/// All header lines together.
+const LARGEST_HEAD: usize = 8 * 1024;
 const COOKIE_NAME: &str = "PVEAuthCookie=";
 
 /// Why a request gets no answer from the world.
@@ -35,7 +37,7 @@ pub(super) async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<Response<Outgoing>, io::Error> {
     let (mut turn, last) = talk.begin();
-    let request = match read(request, &talk.host).await {
+    let request = match read(request, &talk).await {
         Ok(request) => request,
         Err(Unread::Refused(reply)) => {
             return Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)));
@@ -44,7 +46,8 @@ pub(super) async fn answer(
     };
     let arrived = Instant::now();
     let wire = talk.shared.wire_time(&request.method);
-    let delivery = talk.shared.handle(&request).await;
+    // What is not saved is not acknowledged; the saver tries once more and ends the server if that fails too.
+    let delivery = talk.shared.handle(&request).await.map_err(io::Error::other)?;
     let handled = Instant::now();
     let answered = |delay: u64| until((arrived + wire).max(handled + talk.shared.wall(delay)));
     match delivery {
@@ -77,29 +80,39 @@ async fn until(time: Instant) {
     }
 }
 
-async fn read(request: hyper::Request<Incoming>, host: &str) -> Result<Request, Unread> {
+async fn read(request: hyper::Request<Incoming>, talk: &Talk) -> Result<Request, Unread> {
     let (head, body) = request.into_parts();
+    if size(&head.headers) > LARGEST_HEAD {
+        return Err(Unread::Refused(Reply::plain(431, "Request Header Fields Too Large", "")));
+    }
     if head.headers.contains_key(TRANSFER_ENCODING) {
         let text = "chunked transfer encoding not supported";
         return Err(Unread::Refused(Reply::plain(501, text, text)));
     }
-    let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
-    let content_type = text(&head.headers, &CONTENT_TYPE);
-    let boundary = content_type.as_deref().and_then(multipart::boundary);
-    let body = match boundary.filter(|_| method == "POST" && path.ends_with("/upload")) {
-        Some(boundary) => read_upload(body, boundary).await?,
-        None => read_bytes(body, content_type).await?,
-    };
-    Ok(Request {
-        method,
-        path,
+    let mut request = Request {
+        method: head.method.to_string(),
+        path: head.uri.path().to_owned(),
         query: head.uri.query().unwrap_or_default().to_owned(),
         authorization: text(&head.headers, &AUTHORIZATION),
         cookie: cookie(&head.headers),
         csrf: text(&head.headers, &CSRF),
-        body,
-        via: Some(host.to_owned()),
-    })
+        body: Body::Empty,
+        via: Some(talk.host.clone()),
+    };
+    let content_type = text(&head.headers, &CONTENT_TYPE);
+    let boundary = content_type.as_deref().and_then(multipart::boundary);
+    request.body = match boundary.filter(|_| request.method == "POST" && request.path.ends_with("/upload")) {
+        // Nobody's upload is not looked at; the world says why.
+        Some(_) if !talk.shared.knows(&request) => read_bytes(body, None).await.map(|_| Body::Empty)?,
+        Some(boundary) => read_upload(body, boundary).await?,
+        None => read_bytes(body, content_type).await?,
+    };
+    Ok(request)
+}
+
+/// Bytes of the header lines, each with its colon, blank and line end.
+fn size(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
@@ -115,10 +128,17 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// The next piece of a body; a client that sends none for too long is gone.
+async fn next_frame(body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Unread> {
+    match tokio::time::timeout(LONGEST_IDLE, body.frame()).await {
+        Ok(frame) => frame.transpose().map_err(|error| Unread::Gone(io::Error::other(error))),
+        Err(_) => Err(Unread::Gone(io::ErrorKind::TimedOut.into())),
+    }
+}
+
 async fn read_bytes(mut body: Incoming, content_type: Option<String>) -> Result<Body, Unread> {
     let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::Gone(io::Error::other(error)))?;
+    while let Some(frame) = next_frame(&mut body).await? {
         let Ok(data) = frame.into_data() else { continue };
         // A byte beyond the limit is enough for a refusal; the rest is read so that the client gets to hear it.
         let room = (BODY_LIMIT + 1).saturating_sub(bytes.len());
@@ -134,8 +154,7 @@ async fn read_upload(mut body: Incoming, boundary: &str) -> Result<Body, Unread>
     };
     let mut reader = multipart::Reader::new(boundary);
     let mut fault = None;
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Unread::Gone(io::Error::other(error)))?;
+    while let Some(frame) = next_frame(&mut body).await? {
         if let (Ok(data), None) = (frame.into_data(), fault) {
             fault = reader.push(&data).err();
         }

@@ -40,9 +40,6 @@ use crate::simulation::{Delivery, Progress, Simulation};
 use crate::wire::Request;
 use crate::world::{Reach, World};
 
-/// Changes are gathered for this long before the world is saved.
-const SAVE_PAUSE: Duration = Duration::from_millis(200);
-
 /// How the server behaves.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -93,6 +90,8 @@ impl Default for Settings {
 pub enum ServeError {
     #[error("could not listen on {address}")]
     Listen { address: SocketAddr, source: io::Error },
+    #[error("{hosts} hosts need as many ports, and there are not so many from {port} on")]
+    Ports { port: u16, hosts: usize },
     #[error("could not make the hosts' certificates: {reason}")]
     Certificate { reason: String },
     #[error("could not keep the world in {}", .path.display())]
@@ -127,6 +126,12 @@ pub(crate) struct Shared {
     clock: Clock,
     latency: Latency,
     calls: AtomicU64,
+    /// Where the world is kept, if it is.
+    folder: Option<StateFolder>,
+    /// How often the world changed; rises after the change is made.
+    changes: AtomicU64,
+    /// How many of these changes are on disk. Who holds it writes, all others wait for what that brings.
+    saved: Arc<tokio::sync::Mutex<u64>>,
     /// The world changed since it was saved.
     changed: Notify,
     wanted: BTreeMap<String, watch::Sender<Reach>>,
@@ -153,9 +158,14 @@ impl Shared {
         self.simulation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it says who calls, and rightly.
+    fn knows(&self, request: &Request) -> bool {
+        self.lock().world.authenticate(request).is_ok()
+    }
+
     /// Answers a call. One that waits for a worker or a lock keeps nobody else waiting; the time it waited is gone when
-    /// this returns.
-    async fn handle(&self, request: &Request) -> Delivery {
+    /// this returns, and what it changed is saved. An error says that it is not.
+    async fn handle(self: &Arc<Self>, request: &Request) -> Result<Delivery, ServeError> {
         let begun = self.clock.now();
         let mut progress = self.lock().begin(request, begun);
         let delivery = loop {
@@ -172,12 +182,41 @@ impl Shared {
         };
         // What a read does to the world is to let time pass, which a loaded world does again by itself.
         if request.method != "GET" {
-            self.changed.notify_one();
+            let change = self.note_change();
+            self.save(change).await?;
         }
         if delivery == Delivery::HostDown {
             self.show_reach();
         }
-        delivery
+        Ok(delivery)
+    }
+
+    /// Counts a change that was made and has it saved, whether anybody waits for that or not.
+    fn note_change(&self) -> u64 {
+        let change = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
+        self.changed.notify_one();
+        change
+    }
+
+    /// Returns when this change is on disk, if the world is kept. One save is for all changes made before it.
+    async fn save(self: &Arc<Self>, change: u64) -> Result<(), ServeError> {
+        let Some(folder) = self.folder.clone() else { return Ok(()) };
+        let mut saved = Arc::clone(&self.saved).lock_owned().await;
+        if *saved >= change {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        // Off the runtime's threads. The text is taken under the world's lock, the disk is waited for without it; the
+        // right to write goes along, so that a caller who gives up does not make room for a second writer.
+        let written = tokio::task::spawn_blocking(move || {
+            let made = shared.changes.load(Ordering::SeqCst);
+            let text = shared.lock().world.save();
+            folder.save_world(&text)?;
+            *saved = made;
+            Ok(())
+        });
+        // A save that panicked did so in the code of this crate; there is nobody to tell beyond the panic itself.
+        written.await.unwrap_or(Ok(()))
     }
 
     /// Tells the doors how their hosts shall look.
@@ -208,7 +247,6 @@ pub struct Server {
     hosts: Vec<HostAddress>,
     authority: Authority,
     actual: BTreeMap<String, watch::Receiver<Reach>>,
-    keep: Keep,
     stop: watch::Sender<bool>,
     tasks: JoinSet<Result<(), ServeError>>,
 }
@@ -217,6 +255,10 @@ impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
         let Settings { latency, speed, port, keep } = settings;
+        let hosts = world.nodes.len();
+        if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
+            return Err(ServeError::Ports { port, hosts });
+        }
         let authority = authority_for(&world, keep.folder())?;
         let mut doors = Vec::new();
         for (index, name) in world.nodes.keys().cloned().enumerate() {
@@ -245,6 +287,9 @@ impl Server {
             simulation: Mutex::new(Simulation::new(world)),
             latency: Latency::new(latency),
             calls: AtomicU64::new(0),
+            folder: keep.world().cloned(),
+            changes: AtomicU64::new(0),
+            saved: Arc::default(),
             changed: Notify::new(),
             wanted,
             open: watch::Sender::new(0),
@@ -254,7 +299,6 @@ impl Server {
             hosts,
             authority,
             actual: BTreeMap::new(),
-            keep,
             stop: watch::Sender::new(false),
             tasks: JoinSet::new(),
         };
@@ -277,9 +321,11 @@ impl Server {
         Ok(())
     }
 
-    /// Saves the world after changes, if it has a folder.
+    /// Saves the world after changes, those too whose maker does not wait for it.
     fn save_changes(&mut self) {
-        let Some(folder) = self.keep.world().cloned() else { return };
+        if self.shared.folder.is_none() {
+            return;
+        }
         let (shared, mut stop) = (Arc::clone(&self.shared), self.stop.subscribe());
         self.tasks.spawn(async move {
             loop {
@@ -287,8 +333,7 @@ impl Server {
                     () = shared.changed.notified() => {}
                     () = stopped(&mut stop) => return Ok(()),
                 }
-                save(&shared, &folder).await?;
-                tokio::time::sleep(SAVE_PAUSE).await;
+                shared.save(shared.changes.load(Ordering::SeqCst)).await?;
             }
         });
     }
@@ -308,7 +353,7 @@ impl Server {
         simulation.world.advance_to(self.shared.clock.now());
         let result = act(&mut simulation);
         drop(simulation);
-        self.shared.changed.notify_one();
+        self.shared.note_change();
         result
     }
 
@@ -360,10 +405,8 @@ impl Server {
                 result = Err(error);
             }
         }
-        if let Some(folder) = self.keep.world() {
-            self.with(|_| ());
-            save(&self.shared, folder).await?;
-        }
+        self.with(|_| ());
+        self.shared.save(self.shared.changes.load(Ordering::SeqCst)).await?;
         result
     }
 }
@@ -387,15 +430,4 @@ async fn listen(port: u16) -> Result<(TcpListener, SocketAddr), ServeError> {
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
-}
-
-/// Writes off the runtime's threads; the text is taken under the lock, the disk is waited for without it.
-async fn save(shared: &Arc<Shared>, folder: &StateFolder) -> Result<(), ServeError> {
-    let (shared, folder) = (Arc::clone(shared), folder.clone());
-    let written = tokio::task::spawn_blocking(move || {
-        let text = shared.lock().world.save();
-        folder.save_world(&text)
-    });
-    // A save that panicked did so in the code of this crate; there is nobody to tell beyond the panic itself.
-    written.await.unwrap_or(Ok(()))
 }

@@ -54,7 +54,11 @@ impl StateFolder {
         let path = path.canonicalize().map_err(failed)?;
         let lock = fs::File::create(path.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: Arc::new(Lock(lock)) }),
+            Ok(()) => {
+                let folder = Self { path, _lock: Arc::new(Lock(lock)) };
+                folder.clear()?;
+                Ok(folder)
+            }
             Err(fs::TryLockError::WouldBlock) => Err(ServeError::InUse { path }),
             Err(fs::TryLockError::Error(error)) => Err(failed(error)),
         }
@@ -107,16 +111,40 @@ impl StateFolder {
         }
     }
 
+    /// Removes what an interrupted run left half written; it may be all that fills the disk.
+    fn clear(&self) -> Result<(), ServeError> {
+        for name in [WORLD, AUTHORITY, TOKEN, CERTIFICATE] {
+            remove(&self.beside(name)).map_err(|error| self.error(name, error))?;
+        }
+        Ok(())
+    }
+
+    fn beside(&self, name: &str) -> PathBuf {
+        self.path.join(format!(".{name}.new"))
+    }
+
     /// Writes beside and renames: whoever looks finds the old file or the new one, whole.
     fn write(&self, name: &str, text: &str, secrecy: Secrecy) -> Result<(), ServeError> {
-        let beside = self.path.join(format!(".{name}.new"));
+        let beside = self.beside(name);
         let written = || -> io::Result<()> {
             let mut file = secrecy.create(&beside)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&beside, self.path.join(name))
         };
-        written().map_err(|error| self.error(name, error))
+        written().map_err(|error| {
+            // The first error is the one to tell; a leftover is removed when the folder is opened again.
+            let _ = remove(&beside);
+            self.error(name, error)
+        })
+    }
+}
+
+/// Removes a file that may not be there.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -129,10 +157,7 @@ enum Secrecy {
 impl Secrecy {
     fn create(self, path: &Path) -> io::Result<fs::File> {
         // One that an interrupted run left may have other rights.
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove(path)?;
         let mut options = fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]

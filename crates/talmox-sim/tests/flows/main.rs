@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{Lab, body};
 use serde_json::{Value, json};
-use talmox_sim::{Reach, World};
+use talmox_sim::{Body, Reach, Request, World};
 
 fn create(lab: &mut Lab, vmid: &str, more: &[(&str, &str)]) {
     let mut pairs = vec![("vmid", vmid), ("memory", "512"), ("scsi0", "zfs:8,ssd=1")];
@@ -318,4 +318,50 @@ fn of_many_updates_with_one_digest_the_first_wins() {
     lab.call("PUT", path, &[("name", "a1"), ("digest", &digest)]);
     let text = lab.fail("PUT", path, &[("name", "a2"), ("digest", &digest)]);
     assert_eq!(text, "checksum mismatch (file change by other user?)");
+}
+
+#[test]
+fn an_upload_without_a_file_changes_nothing() {
+    let mut lab = Lab::new(&["a"]);
+    let kind = "multipart/form-data; boundary=B";
+    let upload = "--B\r\nContent-Disposition: form-data; name=\"content\"\r\n\r\niso\r\n\
+        --B\r\nContent-Disposition: form-data; name=\"filename\"; filename=\"x.iso\"\r\n\r\nbytes\r\n--B--\r\n";
+    let request = Request {
+        method: "POST".into(),
+        path: "/api2/json/nodes/a/storage/local/upload".into(),
+        authorization: Some("PVEAPIToken=root@pam!t=s".into()),
+        body: Body::upload(kind, upload.as_bytes()).unwrap(),
+        ..Request::default()
+    };
+    let now = lab.world.clock();
+    let reply = lab.world.handle(&request, now);
+    assert_eq!(lab.wait(&body(&reply)["data"]), "OK");
+    let before = lab.get("/nodes/a/storage/local/content");
+    assert_eq!(before[0]["size"], 5);
+    let pairs = [("content", "iso"), ("filename", "x.iso")];
+    let refused = lab.send("POST", "/nodes/a/storage/local/upload", &pairs);
+    assert_eq!(refused.status, 500, "{}", refused.reason);
+    let later = lab.world.clock() + 60_000;
+    lab.world.advance_to(later);
+    assert_eq!(lab.get("/nodes/a/storage/local/content"), before);
+}
+
+#[test]
+fn sizes_beyond_every_disk_are_refused() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    let said = "disk size '99999999999999999' is too large";
+    let made = lab.run("POST", "/nodes/a/qemu", &[("vmid", "101"), ("scsi0", "zfs:99999999999999999")]);
+    assert!(made.contains(said), "{made}");
+    let config = "/nodes/a/qemu/100/config";
+    assert_eq!(lab.fail("PUT", config, &[("scsi1", "local:99999999999999999")]), said);
+    let resize = "/nodes/a/qemu/100/resize";
+    for size in ["+99999999999999999T", "99999999999999999T", "+8192T"] {
+        let end = lab.run("PUT", resize, &[("disk", "scsi0"), ("size", size)]);
+        assert_eq!(end, format!("disk size '{size}' is too large"));
+    }
+    assert_eq!(lab.get(config)["scsi0"], "zfs:vm-100-disk-0,size=8G,ssd=1");
+    let content = "/nodes/a/storage/local/content";
+    let pairs = [("vmid", "100"), ("filename", "vm-100-disk-5.raw"), ("size", "99999999999999999G")];
+    assert_eq!(lab.fail("POST", content, &pairs), "disk size '99999999999999999G' is too large");
 }

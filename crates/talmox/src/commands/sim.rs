@@ -97,12 +97,16 @@ fn keep(state: Option<&Path>) -> anyhow::Result<(Keep, Option<Temporary>)> {
 }
 
 fn in_words(error: ServeError) -> anyhow::Error {
-    if let ServeError::Listen { address, source } = &error {
-        return Failure::new(format!("could not listen on {address}: {source}"))
-            .with_hint("--port 0 takes any port that is free")
-            .into();
-    }
-    error.into()
+    let said = match &error {
+        ServeError::Listen { address, source } => format!("could not listen on {address}: {source}"),
+        ServeError::Ports { .. } => error.to_string(),
+        ServeError::Certificate { .. }
+        | ServeError::State { .. }
+        | ServeError::Load { .. }
+        | ServeError::InUse { .. }
+        | ServeError::NoHost { .. } => return error.into(),
+    };
+    Failure::new(said).with_hint("--port 0 takes any port that is free").into()
 }
 
 /// Resolves when the program shall end: Ctrl-C, or the polite signal of a service manager.

@@ -102,6 +102,13 @@ fn a_port_that_is_taken() {
 }
 
 #[test]
+fn ports_that_do_not_fit() {
+    let said = run(&["sim", "--port", "65535", "--hosts", "2"]).failed().stderr;
+    assert!(said.contains("2 hosts need as many ports, and there are not so many from 65535 on"), "{said}");
+    assert!(said.contains("--port 0"), "{said}");
+}
+
+#[test]
 fn behaviours_name_their_source() {
     let list: Vec<Value> =
         serde_json::from_str(&run(&["sim", "behaviours", "-o", "json"]).succeeded().stdout).unwrap();

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use crate::client::call::{Call, Headers, Time};
+use crate::client::call::{Call, Time};
 use crate::client::reply::{self, Reply};
 use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
-use crate::client::session::{Next, Session, TicketReply};
+use crate::client::session::{Next, Pass, Session, TicketReply};
 use crate::client::{
     Credentials, Endpoint, Error, ErrorKind, HttpRequest, HttpResponse, Method, Outcome, Params, Target,
     Transport, TransportError, WrongEndpoint,
@@ -180,35 +180,37 @@ impl Client {
     /// Asks one host, logging in before if need be, and once more if the ticket turns out to have run out.
     async fn attempt(&self, host: &Host, call: &Call) -> Result<HttpResponse, Error> {
         let time = Time::starting_now(call.timeout.unwrap_or(self.0.settings.timeout));
-        let response = self.attempt_once(host, call, time).await?;
-        if response.status == 401 && self.0.session.forget_ticket() {
-            return self.attempt_once(host, call, time).await;
-        }
-        Ok(response)
-    }
-
-    async fn attempt_once(&self, host: &Host, call: &Call, time: Time) -> Result<HttpResponse, Error> {
-        let headers = match self.0.session.next(call.method) {
-            Next::Headers(headers) => headers,
-            Next::Login(_) => self.log_in(host, call.method, time).await?,
-        };
+        let Pass { headers, ticket } = self.pass(host, call.method, time).await?;
+        let response = self.exchange(host, &call.name(), call.request(headers), time).await?;
+        // A ticket can have run out, a token cannot.
+        let Some(ticket) = ticket.filter(|_| response.status == 401) else { return Ok(response) };
+        self.0.session.forget(&ticket);
+        let Pass { headers, .. } = self.pass(host, call.method, time).await?;
         self.exchange(host, &call.name(), call.request(headers), time).await
     }
 
-    async fn log_in(&self, host: &Host, method: Method, time: Time) -> Result<Headers, Error> {
+    async fn pass(&self, host: &Host, method: Method, time: Time) -> Result<Pass, Error> {
+        match self.0.session.next(method) {
+            Next::Send(pass) => Ok(pass),
+            Next::Login { .. } => self.log_in(host, method, time).await,
+        }
+    }
+
+    async fn log_in(&self, host: &Host, method: Method, time: Time) -> Result<Pass, Error> {
         // Held while logging in, on purpose: those who come meanwhile use the ticket instead of making their own.
         let _turn = self.0.session.login.lock().await;
         loop {
-            let params = match self.0.session.next(method) {
-                Next::Headers(headers) => return Ok(headers),
-                Next::Login(params) => params,
+            let (params, renews) = match self.0.session.next(method) {
+                Next::Send(pass) => return Ok(pass),
+                Next::Login { params, renews } => (params, renews),
             };
-            match self.fetch_ticket(host, params, time).await {
-                Ok(ticket) => self.0.session.remember(ticket),
+            match (self.fetch_ticket(host, params, time).await, renews) {
+                (Ok(ticket), _) => self.0.session.remember(ticket),
                 // The ticket that was to be renewed is no longer good: now the password is tried.
-                Err(error)
-                    if *error.kind() == ErrorKind::Unauthenticated && self.0.session.forget_ticket() => {}
-                Err(error) => return Err(error),
+                (Err(error), Some(old)) if *error.kind() == ErrorKind::Unauthenticated => {
+                    self.0.session.forget(&old);
+                }
+                (Err(error), _) => return Err(error),
             }
         }
     }

@@ -20,8 +20,11 @@ use crate::client::{
 /// How the client behaves; the defaults suit a cluster on a local network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a call may take, waiting for its turn included. Proxmox itself gives up a hop after 30 s.
+    /// How long a call may take in all: waiting for its turn, logging in, asking again and asking elsewhere included.
     pub timeout: Duration,
+    /// How long one endpoint may take of that before another is asked. Proxmox itself gives up a hop after 30 s, so with
+    /// less its own answer is missed; with as much as `timeout` a silent endpoint leaves no time for the others.
+    pub attempt_timeout: Duration,
     /// Requests under way to one host at a time. Its API has three workers of each kind.
     pub in_flight_per_host: usize,
     pub retry: RetryPolicy,
@@ -29,7 +32,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(40), in_flight_per_host: 4, retry: RetryPolicy::default() }
+        Self {
+            timeout: Duration::from_secs(90),
+            attempt_timeout: Duration::from_secs(40),
+            in_flight_per_host: 4,
+            retry: RetryPolicy::default(),
+        }
     }
 }
 
@@ -51,6 +59,9 @@ struct Host {
     target: Target,
     turns: Semaphore,
 }
+
+/// The login as errors name it.
+const LOGIN: &str = "POST /access/ticket";
 
 /// Why there can be no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,11 +159,14 @@ impl Client {
     pub(crate) async fn call_whole<T: DeserializeOwned>(&self, call: &Call) -> Result<Reply<T>, Error> {
         let hosts = self.hosts();
         let first = self.0.preferred.load(Ordering::Relaxed);
-        let attempts = self.0.settings.retry.attempts.max(hosts.len());
+        let Settings { timeout, attempt_timeout, retry, .. } = self.0.settings;
+        let attempts = retry.attempts.max(hosts.len());
+        let time = Time::starting_now(call.timeout.unwrap_or(timeout));
+        let attempt_limit = call.timeout.unwrap_or(attempt_timeout);
         let mut attempt = 0;
         loop {
             let index = (first + attempt) % hosts.len();
-            let error = match self.attempt(&hosts[index], call).await {
+            let error = match self.attempt(&hosts[index], call, time.part(attempt_limit)).await {
                 Ok(response) => {
                     self.0.preferred.store(index, Ordering::Relaxed);
                     match reply::read(&call.name(), &hosts[index].target.endpoint, &response) {
@@ -168,18 +182,19 @@ impl Client {
             if attempt >= attempts || !retries(&error) {
                 return Err(error);
             }
-            tracing::warn!(call = error.call(), endpoint = %error.endpoint(), attempt, "asking again: {}", error.words());
             // Another endpoint is asked at once; only when all had their turn does waiting help.
             let elsewhere = error.outcome() == Outcome::NeverSent && attempt < hosts.len();
-            if !elsewhere {
-                tokio::time::sleep(self.0.settings.retry.delay(attempt, self.entropy())).await;
+            let delay = if elsewhere { Duration::ZERO } else { retry.delay(attempt, self.entropy()) };
+            if delay >= time.left() {
+                return Err(error);
             }
+            tracing::warn!(call = error.call(), endpoint = %error.endpoint(), attempt, "asking again: {}", error.words());
+            tokio::time::sleep(delay).await;
         }
     }
 
     /// Asks one host, logging in before if need be, and once more if the ticket turns out to have run out.
-    async fn attempt(&self, host: &Host, call: &Call) -> Result<HttpResponse, Error> {
-        let time = Time::starting_now(call.timeout.unwrap_or(self.0.settings.timeout));
+    async fn attempt(&self, host: &Host, call: &Call, time: Time) -> Result<HttpResponse, Error> {
         let Pass { headers, ticket } = self.pass(host, call.method, time).await?;
         let response = self.exchange(host, &call.name(), call.request(headers), time).await?;
         // A ticket can have run out, a token cannot.
@@ -198,7 +213,11 @@ impl Client {
 
     async fn log_in(&self, host: &Host, method: Method, time: Time) -> Result<Pass, Error> {
         // Held while logging in, on purpose: those who come meanwhile use the ticket instead of making their own.
-        let _turn = self.0.session.login.lock().await;
+        let Ok(_turn) = tokio::time::timeout_at(time.deadline, self.0.session.login.lock()).await else {
+            let words = format!("another login took all of {} s", time.seconds());
+            let endpoint = &host.target.endpoint;
+            return Err(Error::new(LOGIN, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));
+        };
         loop {
             let (params, renews) = match self.0.session.next(method) {
                 Next::Send(pass) => return Ok(pass),
@@ -242,7 +261,7 @@ impl Client {
         time: Time,
     ) -> Result<HttpResponse, Error> {
         let endpoint = &host.target.endpoint;
-        let seconds = time.limit.as_secs();
+        let seconds = time.seconds();
         let Ok(Ok(_turn)) = tokio::time::timeout_at(time.deadline, host.turns.acquire()).await else {
             let words = format!("other requests to this host took all of {seconds} s");
             return Err(Error::new(name, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));

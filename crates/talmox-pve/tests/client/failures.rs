@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::Value;
-use talmox_pve::client::{Client, Error, ErrorKind, Outcome, Params, RetryPolicy, Settings};
-use talmox_types::{HostName, VmId};
+use talmox_pve::client::{
+    Client, Error, ErrorKind, FileContent, ImageKind, Outcome, Params, RetryPolicy, Settings, Silent, Upload,
+};
+use talmox_types::{HostName, StorageId, VmId};
 use tokio::time::Instant;
 
-use crate::fake::{Answer, Fake, bare_refusal, data, lost_reply, refusal, refused_connection, token, told};
+use crate::fake::{
+    Answer, Fake, after, bare_refusal, data, lost_reply, password, refusal, refused_connection, token, told,
+};
 
 fn node() -> HostName {
     HostName::parse("pve1").unwrap()
@@ -120,6 +125,54 @@ async fn a_silent_host_is_not_asked_again_but_another_is() {
     let fake = Fake::new([Answer::Never, data(VERSION)]);
     two_hosts(&fake).version().await.unwrap();
     assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_hosts_share_the_time_of_a_call() {
+    let fake = Fake::new([Answer::Never, Answer::Never, Answer::Never]);
+    let settings = Settings { timeout: Duration::from_mins(1), ..Settings::default() };
+    let client = fake.client_of(&["pve1", "pve2", "pve3"], &token(), settings);
+    let begin = Instant::now();
+    let error = client.version().await.unwrap_err();
+    assert_eq!(begin.elapsed(), Duration::from_mins(1));
+    assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"], "40 s and what is left");
+    assert_eq!((error.endpoint().host(), error.words()), ("pve2", "no answer within 20 s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_again_ends_with_the_time_of_the_call() {
+    let slow_refusal =
+        || after(3_000, refusal(500, "can't lock file '/var/lock/qemu-server/lock-100.conf' - got timeout"));
+    let fake = Fake::new(std::iter::repeat_with(slow_refusal).take(100));
+    let retry = RetryPolicy { attempts: 100, ..RetryPolicy::default() };
+    let settings = Settings { timeout: Duration::from_secs(20), retry, ..Settings::default() };
+    let begin = Instant::now();
+    let error = start(&fake.client_of(&["pve1"], &token(), settings)).await.unwrap_err();
+    assert!(begin.elapsed() <= Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(fake.seen().len() > 2);
+    assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_another_login_takes_of_the_time_of_the_call() {
+    let fake = Fake::new([Answer::Never]);
+    let client = fake.client_of(&["pve1"], &password(), Settings::default());
+    let upload = Upload {
+        kind: ImageKind::Iso,
+        filename: "seed.iso".to_owned(),
+        content: FileContent::Memory(Bytes::from_static(b"CD001")),
+        checksum: None,
+        timeout: Duration::from_hours(1),
+    };
+    let (node, storage) = (node(), StorageId::parse("local").unwrap());
+    let begin = Instant::now();
+    let error = tokio::select! {
+        biased;
+        _ = client.upload(&node, &storage, &upload, &Silent) => panic!("the upload has an hour"),
+        version = client.version() => version.unwrap_err(),
+    };
+    assert_eq!(begin.elapsed(), Duration::from_secs(40));
+    assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::Timeout));
 }
 
 #[tokio::test(start_paused = true)]

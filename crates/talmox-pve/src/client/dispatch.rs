@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::client::call::{Call, Time};
+use crate::client::error::LOGIN;
 use crate::client::reply::{self, Reply};
 use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
 use crate::client::session::{Next, Pass, Session, TicketReply};
@@ -59,9 +60,6 @@ struct Host {
     target: Target,
     turns: Semaphore,
 }
-
-/// The login as errors name it.
-const LOGIN: &str = "POST /access/ticket";
 
 /// Why there can be no client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

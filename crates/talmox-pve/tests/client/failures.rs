@@ -84,18 +84,42 @@ async fn a_host_that_is_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_behind_the_endpoint_that_is_down() {
-    let fake =
-        Fake::new([bare_refusal(595, "No route to host"), bare_refusal(595, "No route to host"), data(UPID)]);
-    let settings =
-        Settings { retry: RetryPolicy { attempts: 2, ..RetryPolicy::default() }, ..Settings::default() };
-    let error = start(&fake.client_of(&["pve1", "pve2"], &token(), settings)).await.unwrap_err();
-    assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::NodeDown));
-    assert_eq!(fake.seen().len(), 2);
+async fn a_change_through_a_hop_that_failed_is_not_made_again() {
+    let fake = Fake::new([bare_refusal(595, "No route to host"), data(UPID)]);
+    let error = start(&two_hosts(&fake)).await.unwrap_err();
+    assert_eq!((error.outcome(), error.kind()), (Outcome::MayHaveHappened, &ErrorKind::NodeDown));
+    assert!(!error.is_safe_to_retry());
+    assert_eq!(fake.seen().len(), 1);
     insta::assert_snapshot!(told(&error), @"
-    error: POST /nodes/pve1/qemu/100/status/start on https://pve2:8006: No route to host (status 595)
+    error: POST /nodes/pve1/qemu/100/status/start on https://pve1:8006: No route to host (status 595) (it was sent and may have happened)
+    hint: the host that should act cannot be reached from the one that was asked: is it up?
+    hint: look at what is there before asking again: the request was sent
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_through_a_hop_that_failed_is_made_elsewhere() {
+    let fake = Fake::new([bare_refusal(595, "No route to host"), data(VERSION)]);
+    two_hosts(&fake).version().await.unwrap();
+    assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"]);
+
+    let fake = Fake::new(std::iter::repeat_with(|| bare_refusal(595, "No route to host")).take(3));
+    let error = two_hosts(&fake).version().await.unwrap_err();
+    assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::NodeDown));
+    insta::assert_snapshot!(told(&error), @"
+    error: GET /version on https://pve1:8006: No route to host (status 595)
     hint: the host that should act cannot be reached from the one that was asked: is it up?
     ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_that_failed_is_tried_elsewhere_whatever_it_was_for() {
+    let ticket = r#"{"username":"root@pam","ticket":"PVE:root@pam:one","CSRFPreventionToken":"csrf-one"}"#;
+    for failure in [bare_refusal(595, "Connection refused"), lost_reply(), Answer::Never] {
+        let fake = Fake::new([failure, data(ticket), data(UPID)]);
+        start(&fake.client_of(&["pve1", "pve2"], &password(), Settings::default())).await.unwrap();
+        assert_eq!(fake.lines()[..2], ["pve1 POST /access/ticket", "pve2 POST /access/ticket"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::client::call::{Call, Time};
+use crate::client::credentials::Allowed;
 use crate::client::error::LOGIN;
 use crate::client::reply::{self, Reply};
 use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
@@ -52,6 +53,7 @@ struct Inner {
     preferred: AtomicUsize,
     transport: Arc<dyn Transport>,
     session: Session,
+    allowed: Allowed,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
 }
@@ -102,6 +104,7 @@ impl Client {
             preferred: AtomicUsize::new(0),
             transport,
             session: Session::new(credentials),
+            allowed: credentials.allowed.clone(),
             entropy,
             settings,
         })))
@@ -112,9 +115,12 @@ impl Client {
         self.hosts().iter().map(|host| host.target.endpoint.clone()).collect()
     }
 
-    /// Adds an endpoint a trusted host vouched for, unless it is known. The credentials may go there: the host that
-    /// reported it already has them.
+    /// Adds an endpoint a trusted host vouched for, unless it is known or the credentials must not go there.
     pub(crate) fn add_target(&self, target: Target) {
+        if !self.0.allowed.permits_peer(&target.endpoint) {
+            tracing::debug!(endpoint = %target.endpoint, "not asked: the credentials are not for it");
+            return;
+        }
         let mut hosts = self.0.hosts.write().unwrap_or_else(PoisonError::into_inner);
         if !hosts.iter().any(|host| host.target.endpoint == target.endpoint) {
             hosts.push(Host::new(target, &self.0.settings));

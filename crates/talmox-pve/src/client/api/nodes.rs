@@ -86,7 +86,10 @@ impl Client {
     }
 
     /// Learns the other hosts of the cluster from the one that is trusted already, with the certificates it reports,
-    /// and asks them too from now on when an endpoint fails. Needs `Sys.Audit` on `/` for the addresses.
+    /// and asks them too from now on when an endpoint fails. Credentials bound to other endpoints keep theirs: such peers
+    /// are in the result but are not asked ([`Credentials::and_their_peers`]). Needs `Sys.Audit` on `/` for the addresses.
+    ///
+    /// [`Credentials::and_their_peers`]: crate::client::Credentials::and_their_peers
     pub async fn learn_peers(&self) -> Result<Vec<Peer>, Error> {
         let status = self.cluster_status().await?;
         let nodes = self.nodes().await?;

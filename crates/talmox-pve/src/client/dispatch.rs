@@ -115,6 +115,10 @@ impl Client {
         self.hosts().iter().map(|host| host.target.endpoint.clone()).collect()
     }
 
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        self.hosts().iter().map(|host| host.target.clone()).collect()
+    }
+
     /// Adds an endpoint a trusted host vouched for, unless it is known or the credentials must not go there.
     pub(crate) fn add_target(&self, target: Target) {
         if !self.0.allowed.permits_peer(&target.endpoint) {

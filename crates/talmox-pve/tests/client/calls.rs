@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use talmox_pve::client::{
     Checksum, ChecksumAlgorithm, CloneKind, CloneVm, ConfigChange, CreateVm, Credentials, Download, Endpoint,
-    ErrorKind, FileContent, ImageKind, MoveDisk, PoolChange, Resource, Settings, Silent, TaskQuery, Upload,
-    Waiting,
+    ErrorKind, FileContent, ImageKind, MoveDisk, Peer, PoolChange, Resource, Settings, Silent, TaskQuery,
+    Upload, Waiting,
 };
 use talmox_pve::property::{DiskSize, Slot, VmConfig, VolumeId};
 use talmox_types::{HostName, PoolName, StorageId, VmId};
@@ -255,6 +255,31 @@ async fn asked_after_learning(credentials: &Credentials) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn peers_are_learned_with_their_fingerprints_and_asked_when_the_first_is_gone() {
     assert_eq!(asked_after_learning(&token()).await, ["pve1", "192.0.2.2", "pve1"]);
+}
+
+/// The peers that a client of these endpoints learns, each time it asks.
+async fn learned(endpoints: &[&str], hosts: &[(&str, &str)]) -> [Vec<String>; 2] {
+    let fake = Fake::new(cluster(hosts).into_iter().chain(cluster(hosts)));
+    let client = fake.client_of(endpoints, &token(), Settings::default());
+    let names = |peers: Vec<Peer>| peers.iter().map(|peer| peer.node.to_string()).collect();
+    let first = names(client.learn_peers().await.unwrap());
+    [first, names(client.learn_peers().await.unwrap())]
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_that_share_an_address_are_not_taken_for_each_other() {
+    let forwarded = [("pve1", "192.0.2.1"), ("pve2", "192.0.2.1"), ("pve3", "192.0.2.1")];
+    assert_eq!(learned(&["192.0.2.1"], &forwarded).await, [[""; 0]; 2]);
+    assert_eq!(learned(&["pve1"], &forwarded).await, [[""; 0]; 2]);
+    let two_of_three =
+        [("pve1", "192.0.2.1"), ("pve2", "192.0.2.9"), ("pve3", "192.0.2.9"), ("pve4", "192.0.2.4")];
+    assert_eq!(learned(&["pve1"], &two_of_three).await, [["pve4"]; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_at_a_given_endpoint_is_no_peer() {
+    let hosts = [("pve1", "192.0.2.1"), ("pve2", "192.0.2.2"), ("pve3", "192.0.2.3")];
+    assert_eq!(learned(&["192.0.2.1", "192.0.2.2"], &hosts).await, [["pve3"]; 2]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -184,11 +184,16 @@ impl MemoryTransport {
             match self.step(request, waiting, fault) {
                 Step::Done(reply) => return reply,
                 Step::Wait { until, waiting: so_far } => {
-                    pause(until - self.now()).await;
+                    self.pause_until(until).await;
                     waiting = so_far;
                 }
             }
         }
+    }
+
+    /// On a running clock the moment may have passed since it was named.
+    async fn pause_until(&self, moment: u64) {
+        pause(moment.saturating_sub(self.now())).await;
     }
 
     /// Hands the request to the simulator, and plans what befalls the worker it starts.
@@ -307,4 +312,18 @@ fn refusal(status: u16, reason: &str) -> HttpResponse {
 fn upid_of(reply: &Reply) -> Option<String> {
     let body: serde_json::Value = serde_json::from_slice(&reply.body).ok()?;
     body["data"].as_str().filter(|text| text.starts_with("UPID:")).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_moment_that_has_passed_is_not_waited_for() {
+        let transport = MemoryTransport::new(World::new(1, 0), 1, Latency::NONE);
+        transport.pause_until(5).await;
+        assert_eq!(transport.now(), 5);
+        transport.pause_until(3).await;
+        assert_eq!(transport.now(), 5);
+    }
 }

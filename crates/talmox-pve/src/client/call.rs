@@ -25,6 +25,21 @@ impl Time {
         let deadline = now.checked_add(limit).unwrap_or(now + Duration::from_hours(24 * 365));
         Self { limit, deadline }
     }
+
+    /// The time of a part that begins now: at most `limit`, and never beyond the end of the whole.
+    pub(crate) fn part(self, limit: Duration) -> Self {
+        let part = Self::starting_now(limit.min(self.left()));
+        Self { deadline: part.deadline.min(self.deadline), ..part }
+    }
+
+    pub(crate) fn left(self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// The limit in words for people. What is left of a minute is a minute, not 59 seconds.
+    pub(crate) fn seconds(self) -> u64 {
+        self.limit.saturating_add(Duration::from_millis(500)).as_secs()
+    }
 }
 
 /// One call: what to ask, whoever is asked.

@@ -10,7 +10,7 @@ use crate::client::Endpoint;
 #[derive(Clone)]
 pub struct Credentials {
     pub(crate) identity: Identity,
-    allowed: Allowed,
+    pub(crate) allowed: Allowed,
 }
 
 #[derive(Clone)]
@@ -20,11 +20,21 @@ pub(crate) enum Identity {
 }
 
 #[derive(Clone, Debug)]
-enum Allowed {
+pub(crate) enum Allowed {
     /// Given together with the endpoint it is for.
     Anywhere,
     /// Given on its own, like a token in the environment: a description that names another endpoint must not get it.
-    Only(Vec<Endpoint>),
+    Only { endpoints: Vec<Endpoint>, peers: bool },
+}
+
+impl Allowed {
+    /// Whether the credentials may go to a host that one of their own endpoints reported.
+    pub(crate) fn permits_peer(&self, endpoint: &Endpoint) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::Only { endpoints, peers } => *peers || endpoints.contains(endpoint),
+        }
+    }
 }
 
 /// A token or user that cannot be one. The text is not repeated.
@@ -80,21 +90,37 @@ impl Credentials {
         Ok(Self { identity, allowed: Allowed::Anywhere })
     }
 
-    /// The same credentials, for these endpoints only.
+    /// The same credentials, for these endpoints only. They do not go to hosts that [`Client::learn_peers`] finds either,
+    /// unless those are named here or [`Self::and_their_peers`] allows it.
+    ///
+    /// [`Client::learn_peers`]: crate::client::Client::learn_peers
     #[must_use]
     pub fn only_for(self, endpoints: impl IntoIterator<Item = Endpoint>) -> Self {
-        Self { allowed: Allowed::Only(endpoints.into_iter().collect()), ..self }
+        let endpoints = endpoints.into_iter().collect();
+        Self { allowed: Allowed::Only { endpoints, peers: false }, ..self }
     }
 
-    /// Whether these may be sent to an endpoint.
+    /// The same credentials, also for hosts that the endpoints of [`Self::only_for`] report as members of their cluster.
+    /// A cluster shares its users and tokens, so its members could accept them anyway; but whoever answers at one
+    /// endpoint then decides where else they are sent.
+    #[must_use]
+    pub fn and_their_peers(self) -> Self {
+        let allowed = match self.allowed {
+            Allowed::Anywhere => Allowed::Anywhere,
+            Allowed::Only { endpoints, .. } => Allowed::Only { endpoints, peers: true },
+        };
+        Self { allowed, ..self }
+    }
+
+    /// Whether these may be sent to an endpoint that somebody names. What a host of the cluster reports is another matter.
     pub fn check(&self, endpoint: &Endpoint) -> Result<(), WrongEndpoint> {
         match &self.allowed {
-            Allowed::Only(allowed) if !allowed.contains(endpoint) => Err(WrongEndpoint {
+            Allowed::Only { endpoints, .. } if !endpoints.contains(endpoint) => Err(WrongEndpoint {
                 identity: self.name().to_owned(),
                 endpoint: endpoint.clone(),
-                allowed: allowed.clone(),
+                allowed: endpoints.clone(),
             }),
-            Allowed::Anywhere | Allowed::Only(_) => Ok(()),
+            Allowed::Anywhere | Allowed::Only { .. } => Ok(()),
         }
     }
 
@@ -164,6 +190,7 @@ mod tests {
         assert!(token.check(&elsewhere).is_ok());
         let bound = token.only_for([home.clone()]);
         assert!(bound.check(&home).is_ok());
+        assert!(bound.clone().and_their_peers().check(&elsewhere).is_err(), "nobody reported it");
         assert_eq!(
             bound.check(&elsewhere).unwrap_err().to_string(),
             "the credentials of root@pam!talmox are not for https://evil.example:8006, only for https://pve1.example:8006"

@@ -8,10 +8,12 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use crate::client::call::{Call, Headers, Time};
+use crate::client::call::{Call, Time};
+use crate::client::credentials::Allowed;
+use crate::client::error::LOGIN;
 use crate::client::reply::{self, Reply};
 use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
-use crate::client::session::{Next, Session, TicketReply};
+use crate::client::session::{Next, Pass, Session, TicketReply};
 use crate::client::{
     Credentials, Endpoint, Error, ErrorKind, HttpRequest, HttpResponse, Method, Outcome, Params, Target,
     Transport, TransportError, WrongEndpoint,
@@ -20,8 +22,11 @@ use crate::client::{
 /// How the client behaves; the defaults suit a cluster on a local network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long a call may take, waiting for its turn included. Proxmox itself gives up a hop after 30 s.
+    /// How long a call may take in all: waiting for its turn, logging in, asking again and asking elsewhere included.
     pub timeout: Duration,
+    /// How long one endpoint may take of that before another is asked. Proxmox itself gives up a hop after 30 s, so with
+    /// less its own answer is missed; with as much as `timeout` a silent endpoint leaves no time for the others.
+    pub attempt_timeout: Duration,
     /// Requests under way to one host at a time. Its API has three workers of each kind.
     pub in_flight_per_host: usize,
     pub retry: RetryPolicy,
@@ -29,7 +34,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(40), in_flight_per_host: 4, retry: RetryPolicy::default() }
+        Self {
+            timeout: Duration::from_secs(90),
+            attempt_timeout: Duration::from_secs(40),
+            in_flight_per_host: 4,
+            retry: RetryPolicy::default(),
+        }
     }
 }
 
@@ -43,6 +53,7 @@ struct Inner {
     preferred: AtomicUsize,
     transport: Arc<dyn Transport>,
     session: Session,
+    allowed: Allowed,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
 }
@@ -93,6 +104,7 @@ impl Client {
             preferred: AtomicUsize::new(0),
             transport,
             session: Session::new(credentials),
+            allowed: credentials.allowed.clone(),
             entropy,
             settings,
         })))
@@ -103,9 +115,16 @@ impl Client {
         self.hosts().iter().map(|host| host.target.endpoint.clone()).collect()
     }
 
-    /// Adds an endpoint a trusted host vouched for, unless it is known. The credentials may go there: the host that
-    /// reported it already has them.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        self.hosts().iter().map(|host| host.target.clone()).collect()
+    }
+
+    /// Adds an endpoint a trusted host vouched for, unless it is known or the credentials must not go there.
     pub(crate) fn add_target(&self, target: Target) {
+        if !self.0.allowed.permits_peer(&target.endpoint) {
+            tracing::debug!(endpoint = %target.endpoint, "not asked: the credentials are not for it");
+            return;
+        }
         let mut hosts = self.0.hosts.write().unwrap_or_else(PoisonError::into_inner);
         if !hosts.iter().any(|host| host.target.endpoint == target.endpoint) {
             hosts.push(Host::new(target, &self.0.settings));
@@ -148,11 +167,14 @@ impl Client {
     pub(crate) async fn call_whole<T: DeserializeOwned>(&self, call: &Call) -> Result<Reply<T>, Error> {
         let hosts = self.hosts();
         let first = self.0.preferred.load(Ordering::Relaxed);
-        let attempts = self.0.settings.retry.attempts.max(hosts.len());
+        let Settings { timeout, attempt_timeout, retry, .. } = self.0.settings;
+        let attempts = retry.attempts.max(hosts.len());
+        let time = Time::starting_now(call.timeout.unwrap_or(timeout));
+        let attempt_limit = call.timeout.unwrap_or(attempt_timeout);
         let mut attempt = 0;
         loop {
             let index = (first + attempt) % hosts.len();
-            let error = match self.attempt(&hosts[index], call).await {
+            let error = match self.attempt(&hosts[index], call, time.part(attempt_limit)).await {
                 Ok(response) => {
                     self.0.preferred.store(index, Ordering::Relaxed);
                     match reply::read(&call.name(), &hosts[index].target.endpoint, &response) {
@@ -168,47 +190,54 @@ impl Client {
             if attempt >= attempts || !retries(&error) {
                 return Err(error);
             }
-            tracing::warn!(call = error.call(), endpoint = %error.endpoint(), attempt, "asking again: {}", error.words());
             // Another endpoint is asked at once; only when all had their turn does waiting help.
             let elsewhere = error.outcome() == Outcome::NeverSent && attempt < hosts.len();
-            if !elsewhere {
-                tokio::time::sleep(self.0.settings.retry.delay(attempt, self.entropy())).await;
+            let delay = if elsewhere { Duration::ZERO } else { retry.delay(attempt, self.entropy()) };
+            if delay >= time.left() {
+                return Err(error);
             }
+            tracing::warn!(call = error.call(), endpoint = %error.endpoint(), attempt, "asking again: {}", error.words());
+            tokio::time::sleep(delay).await;
         }
     }
 
     /// Asks one host, logging in before if need be, and once more if the ticket turns out to have run out.
-    async fn attempt(&self, host: &Host, call: &Call) -> Result<HttpResponse, Error> {
-        let time = Time::starting_now(call.timeout.unwrap_or(self.0.settings.timeout));
-        let response = self.attempt_once(host, call, time).await?;
-        if response.status == 401 && self.0.session.forget_ticket() {
-            return self.attempt_once(host, call, time).await;
-        }
-        Ok(response)
-    }
-
-    async fn attempt_once(&self, host: &Host, call: &Call, time: Time) -> Result<HttpResponse, Error> {
-        let headers = match self.0.session.next(call.method) {
-            Next::Headers(headers) => headers,
-            Next::Login(_) => self.log_in(host, call.method, time).await?,
-        };
+    async fn attempt(&self, host: &Host, call: &Call, time: Time) -> Result<HttpResponse, Error> {
+        let Pass { headers, ticket } = self.pass(host, call.method, time).await?;
+        let response = self.exchange(host, &call.name(), call.request(headers), time).await?;
+        // A ticket can have run out, a token cannot.
+        let Some(ticket) = ticket.filter(|_| response.status == 401) else { return Ok(response) };
+        self.0.session.forget(&ticket);
+        let Pass { headers, .. } = self.pass(host, call.method, time).await?;
         self.exchange(host, &call.name(), call.request(headers), time).await
     }
 
-    async fn log_in(&self, host: &Host, method: Method, time: Time) -> Result<Headers, Error> {
+    async fn pass(&self, host: &Host, method: Method, time: Time) -> Result<Pass, Error> {
+        match self.0.session.next(method) {
+            Next::Send(pass) => Ok(pass),
+            Next::Login { .. } => self.log_in(host, method, time).await,
+        }
+    }
+
+    async fn log_in(&self, host: &Host, method: Method, time: Time) -> Result<Pass, Error> {
         // Held while logging in, on purpose: those who come meanwhile use the ticket instead of making their own.
-        let _turn = self.0.session.login.lock().await;
+        let Ok(_turn) = tokio::time::timeout_at(time.deadline, self.0.session.login.lock()).await else {
+            let words = format!("another login took all of {} s", time.seconds());
+            let endpoint = &host.target.endpoint;
+            return Err(Error::new(LOGIN, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));
+        };
         loop {
-            let params = match self.0.session.next(method) {
-                Next::Headers(headers) => return Ok(headers),
-                Next::Login(params) => params,
+            let (params, renews) = match self.0.session.next(method) {
+                Next::Send(pass) => return Ok(pass),
+                Next::Login { params, renews } => (params, renews),
             };
-            match self.fetch_ticket(host, params, time).await {
-                Ok(ticket) => self.0.session.remember(ticket),
+            match (self.fetch_ticket(host, params, time).await, renews) {
+                (Ok(ticket), _) => self.0.session.remember(ticket),
                 // The ticket that was to be renewed is no longer good: now the password is tried.
-                Err(error)
-                    if *error.kind() == ErrorKind::Unauthenticated && self.0.session.forget_ticket() => {}
-                Err(error) => return Err(error),
+                (Err(error), Some(old)) if *error.kind() == ErrorKind::Unauthenticated => {
+                    self.0.session.forget(&old);
+                }
+                (Err(error), _) => return Err(error),
             }
         }
     }
@@ -240,7 +269,7 @@ impl Client {
         time: Time,
     ) -> Result<HttpResponse, Error> {
         let endpoint = &host.target.endpoint;
-        let seconds = time.limit.as_secs();
+        let seconds = time.seconds();
         let Ok(Ok(_turn)) = tokio::time::timeout_at(time.deadline, host.turns.acquire()).await else {
             let words = format!("other requests to this host took all of {seconds} s");
             return Err(Error::new(name, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));

@@ -15,6 +15,14 @@ pub enum Outcome {
     MayHaveHappened,
 }
 
+/// The login as errors name it.
+pub(crate) const LOGIN: &str = "POST /access/ticket";
+
+/// Whether a call can be made twice without harm: it reads, or only makes another ticket.
+pub(crate) fn changes_nothing(call: &str) -> bool {
+    call.starts_with("GET ") || call == LOGIN
+}
+
 /// A call that failed: what was asked of whom, Proxmox's own words, their class, and whether it may have happened.
 pub struct Error(Box<Details>);
 
@@ -89,7 +97,7 @@ impl Error {
             Outcome::Refused => {
                 matches!(self.0.kind, ErrorKind::Busy | ErrorKind::QuorumLost | ErrorKind::Locked { .. })
             }
-            Outcome::MayHaveHappened => self.0.call.starts_with("GET "),
+            Outcome::MayHaveHappened => changes_nothing(&self.0.call),
         }
     }
 }
@@ -108,7 +116,7 @@ impl fmt::Display for Error {
             return write!(f, "{endpoint} does not accept the credentials: {words}");
         }
         write!(f, "{call} on {endpoint}: {words}")?;
-        if *outcome == Outcome::MayHaveHappened && !call.starts_with("GET ") {
+        if *outcome == Outcome::MayHaveHappened && !changes_nothing(call) {
             f.write_str(" (it was sent and may have happened)")?;
         }
         if let ErrorKind::Invalid(reasons) | ErrorKind::StaysPending(reasons) = kind {

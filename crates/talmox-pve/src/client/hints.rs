@@ -1,13 +1,14 @@
 //! What a person can do next about a failed call.
 
 use crate::client::classify::Denial;
+use crate::client::error::changes_nothing;
 use crate::client::{Error, ErrorKind, Outcome, TaskError, Upid};
 
 impl Error {
     /// The next things to look at or do, most useful first.
     pub fn hints(&self) -> Vec<String> {
         let mut hints = self.hints_by_kind();
-        if self.outcome() == Outcome::MayHaveHappened && !self.call().starts_with("GET ") {
+        if self.outcome() == Outcome::MayHaveHappened && !changes_nothing(self.call()) {
             hints.push("look at what is there before asking again: the request was sent".to_owned());
         }
         hints

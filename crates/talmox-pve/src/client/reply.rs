@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::client::classify::classify;
+use crate::client::error::changes_nothing;
 use crate::client::{Endpoint, Error, ErrorKind, HttpResponse, Outcome, scalar};
 
 /// A successful reply.
@@ -65,8 +66,10 @@ fn refusal(call: &str, endpoint: &Endpoint, response: &HttpResponse) -> Error {
     };
     let kind = classify(response.status, words, &errors);
     let outcome = match response.status {
-        595 => Outcome::NeverSent,
-        596 | 597 | 599 => Outcome::MayHaveHappened,
+        // 595 is the hop's word for a connection it could not make, so most likely nothing was done. But nothing in the
+        // reply proves it, and a change made twice is worse than one that is looked at before it is made again.
+        595 if changes_nothing(call) => Outcome::NeverSent,
+        595 | 596 | 597 | 599 => Outcome::MayHaveHappened,
         _ => Outcome::Refused,
     };
     let words = match response.status {

@@ -1,12 +1,13 @@
 //! The headers that say who we are: of a token always the same, of a password from a ticket that is renewed.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::client::call::Headers;
 use crate::client::credentials::Identity;
 use crate::client::encode::percent_encode;
 use crate::client::{Credentials, Method, Params, scalar};
@@ -16,8 +17,7 @@ const RENEW_AFTER: Duration = Duration::from_hours(1);
 /// Close to the end a ticket is no longer shown: the hosts' clocks may differ from ours.
 const EXPIRED_AFTER: Duration = Duration::from_mins(115);
 
-#[derive(Clone)]
-struct Ticket {
+pub(crate) struct Ticket {
     cookie: SecretString,
     csrf: SecretString,
     since: Instant,
@@ -39,15 +39,24 @@ struct SecretText(String);
 
 /// What to do before a request can be made.
 pub(crate) enum Next {
-    /// Send these headers.
-    Headers(Vec<(&'static str, SecretString)>),
-    /// Log in with these parameters first.
-    Login(Params),
+    Send(Pass),
+    /// Log in with these parameters first. A ticket that is its own password is named.
+    Login {
+        params: Params,
+        renews: Option<Arc<Ticket>>,
+    },
+}
+
+/// What a request shows.
+pub(crate) struct Pass {
+    pub(crate) headers: Headers,
+    /// The ticket the headers were made from, so that a refusal falls on this one and not on its successor.
+    pub(crate) ticket: Option<Arc<Ticket>>,
 }
 
 pub(crate) struct Session {
     identity: Identity,
-    ticket: Mutex<Option<Ticket>>,
+    ticket: Mutex<Option<Arc<Ticket>>>,
     /// One login at a time: a hundred waiting calls need one ticket.
     pub(crate) login: tokio::sync::Mutex<()>,
 }
@@ -65,22 +74,27 @@ impl Session {
         match &self.identity {
             Identity::Token { id, secret } => {
                 let value = SecretString::from(format!("PVEAPIToken={id}={}", secret.expose_secret()));
-                Next::Headers(vec![("Authorization", value)])
+                Next::Send(Pass { headers: vec![("Authorization", value)], ticket: None })
             }
             Identity::Password { user, password } => match self.current() {
-                Some(ticket) if ticket.since.elapsed() < RENEW_AFTER => Next::Headers(ticket.headers(method)),
+                Some(ticket) if ticket.since.elapsed() < RENEW_AFTER => {
+                    Next::Send(Pass { headers: ticket.headers(method), ticket: Some(ticket) })
+                }
                 // A ticket that is still good is its own password.
                 Some(ticket) if ticket.since.elapsed() < EXPIRED_AFTER => {
-                    Next::Login(login(user, &ticket.cookie))
+                    Next::Login { params: login(user, &ticket.cookie), renews: Some(ticket) }
                 }
-                _ => Next::Login(login(user, password)),
+                _ => Next::Login { params: login(user, password), renews: None },
             },
         }
     }
 
-    /// Whether a refusal can be cured by logging in anew: a ticket can have run out, a token cannot.
-    pub(crate) fn forget_ticket(&self) -> bool {
-        self.ticket.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
+    /// Shows this ticket no more. One that took its place meanwhile stays.
+    pub(crate) fn forget(&self, refused: &Arc<Ticket>) {
+        self.ticket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take_if(|ticket| Arc::ptr_eq(ticket, refused));
     }
 
     pub(crate) fn remember(&self, reply: TicketReply) {
@@ -89,10 +103,10 @@ impl Session {
             csrf: SecretString::from(reply.csrf.map(|csrf| csrf.0).unwrap_or_default()),
             since: Instant::now(),
         };
-        *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some(ticket);
+        *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(ticket));
     }
 
-    fn current(&self) -> Option<Ticket> {
+    fn current(&self) -> Option<Arc<Ticket>> {
         self.ticket.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -102,7 +116,7 @@ fn login(user: &str, password: &SecretString) -> Params {
 }
 
 impl Ticket {
-    fn headers(&self, method: Method) -> Vec<(&'static str, SecretString)> {
+    fn headers(&self, method: Method) -> Headers {
         let cookie = format!("PVEAuthCookie={}", percent_encode(self.cookie.expose_secret()));
         let mut headers = vec![("Cookie", SecretString::from(cookie))];
         if method != Method::Get {

@@ -67,10 +67,13 @@ pub struct Wait<'a> {
 /// Looks come quickly at first, then every two seconds: most things take either a moment or minutes.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The last look begins when the time is up, so it needs some of its own: without, it could only fail.
+const LAST_LOOK: Duration = Duration::from_secs(5);
 
 impl Wait<'_> {
     /// Looks again and again until it is done, is refused, or the time is up. A host that cannot be reached meanwhile
-    /// is reported and looked at again.
+    /// is reported and looked at again. When the time is up there is one last look; that one, or the one under way
+    /// then, may take five seconds more.
     ///
     /// # Cancel safety
     ///
@@ -81,11 +84,12 @@ impl Wait<'_> {
         L: Future<Output = Result<Look<T>, Error>>,
     {
         let start = Instant::now();
-        let deadline = Time::starting_now(self.limit).deadline;
+        let time = Time::starting_now(self.limit);
+        let end = time.deadline.checked_add(LAST_LOOK).unwrap_or(time.deadline);
         let mut pause = FIRST_PAUSE;
         let mut detail = "nothing seen yet".to_owned();
         loop {
-            match tokio::time::timeout_at(deadline, look()).await {
+            match tokio::time::timeout_at(end, look()).await {
                 Ok(Ok(Look::Done(found))) => return Ok(found),
                 Ok(Ok(Look::NotYet(seen))) => detail = seen,
                 Ok(Err(error)) if error.outcome() == Outcome::Refused => {
@@ -100,10 +104,11 @@ impl Wait<'_> {
                 limit: self.limit,
                 detail: &detail,
             });
-            if Instant::now() + pause >= deadline {
+            let left = time.left();
+            if left.is_zero() {
                 return Err(WaitError::Deadline { name: self.name.to_owned(), limit: self.limit, detail });
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause.min(left)).await;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
     }

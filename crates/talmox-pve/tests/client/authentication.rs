@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use talmox_pve::client::{Client, ClientError, Endpoint, ErrorKind, HttpsTransport, Params, Settings, Trust};
 
-use crate::fake::{Answer, Fake, SECRET, bare_refusal, data, password, token, told};
+use crate::fake::{Answer, Fake, SECRET, Seen, after, bare_refusal, data, password, token, told};
 
 const TICKET: &str =
     r#"{"username":"root@pam","ticket":"PVE:root@pam:one","CSRFPreventionToken":"csrf-one"}"#;
@@ -90,6 +90,41 @@ async fn a_ticket_that_is_refused_is_replaced_once() {
     let client = fake.client_of(&["pve1"], &password(), Settings::default());
     assert_eq!(write(&client).await.unwrap_err().kind(), &ErrorKind::Unauthenticated);
     assert_eq!(fake.seen().len(), 4);
+}
+
+/// What is shown after two calls at once on a dead ticket; the first hears of it after ten milliseconds.
+async fn two_calls_on_a_dead_ticket(second_hears_after: u64, login: Answer) -> Vec<String> {
+    let dead = || bare_refusal(401, "permission denied - invalid PVE ticket");
+    let fake = Fake::new([
+        data(TICKET),
+        data("null"),
+        after(10, dead()),
+        after(second_hears_after, dead()),
+        login,
+        data("null"),
+        data("null"),
+    ]);
+    let client = fake.client_of(&["pve1"], &password(), Settings::default());
+    write(&client).await.unwrap();
+    let (one, two) = tokio::join!(write(&client), write(&client));
+    one.unwrap();
+    two.unwrap();
+    let shown = |seen: &Seen| seen.headers.first().map_or("login".to_owned(), |(_, value)| value.clone());
+    fake.seen()[4..].iter().map(shown).collect()
+}
+
+const TWO: &str = "PVEAuthCookie=PVE%3Aroot%40pam%3Atwo";
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_while_another_call_logs_in_waits_for_its_ticket() {
+    let shown = two_calls_on_a_dead_ticket(15, after(10, data(SECOND_TICKET))).await;
+    assert_eq!(shown, ["login", TWO, TWO]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_refusal_of_the_old_ticket_leaves_the_new_one() {
+    let shown = two_calls_on_a_dead_ticket(50, data(SECOND_TICKET)).await;
+    assert_eq!(shown, ["login", TWO, TWO]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{
-    Checksum, ChecksumAlgorithm, CloneKind, CloneVm, ConfigChange, CreateVm, Download, ErrorKind,
-    FileContent, ImageKind, MoveDisk, PoolChange, Resource, Settings, Silent, TaskQuery, Upload, Waiting,
+    Checksum, ChecksumAlgorithm, CloneKind, CloneVm, ConfigChange, CreateVm, Credentials, Download, Endpoint,
+    ErrorKind, FileContent, ImageKind, MoveDisk, Peer, PoolChange, Resource, Settings, Silent, TaskQuery,
+    Upload, Waiting,
 };
 use talmox_pve::property::{DiskSize, Slot, VmConfig, VolumeId};
 use talmox_types::{HostName, PoolName, StorageId, VmId};
@@ -220,26 +221,75 @@ async fn a_lock_is_waited_for() {
     assert_eq!(told.lock().unwrap()[0], "the lock of VM 2001: locked (clone)");
 }
 
-#[tokio::test(start_paused = true)]
-async fn peers_are_learned_with_their_fingerprints_and_asked_when_the_first_is_gone() {
-    let print = ["AB"; 32].join(":");
-    let status = r#"[{"type":"cluster","id":"cluster","name":"home","nodes":2,"quorate":1,"version":2},
-        {"type":"node","id":"node/pve1","name":"pve1","ip":"192.0.2.1","online":1,"local":1,"nodeid":1},
-        {"type":"node","id":"node/pve2","name":"pve2","ip":"192.0.2.2","online":"1","local":0,"nodeid":2}]"#;
-    let nodes = format!(
-        r#"[{{"node":"pve1","status":"online","ssl_fingerprint":"{print}"}},{{"node":"pve2","status":"online","ssl_fingerprint":"{print}"}}]"#
-    );
-    let version = data(r#"{"version":"9.2.11","release":"9.2"}"#);
-    let fake = Fake::new([data(status), data(&nodes), refused_connection(), version]);
-    let home = talmox_pve::client::Endpoint::parse("pve1").unwrap();
-    // A bound token may go to hosts its own endpoint vouches for.
-    let client = fake.client_of(&["pve1"], &token().only_for([home]), Settings::default());
+const PRINT: &str =
+    "AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB:AB";
+
+/// What pve1 tells of its cluster: hosts by name and address.
+fn cluster(hosts: &[(&str, &str)]) -> [Answer; 2] {
+    let member = |(name, ip): &(&str, &str)| {
+        let local = u8::from(*name == "pve1");
+        format!(
+            r#"{{"type":"node","id":"node/{name}","name":"{name}","ip":"{ip}","online":"1","local":{local}}}"#
+        )
+    };
+    let node = |(name, _): &(&str, &str)| {
+        format!(r#"{{"node":"{name}","status":"online","ssl_fingerprint":"{PRINT}"}}"#)
+    };
+    let list = |entries: Vec<String>| data(&format!("[{}]", entries.join(",")));
+    [list(hosts.iter().map(member).collect()), list(hosts.iter().map(node).collect())]
+}
+
+/// Who is asked when pve1, which reported a peer, is gone.
+async fn asked_after_learning(credentials: &Credentials) -> Vec<String> {
+    let gone = std::iter::repeat_with(refused_connection).take(3);
+    let fake = Fake::new(cluster(&[("pve1", "192.0.2.1"), ("pve2", "192.0.2.2")]).into_iter().chain(gone));
+    let client = fake.client_of(&["pve1"], credentials, Settings::default());
     let peers = client.learn_peers().await.unwrap();
     assert_eq!(peers.len(), 1);
     assert_eq!(peers[0].endpoint.to_string(), "https://192.0.2.2:8006");
-    assert_eq!(peers[0].fingerprint.to_string(), print);
-    client.version().await.unwrap();
-    assert_eq!(fake.lines()[2..], ["pve1 GET /version", "192.0.2.2 GET /version"]);
+    assert_eq!(peers[0].fingerprint.to_string(), PRINT);
+    client.version().await.unwrap_err();
+    fake.seen()[2..].iter().map(|seen| seen.host.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn peers_are_learned_with_their_fingerprints_and_asked_when_the_first_is_gone() {
+    assert_eq!(asked_after_learning(&token()).await, ["pve1", "192.0.2.2", "pve1"]);
+}
+
+/// The peers that a client of these endpoints learns, each time it asks.
+async fn learned(endpoints: &[&str], hosts: &[(&str, &str)]) -> [Vec<String>; 2] {
+    let fake = Fake::new(cluster(hosts).into_iter().chain(cluster(hosts)));
+    let client = fake.client_of(endpoints, &token(), Settings::default());
+    let names = |peers: Vec<Peer>| peers.iter().map(|peer| peer.node.to_string()).collect();
+    let first = names(client.learn_peers().await.unwrap());
+    [first, names(client.learn_peers().await.unwrap())]
+}
+
+#[tokio::test(start_paused = true)]
+async fn hosts_that_share_an_address_are_not_taken_for_each_other() {
+    let forwarded = [("pve1", "192.0.2.1"), ("pve2", "192.0.2.1"), ("pve3", "192.0.2.1")];
+    assert_eq!(learned(&["192.0.2.1"], &forwarded).await, [[""; 0]; 2]);
+    assert_eq!(learned(&["pve1"], &forwarded).await, [[""; 0]; 2]);
+    let two_of_three =
+        [("pve1", "192.0.2.1"), ("pve2", "192.0.2.9"), ("pve3", "192.0.2.9"), ("pve4", "192.0.2.4")];
+    assert_eq!(learned(&["pve1"], &two_of_three).await, [["pve4"]; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_at_a_given_endpoint_is_no_peer() {
+    let hosts = [("pve1", "192.0.2.1"), ("pve2", "192.0.2.2"), ("pve3", "192.0.2.3")];
+    assert_eq!(learned(&["192.0.2.1", "192.0.2.2"], &hosts).await, [["pve3"]; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bound_token_goes_to_peers_only_if_that_was_said() {
+    let home = Endpoint::parse("pve1").unwrap();
+    let bound = token().only_for([home.clone()]);
+    assert_eq!(asked_after_learning(&bound).await, ["pve1"; 3]);
+    assert_eq!(asked_after_learning(&bound.and_their_peers()).await, ["pve1", "192.0.2.2", "pve1"]);
+    let both = token().only_for([home, Endpoint::parse("192.0.2.2").unwrap()]);
+    assert_eq!(asked_after_learning(&both).await, ["pve1", "192.0.2.2", "pve1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::Value;
-use talmox_pve::client::{Client, Error, ErrorKind, Outcome, Params, RetryPolicy, Settings};
-use talmox_types::{HostName, VmId};
+use talmox_pve::client::{
+    Client, Error, ErrorKind, FileContent, ImageKind, Outcome, Params, RetryPolicy, Settings, Silent, Upload,
+};
+use talmox_types::{HostName, StorageId, VmId};
 use tokio::time::Instant;
 
-use crate::fake::{Answer, Fake, bare_refusal, data, lost_reply, refusal, refused_connection, token, told};
+use crate::fake::{
+    Answer, Fake, after, bare_refusal, data, lost_reply, password, refusal, refused_connection, token, told,
+};
 
 fn node() -> HostName {
     HostName::parse("pve1").unwrap()
@@ -79,18 +84,42 @@ async fn a_host_that_is_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_behind_the_endpoint_that_is_down() {
-    let fake =
-        Fake::new([bare_refusal(595, "No route to host"), bare_refusal(595, "No route to host"), data(UPID)]);
-    let settings =
-        Settings { retry: RetryPolicy { attempts: 2, ..RetryPolicy::default() }, ..Settings::default() };
-    let error = start(&fake.client_of(&["pve1", "pve2"], &token(), settings)).await.unwrap_err();
-    assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::NodeDown));
-    assert_eq!(fake.seen().len(), 2);
+async fn a_change_through_a_hop_that_failed_is_not_made_again() {
+    let fake = Fake::new([bare_refusal(595, "No route to host"), data(UPID)]);
+    let error = start(&two_hosts(&fake)).await.unwrap_err();
+    assert_eq!((error.outcome(), error.kind()), (Outcome::MayHaveHappened, &ErrorKind::NodeDown));
+    assert!(!error.is_safe_to_retry());
+    assert_eq!(fake.seen().len(), 1);
     insta::assert_snapshot!(told(&error), @"
-    error: POST /nodes/pve1/qemu/100/status/start on https://pve2:8006: No route to host (status 595)
+    error: POST /nodes/pve1/qemu/100/status/start on https://pve1:8006: No route to host (status 595) (it was sent and may have happened)
+    hint: the host that should act cannot be reached from the one that was asked: is it up?
+    hint: look at what is there before asking again: the request was sent
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_through_a_hop_that_failed_is_made_elsewhere() {
+    let fake = Fake::new([bare_refusal(595, "No route to host"), data(VERSION)]);
+    two_hosts(&fake).version().await.unwrap();
+    assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"]);
+
+    let fake = Fake::new(std::iter::repeat_with(|| bare_refusal(595, "No route to host")).take(3));
+    let error = two_hosts(&fake).version().await.unwrap_err();
+    assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::NodeDown));
+    insta::assert_snapshot!(told(&error), @"
+    error: GET /version on https://pve1:8006: No route to host (status 595)
     hint: the host that should act cannot be reached from the one that was asked: is it up?
     ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_that_failed_is_tried_elsewhere_whatever_it_was_for() {
+    let ticket = r#"{"username":"root@pam","ticket":"PVE:root@pam:one","CSRFPreventionToken":"csrf-one"}"#;
+    for failure in [bare_refusal(595, "Connection refused"), lost_reply(), Answer::Never] {
+        let fake = Fake::new([failure, data(ticket), data(UPID)]);
+        start(&fake.client_of(&["pve1", "pve2"], &password(), Settings::default())).await.unwrap();
+        assert_eq!(fake.lines()[..2], ["pve1 POST /access/ticket", "pve2 POST /access/ticket"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,6 +149,54 @@ async fn a_silent_host_is_not_asked_again_but_another_is() {
     let fake = Fake::new([Answer::Never, data(VERSION)]);
     two_hosts(&fake).version().await.unwrap();
     assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_hosts_share_the_time_of_a_call() {
+    let fake = Fake::new([Answer::Never, Answer::Never, Answer::Never]);
+    let settings = Settings { timeout: Duration::from_mins(1), ..Settings::default() };
+    let client = fake.client_of(&["pve1", "pve2", "pve3"], &token(), settings);
+    let begin = Instant::now();
+    let error = client.version().await.unwrap_err();
+    assert_eq!(begin.elapsed(), Duration::from_mins(1));
+    assert_eq!(fake.lines(), ["pve1 GET /version", "pve2 GET /version"], "40 s and what is left");
+    assert_eq!((error.endpoint().host(), error.words()), ("pve2", "no answer within 20 s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_again_ends_with_the_time_of_the_call() {
+    let slow_refusal =
+        || after(3_000, refusal(500, "can't lock file '/var/lock/qemu-server/lock-100.conf' - got timeout"));
+    let fake = Fake::new(std::iter::repeat_with(slow_refusal).take(100));
+    let retry = RetryPolicy { attempts: 100, ..RetryPolicy::default() };
+    let settings = Settings { timeout: Duration::from_secs(20), retry, ..Settings::default() };
+    let begin = Instant::now();
+    let error = start(&fake.client_of(&["pve1"], &token(), settings)).await.unwrap_err();
+    assert!(begin.elapsed() <= Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(fake.seen().len() > 2);
+    assert!(matches!(error.kind(), ErrorKind::Busy | ErrorKind::Timeout), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_another_login_takes_of_the_time_of_the_call() {
+    let fake = Fake::new([Answer::Never]);
+    let client = fake.client_of(&["pve1"], &password(), Settings::default());
+    let upload = Upload {
+        kind: ImageKind::Iso,
+        filename: "seed.iso".to_owned(),
+        content: FileContent::Memory(Bytes::from_static(b"CD001")),
+        checksum: None,
+        timeout: Duration::from_hours(1),
+    };
+    let (node, storage) = (node(), StorageId::parse("local").unwrap());
+    let begin = Instant::now();
+    let error = tokio::select! {
+        biased;
+        _ = client.upload(&node, &storage, &upload, &Silent) => panic!("the upload has an hour"),
+        version = client.version() => version.unwrap_err(),
+    };
+    assert_eq!(begin.elapsed(), Duration::from_secs(40));
+    assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::Timeout));
 }
 
 #[tokio::test(start_paused = true)]

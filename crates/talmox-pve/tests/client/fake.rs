@@ -22,6 +22,8 @@ pub(crate) enum Answer {
     /// Answers `null` after a while.
     Slowly(Duration),
     Never,
+    /// Answers so after a while.
+    After(Duration, Box<Self>),
 }
 
 /// A request as it would have left.
@@ -97,8 +99,12 @@ impl Transport for Fake {
     ) -> BoxFuture<'a, Result<HttpResponse, TransportError>> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(see(target, &request));
-            let answer = self.answers.lock().unwrap().pop_front();
+            let mut answer = self.answers.lock().unwrap().pop_front();
             let _under_way = UnderWay::begin(&self.under_way);
+            while let Some(Answer::After(time, late)) = answer {
+                tokio::time::sleep(time).await;
+                answer = Some(*late);
+            }
             match answer {
                 Some(Answer::Reply { status, reason, body }) => {
                     Ok(HttpResponse { status, reason, body: Bytes::from(body) })
@@ -112,7 +118,7 @@ impl Transport for Fake {
                         body: Bytes::from_static(b"{\"data\":null}"),
                     })
                 }
-                Some(Answer::Never) => std::future::pending().await,
+                Some(Answer::Never | Answer::After(..)) => std::future::pending().await,
                 None => Err(TransportError::Unsendable { reason: "the script is over".to_owned() }),
             }
         })
@@ -182,6 +188,11 @@ pub(crate) fn refusal(status: u16, words: &str) -> Answer {
 /// A refusal whose words are in the reason phrase alone.
 pub(crate) fn bare_refusal(status: u16, reason: &str) -> Answer {
     Answer::Reply { status, reason: reason.to_owned(), body: String::new() }
+}
+
+/// The answer, some milliseconds later.
+pub(crate) fn after(milliseconds: u64, answer: Answer) -> Answer {
+    Answer::After(Duration::from_millis(milliseconds), Box::new(answer))
 }
 
 pub(crate) fn refused_connection() -> Answer {

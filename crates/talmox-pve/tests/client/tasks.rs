@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use talmox_pve::client::{ErrorKind, Silent, TaskError, Upid, WaitError, Waiting};
+use talmox_pve::client::{Error, ErrorKind, Look, Silent, TaskError, Upid, Wait, WaitError, Waiting};
 use tokio::time::Instant;
 
 use crate::fake::{Answer, Fake, bare_refusal, data, refused_connection};
@@ -117,7 +117,31 @@ async fn a_wait_ends_at_its_deadline_and_says_what_it_waited_for() {
     let fake = Fake::new(answers);
     let begin = Instant::now();
     let error = fake.client().follow(&upid(), "clone of 9000", LIMIT, &Silent).await.unwrap_err();
-    assert!(begin.elapsed() <= LIMIT, "{:?}", begin.elapsed());
+    assert_eq!(begin.elapsed(), LIMIT);
     let TaskError::Wait { source, .. } = error else { panic!("{error}") };
     insta::assert_snapshot!(source, @"gave up waiting for clone of 9000 after 300 s: transferred 50%");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_done_just_before_the_deadline_is_seen() {
+    let begin = Instant::now();
+    let limit = Duration::from_secs(10);
+    let wait = Wait { name: "the agent", limit, progress: &Silent };
+    let look = || async {
+        // Every look takes a moment, the last one too.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let done = begin.elapsed() > Duration::from_millis(9_999);
+        Ok(if done { Look::Done("up") } else { Look::NotYet("down".to_owned()) })
+    };
+    assert_eq!(wait.until(look).await.unwrap(), "up");
+    assert_eq!(begin.elapsed(), limit + Duration::from_millis(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_without_end_ends_soon_after_the_deadline() {
+    let begin = Instant::now();
+    let wait = Wait { name: "the agent", limit: Duration::from_secs(10), progress: &Silent };
+    let error = wait.until(std::future::pending::<Result<Look<()>, Error>>).await.unwrap_err();
+    assert!(matches!(error, WaitError::Deadline { .. }));
+    assert_eq!(begin.elapsed(), Duration::from_secs(15));
 }

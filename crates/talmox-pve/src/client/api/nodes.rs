@@ -72,6 +72,12 @@ pub struct Peer {
     pub online: bool,
 }
 
+impl Peer {
+    fn target(&self) -> Target {
+        Target { endpoint: self.endpoint.clone(), fingerprints: vec![self.fingerprint] }
+    }
+}
+
 impl Client {
     pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
         self.get("/nodes", Params::new()).await
@@ -87,19 +93,32 @@ impl Client {
 
     /// Learns the other hosts of the cluster from the one that is trusted already, with the certificates it reports,
     /// and asks them too from now on when an endpoint fails. Needs `Sys.Audit` on `/` for the addresses.
+    ///
+    /// Hosts at an endpoint the client was given are left out, and so are hosts that share an address: behind one
+    /// forwarded address nobody can say whose certificate is to be expected. Credentials bound to other endpoints are not
+    /// sent: such peers are in the result but are not asked ([`Credentials::and_their_peers`]).
+    ///
+    /// [`Credentials::and_their_peers`]: crate::client::Credentials::and_their_peers
     pub async fn learn_peers(&self) -> Result<Vec<Peer>, Error> {
         let status = self.cluster_status().await?;
         let nodes = self.nodes().await?;
         let port = self.endpoints().first().map_or(crate::client::DEFAULT_PORT, Endpoint::port);
+        let known = self.targets();
         let peer = |node: &Node| {
             let member = status.nodes.iter().find(|member| member.name == node.node && !member.local)?;
+            if status.nodes.iter().any(|other| other.name != member.name && other.ip == member.ip) {
+                return None;
+            }
             let endpoint = Endpoint::new(member.ip.as_deref()?, port).ok()?;
             let (node, fingerprint) = (node.node.clone(), node.ssl_fingerprint?);
             Some(Peer { node, endpoint, fingerprint, online: member.online })
         };
-        let peers: Vec<Peer> = nodes.iter().filter_map(peer).collect();
+        // What was learned before is known as just what it is, and no reason to leave it out.
+        let is_free =
+            |target: &Target| known.iter().all(|known| known.endpoint != target.endpoint || known == target);
+        let peers: Vec<Peer> = nodes.iter().filter_map(peer).filter(|peer| is_free(&peer.target())).collect();
         for peer in &peers {
-            self.add_target(Target { endpoint: peer.endpoint.clone(), fingerprints: vec![peer.fingerprint] });
+            self.add_target(peer.target());
         }
         Ok(peers)
     }

@@ -206,6 +206,7 @@ impl Shared {
             return Ok(());
         }
         let shared = Arc::clone(self);
+        let path = folder.path().to_owned();
         // Off the runtime's threads. The text is taken under the world's lock, the disk is waited for without it; the
         // right to write goes along, so that a caller who gives up does not make room for a second writer.
         let written = tokio::task::spawn_blocking(move || {
@@ -215,8 +216,8 @@ impl Shared {
             *saved = made;
             Ok(())
         });
-        // A save that panicked did so in the code of this crate; there is nobody to tell beyond the panic itself.
-        written.await.unwrap_or(Ok(()))
+        // What did not end by itself saved nothing, and nobody may be told otherwise.
+        written.await.unwrap_or_else(|error| Err(ServeError::State { path, source: io::Error::other(error) }))
     }
 
     /// Tells the doors how their hosts shall look.

@@ -71,6 +71,10 @@ impl StateFolder {
         World::load(&text).map(Some).map_err(failed)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The certificate of the authority, for `curl --cacert`.
     pub fn certificate_file(&self) -> PathBuf {
         self.path.join(CERTIFICATE)

@@ -118,6 +118,10 @@ impl Value for TemplateRef {
         match self {
             Self::Name(name) => name.clone(),
             Self::Id(id) => id.to_string(),
+            Self::Tagged { name, tags } => {
+                let words = name.iter().map(String::as_str).chain(tags.iter().map(talmox_types::Tag::as_str));
+                words.collect::<Vec<_>>().join(" ")
+            }
         }
     }
 }

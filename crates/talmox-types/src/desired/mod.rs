@@ -14,8 +14,8 @@ pub use cluster::{
 pub use network::{Network, NetworkMode, Route};
 pub use proxmox::{PlacementPolicy, Proxmox, Spread, VmIdRange};
 pub use vm::{
-    Bios, Boot, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, ScsiController, Startup,
-    TemplateRef, Vm,
+    Bios, Boot, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, Power, ScsiController,
+    Startup, TemplateRef, Vm,
 };
 
 use std::collections::BTreeMap;

@@ -51,6 +51,7 @@ pub struct Vm {
     pub on_boot: Option<bool>,
     pub protection: bool,
     pub ha_managed: bool,
+    pub power: Power,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -90,6 +91,19 @@ pub enum Boot {
 pub enum TemplateRef {
     Name(String),
     Id(VmId),
+    /// Whatever template has all of these tags, and the name if one is given.
+    Tagged {
+        name: Option<String>,
+        tags: Vec<Tag>,
+    },
+}
+
+/// Whether a VM shall run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Power {
+    Running,
+    Stopped,
 }
 
 /// Options every disk of a node has.

@@ -1,0 +1,18 @@
+//! What has to be done so that a cluster is as described.
+//!
+//! Pure functions: what is wanted ([`Desired`](talmox_types::desired::Desired)) and what is there ([`Observed`]) go in, a
+//! [`Plan`] comes out, which is data. [`identify`] says whose each VM is, [`plan`] what to do, and [`check`] states the
+//! safety rules once more, apart from the planner, and refuses a plan that breaks one.
+
+mod observed;
+mod plan;
+mod request;
+
+pub use observed::{
+    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenPool, Storage,
+};
+pub use plan::{
+    Applies, Change, CloneKind, Effect, Expected, Intent, Note, NoteKind, Plan, Planned, Refusal, Step,
+    StepId, TemplateSource, Volume, Waiting,
+};
+pub use request::{Goal, Nonce, Request};

@@ -1,0 +1,157 @@
+//! What is there: Proxmox as it was seen at one moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use talmox_pve::property::VmConfig;
+use talmox_types::{HostName, MappingName, PoolName, StorageId, VmId};
+
+/// Everything a plan is made from. Secrets are not in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// `9.2.11`.
+    pub version: String,
+    pub hosts: BTreeMap<HostName, Host>,
+    /// A shared storage is in here once for each host that sees it.
+    pub storages: Vec<Storage>,
+    /// Every guest of the Proxmox cluster that the credentials may see, containers included.
+    pub guests: BTreeMap<VmId, Guest>,
+    /// The pool the description names, if it exists.
+    pub pool: Option<SeenPool>,
+    /// Hosts that have a device of each PCI mapping; empty unless a node wants one.
+    pub mappings: BTreeMap<MappingName, BTreeSet<HostName>>,
+    pub rights: Rights,
+    pub depth: Depth,
+}
+
+/// Whose configuration was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// Of guests that look like ours: enough if every declared node is among them.
+    #[default]
+    Candidates,
+    /// Of every VM: only then is a node that was not found really missing.
+    Everything,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    pub online: bool,
+    /// Bytes; without `Sys.Audit` unknown.
+    pub memory: Option<u64>,
+    pub memory_used: Option<u64>,
+    pub cpus: Option<u32>,
+}
+
+/// A storage as one host sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    pub id: StorageId,
+    pub host: HostName,
+    /// `zfspool`, `dir`, `rbd`.
+    pub kind: String,
+    pub shared: bool,
+    pub available: bool,
+    pub content: BTreeSet<String>,
+    /// Bytes.
+    pub total: u64,
+    pub used: u64,
+}
+
+/// A VM or container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    pub vmid: VmId,
+    pub host: HostName,
+    pub kind: GuestKind,
+    /// None for a guest that is just being made: Proxmox tells only its lock.
+    pub name: Option<String>,
+    pub power: Power,
+    pub template: bool,
+    pub lock: Option<String>,
+    pub tags: BTreeSet<String>,
+    pub pool: Option<PoolName>,
+    /// What HA says of it, if HA looks after it.
+    pub ha: Option<String>,
+    pub config: Seen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestKind {
+    Vm,
+    Container,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Power {
+    Running,
+    Stopped,
+    #[default]
+    Unknown,
+}
+
+/// How much of a guest's configuration is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing made it look like ours.
+    #[default]
+    NotAsked,
+    Read(GuestConfig),
+    /// It was asked for and did not come, with the reason: its host is down.
+    Unreadable(String),
+}
+
+/// A VM's configuration at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestConfig {
+    /// What holds now.
+    pub live: VmConfig,
+    /// What holds after the next restart through Proxmox. Where it differs from `live`, the difference is pending.
+    pub next: VmConfig,
+    /// Names this state, so that a change can insist on it.
+    pub digest: String,
+}
+
+/// The pool of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPool {
+    pub name: PoolName,
+    pub comment: Option<String>,
+    /// Whether anything but VMs of the cluster is in it, storages included.
+    pub members: BTreeSet<String>,
+}
+
+/// What the credentials may do, as far as a plan depends on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// `Sys.Modify` on `/`: setting the start order.
+    pub start_order: bool,
+    /// Logged in as `root@pam` by password: raw PCI addresses.
+    pub root: bool,
+}
+
+impl Guest {
+    /// The configuration, if it was read.
+    pub fn seen(&self) -> Option<&GuestConfig> {
+        match &self.config {
+            Seen::Read(config) => Some(config),
+            Seen::NotAsked | Seen::Unreadable(_) => None,
+        }
+    }
+}
+
+impl GuestConfig {
+    /// Keys whose value waits for a restart.
+    pub fn pending(&self) -> BTreeSet<&str> {
+        let keys = self.live.iter().chain(self.next.iter()).map(|(key, _)| key);
+        keys.filter(|key| self.live.get(key) != self.next.get(key)).collect()
+    }
+}
+
+impl Observed {
+    /// A storage as a host sees it.
+    pub fn storage(&self, host: &HostName, id: &StorageId) -> Option<&Storage> {
+        self.storages.iter().find(|storage| storage.host == *host && storage.id == *id)
+    }
+}

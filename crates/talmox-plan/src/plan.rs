@@ -1,0 +1,314 @@
+//! A plan: data that can be shown, compared, saved and carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use talmox_pve::property::{DiskSize, Slot, VolumeId};
+use talmox_types::{ClusterName, ClusterUid, HostName, Mark, NodeName, PoolName, StorageId, VmId};
+
+/// What to do so that what is there becomes what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub cluster: ClusterName,
+    pub uid: Option<ClusterUid>,
+    /// What can be done now: a graph, listed so that each step comes after those it needs.
+    pub steps: Vec<Planned>,
+    /// What will follow once those are done.
+    pub later: Vec<Intent>,
+    /// What is waited for, and by whom.
+    pub waiting: Vec<Waiting>,
+    /// What cannot be done, why, and what the choices are. A plan with refusals is shown and not carried out.
+    pub refusals: Vec<Refusal>,
+    /// What people should know beside that.
+    pub notes: Vec<Note>,
+}
+
+/// A step, why it is taken, and what it does to what runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    pub id: StepId,
+    /// Steps that must have been done before.
+    pub needs: Vec<StepId>,
+    /// The node this is about; none for what belongs to the cluster as a whole.
+    pub node: Option<NodeName>,
+    pub step: Step,
+    pub reason: String,
+    pub effect: Effect,
+    /// Old and new, key by key.
+    pub changes: Vec<Change>,
+    /// Volumes that are gone after it.
+    pub destroys: Vec<Volume>,
+}
+
+/// The name of a step within its plan: `cp-1/clone`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepId(String);
+
+impl StepId {
+    /// The step of this kind for a node, or for the whole cluster.
+    pub fn new(node: Option<&NodeName>, kind: &str) -> Self {
+        Self(node.map_or_else(|| kind.to_owned(), |node| format!("{node}/{kind}")))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A VM of ours a step acts on. Before a step changes or destroys anything, the VM must still carry this mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    pub host: HostName,
+    pub mark: Mark,
+}
+
+impl Expected {
+    pub fn vmid(&self) -> VmId {
+        self.mark.vmid
+    }
+}
+
+/// What can be done. Every step looks before it acts, is done when its result is seen, and may run twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Step {
+    /// Makes the cluster's pool, with a comment that says whose it is.
+    CreatePool {
+        pool: PoolName,
+        comment: String,
+    },
+    /// Copies a template to a VM that carries the mark and does not run. The id is the one to try first: if
+    /// somebody else has it by then, the next free one is taken, and what follows is planned anew.
+    CloneVm {
+        host: HostName,
+        mark: Mark,
+        template: TemplateSource,
+        clone: CloneKind,
+        pool: Option<PoolName>,
+    },
+    /// Changes the configuration. Disks are not made or removed by this, except a cloud-init drive and, on a VM that
+    /// has just been cloned, the EFI disk and TPM state its template lacks.
+    ConfigureVm {
+        vm: Expected,
+        set: BTreeMap<String, String>,
+        delete: BTreeSet<String>,
+        /// The state this was decided on; none for a VM that the same plan makes.
+        digest: Option<String>,
+    },
+    /// Puts a new disk into a free slot. `value` is what Proxmox is sent: `local-zfs:50,discard=on`.
+    AddDisk {
+        vm: Expected,
+        slot: Slot,
+        storage: StorageId,
+        size: DiskSize,
+        value: String,
+    },
+    GrowDisk {
+        vm: Expected,
+        slot: Slot,
+        to: DiskSize,
+    },
+    /// Puts a VM into the cluster's pool.
+    JoinPool {
+        vm: Expected,
+        pool: PoolName,
+    },
+    StartVm {
+        vm: Expected,
+    },
+    /// Asks the guest to shut down, and pulls the plug if it has not after so many seconds.
+    StopVm {
+        vm: Expected,
+        timeout: u32,
+    },
+    /// Shuts down and starts, through Proxmox, so that what is pending takes effect.
+    RebootVm {
+        vm: Expected,
+        timeout: u32,
+    },
+    /// Removes a stopped VM with its volumes. Slots in `detach` hold volumes of others, which are let go first.
+    RemoveVm {
+        vm: Expected,
+        detach: BTreeSet<Slot>,
+        purge: bool,
+    },
+    /// Removes the cluster's pool if it is still ours and empty.
+    DeletePool {
+        pool: PoolName,
+        comment: String,
+    },
+}
+
+impl Step {
+    /// The VM the step acts on, if it is there already or made by this plan.
+    pub fn vm(&self) -> Option<&Expected> {
+        match self {
+            Self::ConfigureVm { vm, .. }
+            | Self::AddDisk { vm, .. }
+            | Self::GrowDisk { vm, .. }
+            | Self::JoinPool { vm, .. }
+            | Self::StartVm { vm }
+            | Self::StopVm { vm, .. }
+            | Self::RebootVm { vm, .. }
+            | Self::RemoveVm { vm, .. } => Some(vm),
+            Self::CreatePool { .. } | Self::CloneVm { .. } | Self::DeletePool { .. } => None,
+        }
+    }
+
+    /// A short word for ids, progress and programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::CreatePool { .. } => "create-pool",
+            Self::CloneVm { .. } => "clone",
+            Self::ConfigureVm { .. } => "configure",
+            Self::AddDisk { .. } => "add-disk",
+            Self::GrowDisk { .. } => "grow-disk",
+            Self::JoinPool { .. } => "join-pool",
+            Self::StartVm { .. } => "start",
+            Self::StopVm { .. } => "stop",
+            Self::RebootVm { .. } => "reboot",
+            Self::RemoveVm { .. } => "remove",
+            Self::DeletePool { .. } => "delete-pool",
+        }
+    }
+}
+
+/// What a VM is cloned from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TemplateSource {
+    pub vmid: VmId,
+    pub host: HostName,
+    pub name: String,
+}
+
+/// Whether a clone stands on the template's disks or has its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum CloneKind {
+    Linked,
+    Full { storage: StorageId },
+}
+
+/// What a step does to what is there, from harmless to final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Something new; nothing that is there is touched.
+    Create,
+    /// Nothing that runs notices.
+    ChangeLive,
+    /// A stopped machine starts.
+    Start,
+    /// Written now, in effect only after a restart.
+    ChangePending,
+    /// A running machine is down for a while.
+    Reboot,
+    /// A running machine stops.
+    Stop,
+    /// A machine and its disks go, and another takes its place.
+    Replace,
+    /// A machine and its disks go.
+    Destroy,
+}
+
+/// A value that changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Proxmox's own name: `memory`, `net0`, `scsi0`.
+    pub key: String,
+    pub old: Option<String>,
+    pub new: Option<String>,
+    pub applies: Applies,
+    /// The field of the description that wants it: `vm_memory`.
+    pub field: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Applies {
+    Now,
+    AfterReboot,
+}
+
+/// A volume and where it hangs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    pub slot: Slot,
+    pub volume: VolumeId,
+    pub size: Option<DiskSize>,
+}
+
+/// Something that will follow: approval covers it too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent {
+    pub node: Option<NodeName>,
+    /// [`Step::word`] of what will follow.
+    pub step: String,
+    pub effect: Effect,
+    pub reason: String,
+}
+
+/// What is being waited for. The next look may find it gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Waiting {
+    /// A VM is being made on an id we want; nobody can tell yet whose it is.
+    InFlight { vmid: VmId, host: HostName, lock: String },
+    /// Proxmox is busy with a VM of ours.
+    Locked { node: NodeName, vmid: VmId, host: HostName, lock: String },
+    /// A host does not answer, so what runs on it is not known.
+    HostDown { host: HostName, nodes: Vec<NodeName>, reason: String },
+    /// Values take effect at a restart nobody has allowed.
+    Reboot { node: NodeName, vmid: VmId, keys: Vec<String> },
+}
+
+/// What cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub node: Option<NodeName>,
+    pub problem: String,
+    /// What can be done instead: commands, or changes of the description.
+    pub choices: Vec<String>,
+}
+
+/// What people should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    pub node: Option<NodeName>,
+    pub kind: NoteKind,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoteKind {
+    /// A VM of ours that the description does not name: shown, untouched.
+    Undeclared,
+    /// A VM that carries our mark and is not ours: shown, untouched.
+    Copy,
+    /// Something on a VM of ours that is not from us: left alone.
+    Foreign,
+    /// Something wanted that the credentials do not allow: left out.
+    LeftOut,
+    /// A difference that `ignore_drift` names.
+    Ignored,
+    /// Where something goes and why.
+    Placement,
+    /// Worth a thought.
+    Warning,
+}
+
+impl Plan {
+    /// Whether nothing is to be done now or later.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.later.is_empty()
+    }
+}

@@ -1,0 +1,61 @@
+//! What was asked for beside the description.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use talmox_types::NodeName;
+
+/// What a run shall do and may do. Whatever destroys must be asked for here, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub goal: Goal,
+    /// Only these nodes; empty for all.
+    pub targets: BTreeSet<NodeName>,
+    /// Undeclared nodes to be removed.
+    pub remove: BTreeSet<NodeName>,
+    /// Whether every undeclared node is to be removed.
+    pub prune: bool,
+    /// Declared nodes whose VM is to be built anew.
+    pub replace: BTreeSet<NodeName>,
+    /// Whether running VMs may be restarted for changes that need it.
+    pub allow_reboot: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Goal {
+    /// The cluster as described.
+    #[default]
+    Converge,
+    /// No VM of the cluster, or none of the targets.
+    Destroy,
+}
+
+impl Request {
+    /// Whether a node is within what this run looks at.
+    pub fn covers(&self, node: &NodeName) -> bool {
+        self.targets.is_empty() || self.targets.contains(node)
+    }
+}
+
+/// What tells the VMs one run makes from those of another: eight hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nonce(String);
+
+impl Nonce {
+    pub fn new(random: u32) -> Self {
+        Self(format!("{random:08x}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

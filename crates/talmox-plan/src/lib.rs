@@ -12,7 +12,7 @@ pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenPool, Storage,
 };
 pub use plan::{
-    Applies, Change, CloneKind, Effect, Expected, Intent, Note, NoteKind, Plan, Planned, Refusal, Step,
-    StepId, TemplateSource, Volume, Waiting,
+    Applies, Change, CloneKind, DriveOptions, Effect, Expected, Intent, Note, NoteKind, Plan, Planned,
+    Refusal, Step, StepId, TemplateSource, Volume, Waiting,
 };
 pub use request::{Goal, Nonce, Request};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use talmox_pve::property::{DiskSize, Slot, VolumeId};
+use talmox_pve::property::{Discard, Disk, DiskSize, Slot, VolumeId};
 use talmox_types::{ClusterName, ClusterUid, HostName, Mark, NodeName, PoolName, StorageId, VmId};
 
 /// What to do so that what is there becomes what is wanted.
@@ -63,7 +63,8 @@ impl fmt::Display for StepId {
     }
 }
 
-/// A VM of ours a step acts on. Before a step changes or destroys anything, the VM must still carry this mark.
+/// A VM of ours a step acts on. Before a step changes or destroys anything, the VM must still carry this mark
+/// ([`Expected::is`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {
     pub host: HostName,
@@ -73,6 +74,13 @@ pub struct Expected {
 impl Expected {
     pub fn vmid(&self) -> VmId {
         self.mark.vmid
+    }
+
+    /// Whether a mark that was found is the expected one. The cluster's name is not compared: it proves nothing, and
+    /// may be what is being changed.
+    pub fn is(&self, found: &Mark) -> bool {
+        let Mark { uid, cluster: _, node, vmid, incarnation } = &self.mark;
+        *uid == found.uid && *node == found.node && *vmid == found.vmid && *incarnation == found.incarnation
     }
 }
 
@@ -100,6 +108,10 @@ pub enum Step {
         vm: Expected,
         set: BTreeMap<String, String>,
         delete: BTreeSet<String>,
+        /// Options of disks, on whatever volume hangs there: a clone's volume has no name before it is made.
+        drives: BTreeMap<Slot, DriveOptions>,
+        /// Whether the second witness is written: serial and family of `smbios1`, from the mark; the rest of it stays.
+        witness: bool,
         /// The state this was decided on; none for a VM that the same plan makes.
         digest: Option<String>,
     },
@@ -177,6 +189,31 @@ impl Step {
             Self::RebootVm { .. } => "reboot",
             Self::RemoveVm { .. } => "remove",
             Self::DeletePool { .. } => "delete-pool",
+        }
+    }
+}
+
+/// What of a disk the description decides; its other options stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent option of a Proxmox disk")]
+pub struct DriveOptions {
+    pub discard: bool,
+    pub ssd: bool,
+    pub backup: bool,
+    pub replicate: bool,
+}
+
+impl DriveOptions {
+    /// A disk with these options and everything else as it is.
+    #[must_use]
+    pub fn on(self, live: &Disk) -> Disk {
+        let Self { discard, ssd, backup, replicate } = self;
+        Disk {
+            discard: discard.then_some(Discard::On),
+            ssd: ssd.then_some(true),
+            backup: (!backup).then_some(false),
+            replicate: (!replicate).then_some(false),
+            ..live.clone()
         }
     }
 }

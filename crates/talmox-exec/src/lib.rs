@@ -3,8 +3,10 @@
 
 mod error;
 mod gate;
+mod observe;
 mod report;
 
 pub use error::StepError;
 pub use gate::{Gate, GateFuture, Interruption};
+pub use observe::{ObserveError, observe};
 pub use report::{Event, Reporter};

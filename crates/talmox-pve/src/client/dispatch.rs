@@ -110,6 +110,11 @@ impl Client {
         })))
     }
 
+    /// Whether this is `root@pam` by password, who alone may set raw PCI addresses. A token never is, not even root's.
+    pub fn is_root(&self) -> bool {
+        self.0.session.is_root()
+    }
+
     /// The endpoints, those learned included.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.hosts().iter().map(|host| host.target.endpoint.clone()).collect()

@@ -70,6 +70,10 @@ impl Session {
         }
     }
 
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(&self.identity, Identity::Password { user, .. } if user == "root@pam")
+    }
+
     pub(crate) fn next(&self, method: Method) -> Next {
         match &self.identity {
             Identity::Token { id, secret } => {

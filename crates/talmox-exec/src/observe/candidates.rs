@@ -1,0 +1,87 @@
+//! Who looks like ours, told from lists alone.
+//!
+//! The mark is in the configuration, which costs a request for each VM. Whatever this misses is found when a node turns
+//! out to have no VM: then everything is read.
+
+use std::collections::BTreeSet;
+
+use talmox_plan::{Guest, GuestKind};
+use talmox_types::desired::{Desired, TemplateRef, VmIdRange};
+use talmox_types::{ClusterUid, Mark, NodeName, PoolName, Tag, VmId};
+
+/// What makes a guest worth reading.
+pub(crate) struct Wanted<'a> {
+    names: BTreeSet<&'a str>,
+    ids: BTreeSet<VmId>,
+    tag_sets: Vec<&'a [Tag]>,
+    templates: Vec<&'a TemplateRef>,
+    pool: Option<&'a PoolName>,
+    range: VmIdRange,
+}
+
+impl<'a> Wanted<'a> {
+    pub(crate) fn of(desired: &'a Desired) -> Self {
+        let vms = || desired.nodes.iter().map(|node| &node.vm);
+        let mut templates: Vec<&TemplateRef> = Vec::new();
+        for template in vms().filter_map(|vm| vm.template.as_ref()) {
+            if !templates.contains(&template) {
+                templates.push(template);
+            }
+        }
+        Self {
+            names: desired.nodes.iter().map(|node| node.name.as_str()).collect(),
+            ids: vms().filter_map(|vm| vm.id).collect(),
+            tag_sets: vms().map(|vm| vm.tags.as_slice()).filter(|tags| !tags.is_empty()).collect(),
+            templates,
+            pool: desired.proxmox.pool.as_ref(),
+            range: desired.proxmox.vmid_range,
+        }
+    }
+
+    /// Whether the guest may be ours, or is a template in use. A container is neither.
+    pub(crate) fn covers(&self, guest: &Guest) -> bool {
+        guest.kind == GuestKind::Vm && (self.may_be_ours(guest) || self.is_template_in_use(guest))
+    }
+
+    fn may_be_ours(&self, guest: &Guest) -> bool {
+        let in_range = self.range.contains(guest.vmid);
+        let being_made = matches!(guest.lock.as_deref(), Some("create" | "clone")) || guest.name.is_none();
+        let in_our_pool = guest.pool.is_some() && guest.pool.as_ref() == self.pool;
+        // A copy made by hand keeps its tags and leaves the pool.
+        let looks_copied = || {
+            guest.pool.is_none()
+                && self.tag_sets.iter().any(|tags| tags.iter().all(|tag| has_tag(guest, tag)))
+        };
+        in_our_pool
+            || guest.name.as_deref().is_some_and(|name| self.names.contains(name))
+            || self.ids.contains(&guest.vmid)
+            || (in_range && (being_made || self.pool.is_none()))
+            || looks_copied()
+    }
+
+    fn is_template_in_use(&self, guest: &Guest) -> bool {
+        self.templates.iter().any(|template| match template {
+            // Declared by its id, it is looked at even if it is no template: that is worth a refusal of its own.
+            TemplateRef::Id(id) => *id == guest.vmid,
+            TemplateRef::Name(name) => guest.template && guest.name.as_deref() == Some(name),
+            TemplateRef::Tagged { name, tags } => {
+                guest.template
+                    && name.as_ref().is_none_or(|name| guest.name.as_ref() == Some(name))
+                    && tags.iter().all(|tag| has_tag(guest, tag))
+            }
+        })
+    }
+}
+
+/// Proxmox compares tags without regard to case.
+fn has_tag(guest: &Guest, tag: &Tag) -> bool {
+    guest.tags.iter().any(|own| own.eq_ignore_ascii_case(tag.as_str()))
+}
+
+/// Whether this is the VM of a node: our mark for it, on its own id.
+pub(crate) fn is_found(guest: &Guest, uid: &ClusterUid, node: &NodeName) -> bool {
+    let description = guest.seen().and_then(|config| config.live.description());
+    let mark = description.and_then(Mark::of_description);
+    !guest.template
+        && mark.is_some_and(|mark| mark.uid == *uid && mark.node == *node && mark.vmid == guest.vmid)
+}

@@ -1,0 +1,132 @@
+//! Looking at Proxmox: one list of everything, then only what a plan needs.
+//!
+//! ```text
+//!  /version /access/permissions /pools /cluster/resources [/cluster/mapping/pci]   at once
+//!      │
+//!  who looks like ours, or is a template in use                 candidates.rs
+//!      │
+//!  /nodes/{host}/qemu  for each host that carries one           names, power and locks as they are now
+//!      │
+//!  …/pending           for each candidate and template          configs.rs
+//!      │
+//!  a declared node without a VM?  …/pending of every other VM   only then is it really missing
+//! ```
+//!
+//! For N candidates, T templates and H hosts that carry them this costs at most N + T + H + 6 requests, a login included.
+//! The guest agent is never asked.
+
+mod candidates;
+mod configs;
+mod inventory;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join5;
+use talmox_plan::{Depth, Observed, Rights, SeenPool};
+use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
+use talmox_types::desired::{Desired, PciSource};
+use talmox_types::{HostName, MappingName, VmId};
+
+use candidates::{Wanted, is_found};
+use configs::Looker;
+use inventory::Inventory;
+
+/// Why Proxmox could not be looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {doing}")]
+pub struct ObserveError {
+    /// `read the list of guests, hosts and storages`.
+    pub doing: String,
+    pub source: Error,
+}
+
+impl ObserveError {
+    fn new(doing: impl Into<String>) -> impl FnOnce(Error) -> Self {
+        let doing = doing.into();
+        move |source| Self { doing, source }
+    }
+
+    /// The next things to look at or do, most useful first.
+    pub fn hints(&self) -> Vec<String> {
+        self.source.hints()
+    }
+}
+
+/// Looks at Proxmox as far as a plan for this description needs it. A host that is down or a VM that vanishes meanwhile
+/// is part of the picture; wrong credentials or an endpoint that does not answer are errors.
+pub async fn observe(client: &Client, desired: &Desired) -> Result<Observed, ObserveError> {
+    let (resources, version, rights, pool, mappings) = try_join5(
+        resources(client),
+        version(client),
+        rights(client),
+        pool(client, desired),
+        mappings(client, desired),
+    )
+    .await?;
+    let Inventory { hosts, storages, guests } = Inventory::of(resources);
+    let mut looker = Looker::new(client, hosts, guests);
+    let depth = look(&mut looker, desired).await?;
+    let (hosts, guests) = looker.into_parts();
+    Ok(Observed { version, hosts, storages, guests, pool, mappings, rights, depth })
+}
+
+/// Reads candidates, and everything else too if that leaves a node without a VM.
+async fn look(looker: &mut Looker<'_>, desired: &Desired) -> Result<Depth, ObserveError> {
+    let wanted = Wanted::of(desired);
+    let ids: BTreeSet<VmId> = looker.guests().values().filter(|g| wanted.covers(g)).map(|g| g.vmid).collect();
+    let hosts: BTreeSet<HostName> = ids.iter().filter_map(|id| looker.host_of(*id)).collect();
+    looker.list_hosts(hosts).await?;
+    // The hosts know names and tags that the cluster's list does not have yet.
+    let ids: BTreeSet<VmId> = looker.guests().values().filter(|g| wanted.covers(g)).map(|g| g.vmid).collect();
+    looker.read(ids).await?;
+    let all_found = desired.nodes.iter().all(|node| {
+        let uid = desired.uid.as_ref();
+        uid.is_some_and(|uid| looker.guests().values().any(|guest| is_found(guest, uid, &node.name)))
+    });
+    if all_found {
+        return Ok(Depth::Candidates);
+    }
+    looker.list_hosts(looker.all_hosts()).await?;
+    looker.read(looker.unread()).await?;
+    Ok(Depth::Everything)
+}
+
+async fn resources(client: &Client) -> Result<Vec<Resource>, ObserveError> {
+    client.resources().await.map_err(ObserveError::new("read the list of guests, hosts and storages"))
+}
+
+async fn version(client: &Client) -> Result<String, ObserveError> {
+    let version = client.version().await.map_err(ObserveError::new("ask for the version of Proxmox"))?;
+    Ok(version.version)
+}
+
+async fn rights(client: &Client) -> Result<Rights, ObserveError> {
+    let permissions =
+        client.permissions(None).await.map_err(ObserveError::new("ask what the credentials may do"))?;
+    Ok(Rights { start_order: permissions.has("/", "Sys.Modify"), root: client.is_root() })
+}
+
+async fn pool(client: &Client, desired: &Desired) -> Result<Option<SeenPool>, ObserveError> {
+    let Some(name) = &desired.proxmox.pool else { return Ok(None) };
+    let seen = client.pool(name).await.map_err(ObserveError::new(format!("read the pool {name}")))?;
+    let seen = seen.map(|Pool { poolid, comment, members }| SeenPool {
+        name: poolid,
+        comment,
+        members: members.into_iter().map(|member| member.id).collect(),
+    });
+    Ok(seen)
+}
+
+/// Which hosts have devices of each mapping. Nobody asks unless a node wants one.
+async fn mappings(
+    client: &Client,
+    desired: &Desired,
+) -> Result<BTreeMap<MappingName, BTreeSet<HostName>>, ObserveError> {
+    let mut devices = desired.nodes.iter().flat_map(|node| &node.vm.pci);
+    if !devices.any(|device| matches!(device.source, PciSource::Mapping(_))) {
+        return Ok(BTreeMap::new());
+    }
+    let seen = client.pci_mappings().await.map_err(ObserveError::new("read the PCI mappings"))?;
+    let hosts = |mapping: &PciMapping| mapping.nodes().into_iter().collect();
+    Ok(seen.into_iter().map(|mapping| (mapping.id.clone(), hosts(&mapping))).collect())
+}

@@ -53,6 +53,20 @@ pub struct FitStorage {
     pub size: u64,
 }
 
+impl FitStorage {
+    /// What it will be, if it is not there yet.
+    pub fn kind(&self) -> &str {
+        let name = self.id.to_lowercase();
+        let by_name = || KINDS.iter().find(|(word, _)| name.contains(word)).map_or("dir", |(_, kind)| kind);
+        self.kind.as_deref().unwrap_or_else(by_name)
+    }
+
+    /// Whether all hosts will see the same volumes on it.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.kind(), "rbd" | "nfs" | "cifs" | "cephfs")
+    }
+}
+
 /// A template that VMs on these hosts are cloned from.
 #[derive(Clone, Debug, Default)]
 pub struct FitTemplate {
@@ -281,16 +295,12 @@ const KINDS: [(&str, &str); 9] = [
 ];
 
 fn new_storage(wanted: &FitStorage) -> Storage {
-    let by_name = || {
-        let name = wanted.id.to_lowercase();
-        KINDS.iter().find(|(word, _)| name.contains(word)).map_or("dir", |(_, kind)| kind).to_owned()
-    };
-    let kind = wanted.kind.clone().unwrap_or_else(by_name);
+    let kind = wanted.kind();
     let id = &wanted.id;
     let option = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     };
-    let (place, options) = match kind.as_str() {
+    let (place, options) = match kind {
         "zfspool" => ("rpool/data".to_owned(), option(&[("sparse", "1")])),
         "lvmthin" => ("data".to_owned(), option(&[("vgname", "pve"), ("thinpool", "data")])),
         "rbd" => (id.clone(), option(&[("krbd", "0")])),
@@ -301,8 +311,8 @@ fn new_storage(wanted: &FitStorage) -> Storage {
     };
     let mut storage = Storage {
         id: id.clone(),
-        shared: matches!(kind.as_str(), "rbd" | "nfs" | "cifs" | "cephfs"),
-        kind,
+        shared: wanted.is_shared(),
+        kind: kind.to_owned(),
         place,
         total: Some(wanted.size),
         options,

@@ -391,7 +391,12 @@ impl World {
     /// Renames `vm-` to `base-`, which is what makes an image a template's.
     pub(crate) fn make_base(&mut self, node: &str, volid: &str) -> String {
         let key = self.volume_key(node, volid);
-        let Some(mut volume) = self.volumes.remove(&key) else { return volid.to_owned() };
+        // Thick LVM knows no base images, and says nothing.
+        let thick =
+            split_volid(volid).is_some_and(|(id, _)| self.storage(id).is_ok_and(|one| one.kind == "lvm"));
+        let Some(mut volume) = (!thick).then(|| self.volumes.remove(&key)).flatten() else {
+            return volid.to_owned();
+        };
         let base = base_volid(volid);
         volume.volid.clone_from(&base);
         let key = self.volume_key(node, &base);

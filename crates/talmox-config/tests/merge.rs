@@ -11,7 +11,7 @@ use talmox_types::desired::{Desired, Node};
 const CASES: u32 = 256;
 
 /// A setting that every place can have: its key, and values that are told apart.
-const SETTINGS: [(&str, [&str; 5]); 8] = [
+const SETTINGS: [(&str, [&str; 5]); 9] = [
     ("cores", ["1", "2", "3", "5", "6"]),
     ("memory", ["2048", "3072", "4096", "5120", "6144"]),
     ("disk_size", ["20", "30", "40", "50", "60"]),
@@ -20,6 +20,7 @@ const SETTINGS: [(&str, [&str; 5]); 8] = [
     ("tags", ["[a]", "[b]", "[c, d]", "[e]", "[f, g]"]),
     ("startup_delay", ["1", "2", "3", "4", "5"]),
     ("network_bridge", ["vmbr1", "vmbr2", "vmbr3", "vmbr4", "vmbr5"]),
+    ("vm_power", ["running", "stopped", "running", "stopped", "running"]),
 ];
 
 /// The places a setting can stand in, from the farthest to the nearest.
@@ -88,6 +89,7 @@ fn resolved(node: &Node, key: &str) -> String {
         "cpu_type" => vm.cpu_type.clone(),
         "tags" => format!("[{}]", vm.tags.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
         "startup_delay" => vm.startup.up.to_string(),
+        "vm_power" => format!("{:?}", node.vm.power).to_lowercase(),
         "network_bridge" => vm.nics[0].bridge.to_string(),
         other => unreachable!("{other} is not in the table"),
     }
@@ -159,6 +161,33 @@ proptest! {
         let mut expected = far.clone();
         expected.extend(near);
         prop_assert_eq!(&node(&desired, "cp-1").labels, &expected);
+    }
+}
+
+#[test]
+fn a_template_is_named_in_every_way_and_the_nearest_wins() {
+    use talmox_types::desired::TemplateRef::{Id, Name, Tagged};
+    use talmox_types::{Tag, VmId};
+    let text = "cluster_uid: \"0123456789abcdef\"\nnode_cidr: 10.0.7.0/24\ntemplate: {name: talos, tags: [prod]}\n\
+                proxmox_vm_worker_defaults: {template: {tags: gpu}}\nnodes:\n  \
+                - {name: cp-1, address: 10.0.7.11, controller: true}\n  \
+                - {name: w-1, address: 10.0.7.12}\n  \
+                - {name: w-2, address: 10.0.7.13, template: {vmid: 9000}}\n  \
+                - {name: w-3, address: 10.0.7.14, template: \"9001\"}\n  \
+                - {name: w-4, address: 10.0.7.15, template: {name: talos}}\n  \
+                - {name: w-5, address: 10.0.7.16, template: talos}\n";
+    let desired = resolve(text);
+    let tags = |tag: &str| vec![Tag::parse(tag).unwrap()];
+    let id = |id: u32| Id(VmId::try_from(id).unwrap());
+    for (name, template) in [
+        ("cp-1", Tagged { name: Some("talos".into()), tags: tags("prod") }),
+        ("w-1", Tagged { name: None, tags: tags("gpu") }),
+        ("w-2", id(9000)),
+        ("w-3", id(9001)),
+        ("w-4", Name("talos".into())),
+        ("w-5", Name("talos".into())),
+    ] {
+        assert_eq!(node(&desired, name).vm.template, Some(template), "{name}");
     }
 }
 

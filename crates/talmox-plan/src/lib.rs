@@ -4,10 +4,17 @@
 //! [`Plan`] comes out, which is data. [`identify`] says whose each VM is, [`plan`] what to do, and [`check`] states the
 //! safety rules once more, apart from the planner, and refuses a plan that breaks one.
 
+mod check;
+mod diff;
+mod identity;
 mod observed;
 mod plan;
+mod planner;
 mod request;
+mod view;
 
+pub use check::{Rule, Violation, check};
+pub use identity::{Class, Identities, Owned, identify};
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenPool, Storage,
 };
@@ -15,4 +22,6 @@ pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, Intent, Note, NoteKind, Plan, Planned,
     Refusal, Step, StepId, TemplateSource, Volume, Waiting,
 };
+pub use planner::plan;
 pub use request::{Goal, Nonce, Request};
+pub use view::{NodeState, NodeView, View, view};

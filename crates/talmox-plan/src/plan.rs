@@ -256,6 +256,13 @@ pub enum Effect {
     Destroy,
 }
 
+impl Effect {
+    /// Whether a machine that may run is down for a while, or for good.
+    pub fn interrupts(self) -> bool {
+        matches!(self, Self::Reboot | Self::Stop | Self::Replace | Self::Destroy)
+    }
+}
+
 /// A value that changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

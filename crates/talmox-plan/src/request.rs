@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::NodeName;
+use talmox_types::{ClusterUid, NodeName};
 
 /// What a run shall do and may do. Whatever destroys must be asked for here, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,12 +41,31 @@ impl Request {
 
 /// What tells the VMs one run makes from those of another: eight hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "String", into = "String")]
 pub struct Nonce(String);
+
+impl TryFrom<String> for Nonce {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let valid = text.len() == 8 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if valid { Ok(Self(text)) } else { Err(format!("{text} is not eight hexadecimal digits")) }
+    }
+}
+
+impl From<Nonce> for String {
+    fn from(nonce: Nonce) -> Self {
+        nonce.0
+    }
+}
 
 impl Nonce {
     pub fn new(random: u32) -> Self {
         Self(format!("{random:08x}"))
+    }
+
+    /// What stands for the uid of a cluster that has none yet, so that it can be planned. Never applied.
+    pub(crate) fn stand_in(&self) -> ClusterUid {
+        ClusterUid::parse(&format!("{0}{0}", self.0)).expect("twice eight hexadecimal digits are a uid")
     }
 
     pub fn as_str(&self) -> &str {

@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    fn answer(
+    pub(crate) fn answer(
         &mut self,
         request: &Request,
         caller: &Caller,

@@ -57,6 +57,11 @@ impl Starter {
         Self { hosts, seed, epoch }
     }
 
+    /// A world without hosts and storages, for [`World::fit`] to add them.
+    pub fn bare(seed: u64, epoch: u64) -> Started {
+        Self::with_access(World::new(seed, epoch))
+    }
+
     pub fn build(self) -> Started {
         let mut world = World::new(self.seed, self.epoch);
         for number in 1..=self.hosts.max(1) {
@@ -66,6 +71,10 @@ impl Starter {
             world.cluster = Some(("talmox-sim".into(), self.hosts));
         }
         world.storages = storages();
+        Self::with_access(world)
+    }
+
+    fn with_access(mut world: World) -> Started {
         let secret = world.random.uuid();
         let root_password = world.random.hex(24);
         add_access(&mut world, &secret, &root_password);

@@ -202,7 +202,7 @@ impl World {
     }
 
     pub(crate) fn volume_key(&self, node: &str, volid: &str) -> String {
-        let storage = split_volid(volid).map_or("", |(storage, _)| storage);
+        let storage = volid.split(':').next().unwrap_or_default();
         let shared = self.storage(storage).is_ok_and(|storage| storage.shared);
         format!("{}|{volid}", if shared { "*" } else { node })
     }
@@ -302,8 +302,10 @@ impl World {
     }
 
     fn check_space(&self, storage: &Storage, node: &str, name: &str, size: u64) -> Result<(), String> {
-        let sparse = storage.holds_files() || storage.options.get("sparse").is_some_and(|flag| flag == "1");
-        let total = storage.total.filter(|_| !sparse);
+        let thin = storage.holds_files()
+            || matches!(storage.kind.as_str(), "lvmthin" | "rbd")
+            || storage.options.get("sparse").is_some_and(|flag| flag == "1");
+        let total = storage.total.filter(|_| !thin);
         if total.is_some_and(|total| self.used_on(storage, node) + size > total) {
             return Err(format!("zfs error: cannot create '{}/{name}': out of space", storage.place));
         }
@@ -345,7 +347,10 @@ impl World {
         }
         let volid = drive.file().to_owned();
         let Ok(name) = self.name_of(&volid) else { return };
-        self.insert_image(node, &volid, &name.format, drive.size(), vmid, None);
+        // A disk of somebody else's stays theirs, whoever has it attached: its name says whose it is.
+        if self.volume(node, &volid).is_none() {
+            self.insert_image(node, &volid, &name.format, drive.size(), name.vmid.unwrap_or(vmid), None);
+        }
     }
 
     /// Puts a file on a storage as if somebody had copied it there.
@@ -386,8 +391,13 @@ impl World {
     /// Renames `vm-` to `base-`, which is what makes an image a template's.
     pub(crate) fn make_base(&mut self, node: &str, volid: &str) -> String {
         let key = self.volume_key(node, volid);
-        let Some(mut volume) = self.volumes.remove(&key) else { return volid.to_owned() };
-        let base = volid.replace("vm-", "base-");
+        // Thick LVM knows no base images, and says nothing.
+        let thick =
+            split_volid(volid).is_some_and(|(id, _)| self.storage(id).is_ok_and(|one| one.kind == "lvm"));
+        let Some(mut volume) = (!thick).then(|| self.volumes.remove(&key)).flatten() else {
+            return volid.to_owned();
+        };
+        let base = base_volid(volid);
         volume.volid.clone_from(&base);
         let key = self.volume_key(node, &base);
         self.volumes.insert(key, volume);
@@ -402,6 +412,13 @@ impl World {
             None => drop(drive.props.remove("size")),
         }
     }
+}
+
+/// `vm-` at the beginning of the last part becomes `base-`.
+fn base_volid(volid: &str) -> String {
+    let start = volid.rfind([':', '/']).map_or(0, |at| at + 1);
+    let (place, name) = volid.split_at(start);
+    name.strip_prefix("vm-").map_or_else(|| volid.to_owned(), |rest| format!("{place}base-{rest}"))
 }
 
 /// What a guest sees of the volume: files are rounded up to sectors.

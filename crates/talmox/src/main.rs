@@ -5,6 +5,8 @@ mod commands;
 mod failure;
 mod help;
 mod printer;
+#[cfg_attr(not(test), expect(dead_code, reason = "the verbs that take --simulate use it"))]
+mod simulate;
 
 use std::process::ExitCode;
 

@@ -115,7 +115,8 @@ fn what_is_derived_is_explained_as_it_is_rendered() {
     let explained =
         |subject: &str| run(&["explain", "-f", "examples/datacenter", subject]).succeeded().stdout;
     assert!(explained("cp-1.tpm").starts_with("true\n"));
-    assert!(explained("cp-1.boot").starts_with("iso\n"));
+    assert!(explained("cp-1.boot").starts_with("template\n"));
+    assert!(explained("cp-1.template").starts_with("{name: talos-1.13.9, tags: [secureboot]}\n"));
     assert!(
         explained("cp-1.placement")
             .starts_with("{reserve_memory: 16384, cpu_overcommit: 2, storage_overcommit: 1}")
@@ -129,6 +130,17 @@ fn what_is_derived_is_explained_as_it_is_rendered() {
             .stderr
             .contains("no field nodes")
     );
+}
+
+#[test]
+fn secure_boot_without_a_template_boots_from_the_iso() {
+    let scratch = Scratch::new("secure-boot");
+    let text = "cluster_uid: \"0123456789abcdef\"\ntalos_version: 1.13.9\nsecure_boot: true\n\
+                nodes: [{name: cp-1, address: 10.0.7.11, controller: true}]\n";
+    fs::write(scratch.path("cluster.yaml"), text).unwrap();
+    let file = scratch.path("cluster.yaml");
+    let explained = run(&["explain", "-f", &file, "cp-1.boot"]).succeeded().stdout;
+    assert!(explained.starts_with("iso\n"), "{explained}");
 }
 
 #[test]

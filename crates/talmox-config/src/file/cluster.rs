@@ -80,7 +80,7 @@ block! {
         talos_contract: Contract = "talos_contract",
         /// What the Image Factory puts into the image.
         schematic: SchematicBlock = "schematic",
-        /// A template somebody else made, by name or VMID, cloned instead of a managed one.
+        /// A template somebody else made, by name, VMID or tags, cloned instead of a managed one.
         talos_template: TemplateRef = "talos_template" | "template",
         /// Where the first boot comes from.
         boot: Boot = "boot",

@@ -7,6 +7,7 @@ mod cluster;
 mod foreign;
 mod node;
 mod settings;
+mod template;
 mod urls;
 mod values;
 
@@ -17,6 +18,7 @@ pub use cluster::{
 pub use foreign::CLUSTER_TEMPLATE_KEYS;
 pub use node::{NodeBlock, PoolBlock};
 pub use settings::{DiskBlock, NetworkBlock, PciBlock, Settings};
+pub use template::TemplateBlock;
 pub use urls::{ApiUrl, FileOrUrl, WebUrl};
 pub use values::{
     Argv, Bootloader, CloudInit, CniBlock, ConfigFileBlock, DiskEncryption, ExtensionServiceBlock, Images,

@@ -2,7 +2,7 @@
 
 use talmox_types::{
     BridgeName, Cidr, HostName, MacAddress, MappingName, PciAddress, SchematicId, StorageId, Taint,
-    desired::{Boot, NetworkMode, Patch, TemplateRef},
+    desired::{Boot, NetworkMode, Patch, Power, TemplateRef},
 };
 
 use super::{Advanced, CloudInit, DiskEncryption};
@@ -48,6 +48,8 @@ block! {
         onboot: bool = "onboot",
         /// Whether Proxmox refuses to remove the VM and its disks.
         protection: bool = "protection",
+        /// Whether the VM runs. What is started or stopped by hand is put back.
+        power: Power = "vm_power" | "power",
         /// Whether Proxmox HA looks after the VM.
         ha_managed: bool = "ha_managed",
         /// MTU of the first network device and of the link inside. Default: the bridge's.
@@ -60,7 +62,7 @@ block! {
         cloud_init: CloudInit = "cloud_init",
         /// Where the first boot comes from.
         boot: Boot = "boot",
-        /// A template somebody else made, by name or VMID, cloned instead of a managed one.
+        /// A template somebody else made, by name, VMID or tags, cloned instead of a managed one.
         template: TemplateRef = "talos_template" | "template",
         /// An Image Factory schematic by its id, instead of `schematic`.
         schematic_id: SchematicId = "schematic_id",

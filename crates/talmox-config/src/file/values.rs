@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use talmox_types::{
-    PoolName, SecretRef, VmId,
+    PoolName, SecretRef,
     desired::{
-        Bios, Boot, Cni, ConfigDelivery, MachineType, NetworkMode, Patch, ProviderId, ScsiController, Spread,
-        TemplateRef,
+        Bios, Boot, Cni, ConfigDelivery, MachineType, NetworkMode, Patch, Power, ProviderId, ScsiController,
+        Spread,
     },
 };
-use talmox_yaml::{Node, NodeKind, PlainMeaning, Style};
+use talmox_yaml::{Node, NodeKind};
 
 use crate::problem::{Code, Problem};
 use crate::read::{
@@ -28,6 +28,7 @@ choices! {
     Boot { "template" => Template, "iso" => Iso, "import" => Import }
     ConfigDelivery { "maintenance" => Maintenance, "cidata" => Cidata, "url" => Url }
     NetworkMode { "static" => Static, "dhcp" => Dhcp }
+    Power { "running" => Running, "stopped" => Stopped }
     Spread { "preferred" => Preferred, "required" => Required }
     ProviderId { "none" => None, "proxmox" => Proxmox, "uuid" => Uuid }
     CloudInit { "on" | "true" => On, "off" | "false" => Off }
@@ -74,55 +75,6 @@ impl Value for PoolChoice {
 
     fn show(&self) -> String {
         self.0.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)
-    }
-}
-
-impl Value for TemplateRef {
-    fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
-        let is_number = node.as_scalar().and_then(|scalar| match scalar.meaning() {
-            PlainMeaning::Integer(number) => Some(number),
-            PlainMeaning::Text if scalar.style == Style::Quoted => scalar.text.parse().ok(),
-            PlainMeaning::Text
-            | PlainMeaning::Null
-            | PlainMeaning::Bool(_)
-            | PlainMeaning::Float
-            | PlainMeaning::OldBool(_)
-            | PlainMeaning::OldOctal
-            | PlainMeaning::OldUnderscore
-            | PlainMeaning::OldSexagesimal
-            | PlainMeaning::OtherBase => None,
-        });
-        let Some(number) = is_number else {
-            return Text::read(node, reading).map(|text| Self::Name(text.0));
-        };
-        let id = u32::try_from(number).ok().and_then(|id| VmId::try_from(id).ok());
-        if id.is_none() {
-            let location = reading.location(node);
-            reading.report(
-                Problem::error(Code::OutOfRange, format!("{number} is not a VMID"))
-                    .at(location, "not a VMID")
-                    .hint("a number from 100 to 999999999, or the template's name"),
-            );
-        }
-        id.map(Self::Id)
-    }
-
-    fn shape() -> Shape {
-        Shape::Either(vec![
-            Shape::Text { what: "the template's name", pattern: None },
-            Shape::Integer { min: i64::from(VmId::MIN), max: i64::from(VmId::MAX) },
-        ])
-    }
-
-    fn show(&self) -> String {
-        match self {
-            Self::Name(name) => name.clone(),
-            Self::Id(id) => id.to_string(),
-            Self::Tagged { name, tags } => {
-                let words = name.iter().map(String::as_str).chain(tags.iter().map(talmox_types::Tag::as_str));
-                words.collect::<Vec<_>>().join(" ")
-            }
-        }
     }
 }
 

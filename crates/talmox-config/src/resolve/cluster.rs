@@ -7,9 +7,9 @@ use talmox_types::desired::{
 };
 
 use crate::description::Description;
-use crate::file::ExtensionServiceBlock;
+use crate::file::{ExtensionServiceBlock, NodeBlock};
 use crate::layers::Member;
-use crate::read::{At, OneOrMore, Value};
+use crate::read::{At, Block as _, OneOrMore, Value};
 
 /// How many snapshots stay where `etcd_backup` does not say.
 const DEFAULT_SNAPSHOTS: u32 = 5;
@@ -49,8 +49,13 @@ pub(super) fn proxmox(description: &Description) -> Proxmox {
         template_vmid_range,
         placement: placement(description),
         control_plane_spread: description.top_default(|file| file.control_plane_spread.as_ref()),
-        ignore_drift: texts(file.ignore_drift.as_ref()),
+        ignore_drift: texts(file.ignore_drift.as_ref()).into_iter().map(canonical_field).collect(),
     }
+}
+
+/// A field by its first name, however it was written.
+fn canonical_field(name: String) -> String {
+    NodeBlock::info().key(&name).map_or(name, |key| key.name.to_owned())
 }
 
 /// Each key of the block falls back to the built-in one by itself.

@@ -49,7 +49,7 @@ pub(super) fn vm(description: &Description, member: &Member<'_>) -> Vm {
         on_boot: member.pick(|s| s.onboot.as_ref()).map(|at| at.value),
         protection: member.value(|s| s.protection.as_ref()),
         ha_managed: member.value(|s| s.ha_managed.as_ref()),
-        power: talmox_types::desired::Power::Running,
+        power: member.value(|s| s.power.as_ref()),
     }
 }
 

@@ -218,7 +218,11 @@ impl CloneJob {
         let format = if storage.holds_files() { "qcow2" } else { "raw" };
         let own = World::image_volid(&storage, self.target, &name, format);
         let own_name = split_volid(&own).map_or("", |(_, name)| name).to_owned();
-        let volid = format!("{storage_id}:{base_name}/{own_name}");
+        // Thin LVM forgets whose snapshot a volume was; the others keep the base in the name.
+        let (volid, parent) = match storage.kind.as_str() {
+            "lvmthin" => (own.clone(), None),
+            _ => (format!("{storage_id}:{base_name}/{own_name}"), Some(drive.file().to_owned())),
+        };
         if storage.holds_files() {
             let file = own_name.rsplit('/').next().unwrap_or_default();
             world.log(
@@ -236,14 +240,7 @@ impl CloneJob {
                 ),
             );
         }
-        world.insert_image(
-            &job.node,
-            &volid,
-            &base.format,
-            base.size,
-            self.target,
-            Some(drive.file().to_owned()),
-        );
+        world.insert_image(&job.node, &volid, &base.format, base.size, self.target, parent);
         Ok(volid)
     }
 

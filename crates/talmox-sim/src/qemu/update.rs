@@ -227,8 +227,11 @@ impl UpdateJob {
             vm.check_protection(&format!("can't remove unused disk '{}'", drive.file()))
                 .map_err(ApiError::Plain)?;
             world.need_vm(subject, &["VM.Config.Disk"])?;
-            let volume = world.volume_key(node, drive.file());
-            world.volumes.remove(&volume);
+            // Only volumes of its own are freed; another's is just let go.
+            if world.name_of(drive.file()).is_ok_and(|name| name.vmid == Some(self.vmid)) {
+                let volume = world.volume_key(node, drive.file());
+                world.volumes.remove(&volume);
+            }
             let vm = world.vm_mut(self.vmid).map_err(ApiError::Plain)?;
             vm.config.remove(key);
             return Ok(());

@@ -98,10 +98,14 @@ pub enum ServeError {
     State { path: PathBuf, source: io::Error },
     #[error("could not read {}", .path.display())]
     Load { path: PathBuf, source: LoadError },
-    #[error("{} is used by another simulator", .path.display())]
-    InUse { path: PathBuf },
+    #[error("{} is used by another simulator{}", .path.display(), named(*.process))]
+    InUse { path: PathBuf, process: Option<u32> },
     #[error("there is no host {name}")]
     NoHost { name: String },
+}
+
+fn named(process: Option<u32>) -> String {
+    process.map_or_else(String::new, |id| format!(", process {id}"))
 }
 
 /// A host and where it listens.

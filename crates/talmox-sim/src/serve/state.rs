@@ -8,7 +8,7 @@
 //! ```
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,14 +52,23 @@ impl StateFolder {
         builder.create(path).map_err(failed)?;
         // Programs that are given the files' names may stand elsewhere.
         let path = path.canonicalize().map_err(failed)?;
-        let lock = fs::File::create(path.join(LOCK)).map_err(failed)?;
+        // Not truncated: until it is locked, it says who has it.
+        let mut options = fs::OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        let mut lock = options.open(path.join(LOCK)).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {
+                lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(failed)?;
                 let folder = Self { path, _lock: Arc::new(Lock(lock)) };
                 folder.clear()?;
                 Ok(folder)
             }
-            Err(fs::TryLockError::WouldBlock) => Err(ServeError::InUse { path }),
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Who holds it may be writing just now; then nobody is named.
+                let _ = lock.read_to_string(&mut holder);
+                Err(ServeError::InUse { path, process: holder.parse().ok() })
+            }
             Err(fs::TryLockError::Error(error)) => Err(failed(error)),
         }
     }

@@ -75,7 +75,8 @@ fn a_kept_world_has_its_say() {
     let folder = scratch.path("lab");
     let (running, first) = Running::start(&["sim", "-o", "json", "--state", &folder, "--seed", "5"]);
     let busy = run(&["sim", "--state", &folder]).failed();
-    assert_snapshot!(busy.stderr.replace(&folder, "FOLDER"));
+    let holder = running.0.id().to_string();
+    assert_snapshot!(busy.stderr.replace(&folder, "FOLDER").replace(&holder, "PID"));
     running.interrupt();
     assert_snapshot!(run(&["sim", "--state", &folder, "--hosts", "3"]).failed().stderr);
     assert_snapshot!(run(&["sim", "--state", &folder, "--seed", "6"]).failed().stderr);

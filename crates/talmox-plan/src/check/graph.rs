@@ -1,0 +1,90 @@
+//! Whether a plan is one: ids, order, what each step says it does, and one control plane at a time.
+
+use std::collections::BTreeSet;
+
+use talmox_types::NodeName;
+use talmox_types::desired::Role;
+
+use super::{Court, Rule};
+use crate::{Effect, Planned, Step, StepId};
+
+/// Options that hold secrets, or could.
+const SECRET_KEYS: [&str; 4] = ["cipassword", "sshkeys", "cicustom", "args"];
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    let mut known: BTreeSet<&StepId> = BTreeSet::new();
+    for step in court.steps() {
+        if step.needs.iter().any(|need| !known.contains(need)) {
+            court.violate(Rule::WellFormed, step, "it needs a step that does not come before it");
+        }
+        if !known.insert(&step.id) {
+            court.violate(Rule::WellFormed, step, "another step has its id");
+        }
+        effect(court, step);
+        secrets(court, step);
+        let node = step.node.as_ref();
+        if node.is_some() && court.plan.refusals.iter().any(|refusal| refusal.node.as_ref() == node) {
+            court.violate(Rule::WellFormed, step, "its node is refused");
+        }
+    }
+    one_at_a_time(court);
+}
+
+/// A step that takes something down must say so: approval goes by the effect.
+fn effect(court: &mut Court<'_>, step: &Planned) {
+    let honest = match &step.step {
+        Step::StopVm { .. } => step.effect == Effect::Stop,
+        Step::RebootVm { .. } => step.effect == Effect::Reboot,
+        Step::RemoveVm { .. } => matches!(step.effect, Effect::Destroy | Effect::Replace),
+        Step::DeletePool { .. } => step.effect == Effect::Destroy,
+        Step::CreatePool { .. } | Step::CloneVm { .. } => step.effect == Effect::Create,
+        Step::StartVm { .. } => matches!(step.effect, Effect::Create | Effect::Start),
+        Step::AddDisk { .. } | Step::GrowDisk { .. } | Step::JoinPool { .. } => {
+            matches!(step.effect, Effect::Create | Effect::ChangeLive)
+        }
+        Step::ConfigureVm { .. } => matches!(
+            step.effect,
+            Effect::Create | Effect::ChangeLive | Effect::ChangePending | Effect::Reboot
+        ),
+    };
+    if !honest {
+        court.violate(Rule::WellFormed, step, "its effect is not what it does");
+    }
+}
+
+fn secrets(court: &mut Court<'_>, step: &Planned) {
+    let Step::ConfigureVm { set, .. } = &step.step else { return };
+    if let Some(key) = SECRET_KEYS.iter().find(|key| set.contains_key(**key)) {
+        court.violate(Rule::NoSecrets, step, format!("it sets {key}"));
+    }
+}
+
+/// Of any two nodes that may be control planes, one is up again before the other goes down.
+fn one_at_a_time(court: &mut Court<'_>) {
+    if court.destroys_everything() {
+        return;
+    }
+    let worker = |name: &NodeName| {
+        court.desired.nodes.iter().any(|node| node.name == *name && node.role == Role::Worker)
+    };
+    let down: Vec<&Planned> = court
+        .steps()
+        .iter()
+        .filter(|step| step.effect.interrupts() && step.node.as_ref().is_some_and(|node| !worker(node)))
+        .collect();
+    for (index, second) in down.iter().enumerate() {
+        let before = court.before(second);
+        for first in &down[..index] {
+            if first.node == second.node {
+                continue;
+            }
+            let last = court.steps().iter().rfind(|step| step.node == first.node);
+            let is_up = last.is_none_or(|last| before.iter().any(|step| step.id == last.id));
+            if !is_up {
+                let other = first.node.as_ref().map(ToString::to_string).unwrap_or_default();
+                court.violate(Rule::OneAtATime, second, format!("{other} may be down at the same time"));
+                break;
+            }
+        }
+    }
+}

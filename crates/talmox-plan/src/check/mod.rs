@@ -1,0 +1,114 @@
+//! The safety rules, stated once more.
+//!
+//! Whatever made a plan, it is not carried out unless it passes here. This shares nothing with the planner but the data:
+//! it reads marks and volumes again from what was observed, so that one mistake would have to be made twice.
+
+mod graph;
+mod ownership;
+mod requested;
+mod volumes;
+
+use std::fmt;
+
+use serde::Serialize;
+use talmox_types::desired::Desired;
+
+use crate::{Observed, Plan, Planned, Request, StepId};
+
+/// A rule that a plan breaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    pub rule: Rule,
+    pub step: Option<StepId>,
+    pub problem: String,
+}
+
+/// The rules, in the words of the documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Steps form a graph, listed so that each comes after those it needs, and each does what it says.
+    WellFormed,
+    /// Nothing that is not proven ours is changed, and nothing is made where something is.
+    OursOnly,
+    /// One node that is or may be a control plane goes down at a time.
+    OneAtATime,
+    /// What destroys, replaces or detaches was asked for by name.
+    AskedFor,
+    /// Only volumes that may go with a VM go with it, and the plan names each.
+    Volumes,
+    /// No disk shrinks, and none is put where another hangs.
+    DisksGrow,
+    /// No secret is in a plan.
+    NoSecrets,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WellFormed => "steps form a graph",
+            Self::OursOnly => "only what is proven ours is touched",
+            Self::OneAtATime => "one control plane at a time",
+            Self::AskedFor => "what destroys must be asked for",
+            Self::Volumes => "only named volumes go",
+            Self::DisksGrow => "disks only grow",
+            Self::NoSecrets => "no secrets in plans",
+        })
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let step = self.step.as_ref().map(|step| format!("{step}: ")).unwrap_or_default();
+        write!(f, "{step}{} ({})", self.problem, self.rule)
+    }
+}
+
+/// Every rule the plan breaks. Only a plan without any may be carried out.
+pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Request) -> Vec<Violation> {
+    let mut court = Court { plan, desired, observed, request, violations: Vec::new() };
+    graph::judge(&mut court);
+    ownership::judge(&mut court);
+    requested::judge(&mut court);
+    volumes::judge(&mut court);
+    court.violations
+}
+
+struct Court<'a> {
+    plan: &'a Plan,
+    desired: &'a Desired,
+    observed: &'a Observed,
+    request: &'a Request,
+    violations: Vec<Violation>,
+}
+
+impl<'a> Court<'a> {
+    fn violate(&mut self, rule: Rule, step: &Planned, problem: impl Into<String>) {
+        self.violations.push(Violation { rule, step: Some(step.id.clone()), problem: problem.into() });
+    }
+
+    fn steps(&self) -> &'a [Planned] {
+        &self.plan.steps
+    }
+
+    /// Every step that is done before this one whatever happens.
+    fn before(&self, step: &Planned) -> Vec<&'a Planned> {
+        let mut found: Vec<&Planned> = Vec::new();
+        let mut open: Vec<&StepId> = step.needs.iter().collect();
+        while let Some(id) = open.pop() {
+            let known = found.iter().any(|step| step.id == *id);
+            if let Some(needed) = self.plan.steps.iter().find(|step| step.id == *id)
+                && !known
+            {
+                open.extend(&needed.needs);
+                found.push(needed);
+            }
+        }
+        found
+    }
+
+    /// The whole cluster goes: nothing of it needs to go on working.
+    fn destroys_everything(&self) -> bool {
+        self.request.goal == crate::Goal::Destroy && self.request.targets.is_empty()
+    }
+}

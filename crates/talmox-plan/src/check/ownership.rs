@@ -1,0 +1,150 @@
+//! Whether every step acts on what is proven ours.
+
+use talmox_types::{Mark, VmId};
+
+use super::{Court, Rule};
+use crate::{Depth, Expected, Guest, GuestKind, Planned, Seen, Step};
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    for step in court.steps() {
+        if let Some(vm) = step.step.vm() {
+            acts_on(court, step, vm);
+        }
+        match &step.step {
+            Step::CloneVm { mark, template, .. } => clone(court, step, mark, template.vmid),
+            Step::JoinPool { vm, .. } => {
+                let guest = court.observed.guests.get(&vm.vmid());
+                if guest.is_some_and(|guest| guest.pool.is_some()) {
+                    court.violate(Rule::OursOnly, step, "the VM is in a pool already");
+                }
+            }
+            Step::DeletePool { comment, .. } => delete_pool(court, step, comment),
+            Step::CreatePool { .. }
+            | Step::ConfigureVm { .. }
+            | Step::AddDisk { .. }
+            | Step::GrowDisk { .. }
+            | Step::StartVm { .. }
+            | Step::StopVm { .. }
+            | Step::RebootVm { .. }
+            | Step::RemoveVm { .. } => {}
+        }
+    }
+}
+
+/// A VM is ours if it carries the mark the step expects, for itself; or if this plan makes it.
+fn acts_on(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    if step.node.as_ref() != Some(&vm.mark.node) {
+        court.violate(Rule::OursOnly, step, format!("it is about another node than {}", vm.mark.node));
+    }
+    if court.desired.uid.as_ref().is_some_and(|uid| *uid != vm.mark.uid) {
+        court.violate(Rule::OursOnly, step, "its mark is another cluster's");
+    }
+    let makes = |before: &&Planned| matches!(&before.step, Step::CloneVm { mark, .. } if *mark == vm.mark);
+    if court.before(step).iter().any(makes) {
+        return;
+    }
+    match court.observed.guests.get(&vm.vmid()) {
+        None => court.violate(Rule::OursOnly, step, format!("there is no VM {}", vm.vmid())),
+        Some(guest) => {
+            if let Err(why) = proven(guest, vm) {
+                court.violate(Rule::OursOnly, step, format!("VM {} is not proven ours: {why}", vm.vmid()));
+            }
+        }
+    }
+}
+
+fn proven(guest: &Guest, vm: &Expected) -> Result<(), &'static str> {
+    if guest.kind == GuestKind::Container {
+        return Err("it is a container");
+    }
+    if guest.template {
+        return Err("it is a template");
+    }
+    if guest.host != vm.host {
+        return Err("it is on another host");
+    }
+    if guest.lock.is_some() {
+        return Err("it is locked");
+    }
+    let Seen::Read(seen) = &guest.config else { return Err("its configuration was not read") };
+    let last_line = seen.live.description().unwrap_or_default().trim_end().lines().last().unwrap_or_default();
+    let Ok(mark) = Mark::parse(last_line.trim()) else { return Err("it has no mark") };
+    if mark.vmid != guest.vmid {
+        return Err("its mark was written for another VM");
+    }
+    if !vm.is(&mark) {
+        return Err("its mark is another one");
+    }
+    let smbios = seen.next.smbios().ok().flatten().unwrap_or_default();
+    let serial_is_ours = |serial: &str| !serial.starts_with("h=") || serial == mark.witness_serial();
+    if !smbios.serial.as_deref().is_none_or(serial_is_ours) {
+        return Err("its SMBIOS serial says otherwise");
+    }
+    Ok(())
+}
+
+fn clone(court: &mut Court<'_>, step: &Planned, mark: &Mark, template: VmId) {
+    if step.node.as_ref() != Some(&mark.node) {
+        court.violate(Rule::OursOnly, step, "its mark is another node's");
+    }
+    if !court.desired.nodes.iter().any(|node| node.name == mark.node) {
+        court.violate(Rule::OursOnly, step, "the description has no such node");
+    }
+    let before = court.before(step);
+    let removed: Vec<VmId> = before
+        .iter()
+        .filter_map(|before| removes(before))
+        .filter(|vm| vm.mark.node == mark.node)
+        .map(Expected::vmid)
+        .collect();
+    if court.observed.guests.contains_key(&mark.vmid) && !removed.contains(&mark.vmid) {
+        court.violate(Rule::OursOnly, step, format!("there is a guest {} already", mark.vmid));
+    }
+    let twin = court.steps().iter().any(|other| {
+        other.id != step.id
+            && matches!(&other.step, Step::CloneVm { mark: made, .. } if made.vmid == mark.vmid || made.node == mark.node)
+    });
+    if twin {
+        court.violate(Rule::OursOnly, step, "another step makes the same VM or node");
+    }
+    if court.observed.depth != Depth::Everything && removed.is_empty() {
+        court.violate(Rule::OursOnly, step, "not every VM was looked at: the node may be there");
+    }
+    let there = court.observed.guests.values().any(|guest| carries(guest, mark));
+    if there && removed.is_empty() {
+        court.violate(Rule::OursOnly, step, "the node has a VM already");
+    }
+    if !court.observed.guests.get(&template).is_some_and(|guest| guest.template) {
+        court.violate(Rule::OursOnly, step, format!("{template} is not a template"));
+    }
+}
+
+/// Whether a guest has the mark of this node for itself.
+fn carries(guest: &Guest, wanted: &Mark) -> bool {
+    let Seen::Read(seen) = &guest.config else { return false };
+    let mark =
+        seen.live.description().and_then(|text| Mark::parse(text.trim_end().lines().last()?.trim()).ok());
+    mark.is_some_and(|mark| {
+        mark.uid == wanted.uid && mark.node == wanted.node && mark.vmid == guest.vmid && !guest.template
+    })
+}
+
+/// The VM a step removes.
+fn removes(step: &Planned) -> Option<&Expected> {
+    step.step.vm().filter(|_| matches!(step.step, Step::RemoveVm { .. }))
+}
+
+fn delete_pool(court: &mut Court<'_>, step: &Planned, comment: &str) {
+    let ours =
+        court.desired.uid.as_ref().is_some_and(|uid| comment.starts_with(&format!("talmox:v1 uid={uid} ")));
+    let pool = court.observed.pool.as_ref();
+    if !ours || pool.is_none_or(|pool| pool.comment.as_deref() != Some(comment)) {
+        return court.violate(Rule::OursOnly, step, "the pool is not proven ours");
+    }
+    let before = court.before(step);
+    let removed: Vec<String> =
+        before.iter().filter_map(|before| removes(before)).map(|vm| format!("qemu/{}", vm.vmid())).collect();
+    if pool.is_some_and(|pool| pool.members.iter().any(|member| !removed.contains(member))) {
+        court.violate(Rule::OursOnly, step, "something else is in the pool");
+    }
+}

@@ -1,0 +1,71 @@
+//! Whether everything that destroys or takes down was asked for.
+
+use super::{Court, Rule};
+use crate::{Effect, Expected, Goal, Planned, Step};
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    for step in court.steps() {
+        if let Some(node) = &step.node
+            && !court.request.covers(node)
+        {
+            court.violate(Rule::AskedFor, step, "it is not among the targets");
+        }
+        match &step.step {
+            Step::RemoveVm { vm, .. } => remove(court, step, vm),
+            Step::StopVm { vm, .. } => stop(court, step, vm),
+            Step::RebootVm { .. } if !court.request.allow_reboot => {
+                court.violate(Rule::AskedFor, step, "no reboot was allowed");
+            }
+            Step::ConfigureVm { .. } if step.effect == Effect::Reboot && !court.request.allow_reboot => {
+                court.violate(Rule::AskedFor, step, "it re-plugs a device and no reboot was allowed");
+            }
+            Step::DeletePool { .. } if !court.destroys_everything() => {
+                court.violate(Rule::AskedFor, step, "only a whole cluster's pool goes");
+            }
+            Step::CreatePool { .. }
+            | Step::CloneVm { .. }
+            | Step::ConfigureVm { .. }
+            | Step::AddDisk { .. }
+            | Step::GrowDisk { .. }
+            | Step::JoinPool { .. }
+            | Step::StartVm { .. }
+            | Step::RebootVm { .. }
+            | Step::DeletePool { .. } => {}
+        }
+    }
+}
+
+fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
+    let (request, node) = (court.request, &vm.mark.node);
+    let declared = court.desired.nodes.iter().any(|declared| declared.name == *node);
+    match request.goal {
+        Goal::Destroy => true,
+        Goal::Converge if declared => request.replace.contains(node),
+        Goal::Converge => request.prune || request.remove.contains(node),
+    }
+}
+
+fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    if !may_be_removed(court, vm) {
+        court.violate(Rule::AskedFor, step, format!("nobody asked for the removal of {}", vm.mark.node));
+    }
+    let follows = |other: &&Planned| {
+        matches!(&other.step, Step::CloneVm { mark, .. } if mark.node == vm.mark.node)
+            && other.needs.contains(&step.id)
+    };
+    if step.effect == Effect::Replace && !court.steps().iter().any(|other| follows(&other)) {
+        court.violate(Rule::WellFormed, step, "it says replace, and nothing takes the VM's place");
+    }
+}
+
+/// A VM is stopped to be removed, or because the description wants it stopped.
+fn stop(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    let wanted = court
+        .desired
+        .nodes
+        .iter()
+        .any(|node| node.name == vm.mark.node && node.vm.power == talmox_types::desired::Power::Stopped);
+    if !wanted && !may_be_removed(court, vm) {
+        court.violate(Rule::AskedFor, step, format!("nobody asked for {} to stop", vm.mark.node));
+    }
+}

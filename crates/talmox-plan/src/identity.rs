@@ -1,0 +1,237 @@
+//! Whose each VM is.
+//!
+//! Identity is (cluster uid, node name); host and VMID are where it happens to be. The mark in a VM's description and the
+//! witness in its SMBIOS values say it; clone and restore copy both, so both name the VMID they were written for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use talmox_pve::property::{IpConfig, Ipv4Setting, Ipv6Setting, Smbios, VmConfig};
+use talmox_types::desired::{Desired, Node, NodeAddress};
+use talmox_types::{ClusterUid, HostName, MacAddress, Mark, NodeName, VmId};
+
+use crate::{Guest, GuestKind, Observed};
+
+/// What a guest is to this cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Mark and witness agree, the uid is ours and the VMID its own.
+    Ours(Owned),
+    /// It carries a mark of ours and is not what the mark was written for: another VMID, a template, another witness.
+    Copy {
+        mark: Mark,
+        why: String,
+    },
+    /// No mark, and yet everything says it is this node of ours.
+    Lost {
+        node: NodeName,
+        why: String,
+        mark: Option<Mark>,
+    },
+    /// It is being made on an id we want, so nobody can tell yet.
+    InFlight {
+        lock: String,
+    },
+    Foreign,
+}
+
+/// A VM that is proven ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    pub mark: Mark,
+    pub host: HostName,
+    /// Whether the witness is there too. A clone has the mark from the start and the witness once it was configured, so
+    /// a VM without is one whose making was interrupted.
+    pub finished: bool,
+}
+
+/// Every guest that is something to this cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    classes: BTreeMap<VmId, Class>,
+}
+
+/// Says of every guest what it is. Whatever is not proven is foreign.
+pub fn identify(desired: &Desired, observed: &Observed) -> Identities {
+    let declared_ids: BTreeSet<VmId> = desired.nodes.iter().filter_map(|node| node.vm.id).collect();
+    let wanted_id = |id: VmId| desired.proxmox.vmid_range.contains(id) || declared_ids.contains(&id);
+    let classes = observed
+        .guests
+        .values()
+        .map(|guest| (guest.vmid, class_of(desired, guest, wanted_id(guest.vmid))))
+        .filter(|(_, class)| *class != Class::Foreign)
+        .collect();
+    Identities { classes }
+}
+
+fn class_of(desired: &Desired, guest: &Guest, wanted_id: bool) -> Class {
+    if guest.kind == GuestKind::Container {
+        return Class::Foreign;
+    }
+    let mark = guest.seen().and_then(|seen| seen.live.description().and_then(Mark::of_description));
+    if let Some(lock) = being_made(guest)
+        && mark.is_none()
+    {
+        return if wanted_id && !guest.template {
+            Class::InFlight { lock: lock.to_owned() }
+        } else {
+            Class::Foreign
+        };
+    }
+    let (Some(uid), Some(seen)) = (&desired.uid, guest.seen()) else { return Class::Foreign };
+    let witness = Witness::of(&seen.next);
+    match mark {
+        Some(mark) if mark.uid == *uid => marked(guest, mark, &witness),
+        Some(_) => Class::Foreign,
+        None => unmarked(desired, uid, guest, &seen.next, &witness),
+    }
+}
+
+/// The lock of a guest whose making has not ended.
+fn being_made(guest: &Guest) -> Option<&str> {
+    guest.lock.as_deref().filter(|lock| matches!(*lock, "create" | "clone"))
+}
+
+fn marked(guest: &Guest, mark: Mark, witness: &Witness) -> Class {
+    if guest.template {
+        return Class::Copy { mark, why: "it is a template".to_owned() };
+    }
+    if mark.vmid != guest.vmid {
+        let why = format!("its mark was written for VM {}", mark.vmid);
+        return Class::Copy { mark, why };
+    }
+    match witness {
+        Witness::None => Class::Ours(Owned { mark, host: guest.host.clone(), finished: false }),
+        Witness::Ours { serial, family }
+            if *serial == mark.witness_serial() && *family == mark.witness_family() =>
+        {
+            Class::Ours(Owned { mark, host: guest.host.clone(), finished: true })
+        }
+        Witness::Ours { serial, .. } => {
+            let why = format!("its SMBIOS serial says {serial}, which is not what its mark says");
+            Class::Copy { mark, why }
+        }
+    }
+}
+
+fn unmarked(
+    desired: &Desired,
+    uid: &ClusterUid,
+    guest: &Guest,
+    config: &VmConfig,
+    witness: &Witness,
+) -> Class {
+    if guest.template {
+        return Class::Foreign;
+    }
+    if let Some(mark) = witness.mark(desired, uid)
+        && mark.vmid == guest.vmid
+    {
+        let why = "its SMBIOS values are this node's, but its notes have lost the mark".to_owned();
+        return Class::Lost { node: mark.node.clone(), why, mark: Some(mark) };
+    }
+    let named = |node: &&Node| config.name() == Some(node.name.as_str());
+    let Some(node) = desired.nodes.iter().find(named) else { return Class::Foreign };
+    let held = if macs(config).iter().any(|mac| node.vm.nics.iter().any(|nic| nic.mac == *mac)) {
+        "MAC address"
+    } else if addresses(config).iter().any(|ip| declares(node, *ip)) {
+        "address"
+    } else {
+        return Class::Foreign;
+    };
+    let why = format!("it has this node's name and {held}, but no mark");
+    Class::Lost { node: node.name.clone(), why, mark: None }
+}
+
+/// What the SMBIOS values of a VM say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Witness {
+    /// Nothing of ours: the VM is not finished, or somebody else wrote them.
+    None,
+    Ours {
+        serial: String,
+        family: String,
+    },
+}
+
+impl Witness {
+    fn of(config: &VmConfig) -> Self {
+        let smbios = config.smbios().ok().flatten().unwrap_or_default();
+        let Smbios { serial: Some(serial), family: Some(family), .. } = smbios else { return Self::None };
+        let is_ours = family.split_once('.').is_some_and(|(uid, incarnation)| {
+            ClusterUid::parse(uid).is_ok() && !incarnation.is_empty() && serial.starts_with("h=")
+        });
+        if is_ours { Self::Ours { serial, family } } else { Self::None }
+    }
+
+    /// The mark this witness goes with, if it is of our cluster.
+    fn mark(&self, desired: &Desired, uid: &ClusterUid) -> Option<Mark> {
+        let Self::Ours { serial, family } = self else { return None };
+        let (family_uid, incarnation) = family.split_once('.')?;
+        let (node, vmid) = serial.strip_prefix("h=")?.split_once(";i=")?;
+        (family_uid == uid.as_str()).then_some(())?;
+        Some(Mark {
+            uid: uid.clone(),
+            cluster: desired.name.clone(),
+            node: NodeName::parse(node).ok()?,
+            vmid: VmId::try_from(vmid.parse::<u32>().ok()?).ok()?,
+            incarnation: incarnation.to_owned(),
+        })
+    }
+}
+
+/// The MAC addresses a VM has.
+pub(crate) fn macs(config: &VmConfig) -> Vec<MacAddress> {
+    let devices = config.net_devices().unwrap_or_default();
+    devices.into_values().filter_map(|device| device.mac).collect()
+}
+
+/// The static addresses a VM gets from cloud-init.
+pub(crate) fn addresses(config: &VmConfig) -> Vec<IpAddr> {
+    let configs = config.ip_configs().unwrap_or_default();
+    configs.values().flat_map(static_addresses).collect()
+}
+
+/// The static addresses of one interface.
+pub(crate) fn static_addresses(config: &IpConfig) -> Vec<IpAddr> {
+    let four = match config.ip {
+        Some(Ipv4Setting::Static(cidr)) => Some(cidr.address()),
+        _ => None,
+    };
+    let six = match config.ip6 {
+        Some(Ipv6Setting::Static(cidr)) => Some(cidr.address()),
+        _ => None,
+    };
+    four.into_iter().chain(six).collect()
+}
+
+fn declares(node: &Node, address: IpAddr) -> bool {
+    match &node.address {
+        NodeAddress::Declared(pair) => pair.iter().any(|ip| ip == address),
+        NodeAddress::FromPool(_) => false,
+    }
+}
+
+impl Identities {
+    pub fn class(&self, vmid: VmId) -> &Class {
+        self.classes.get(&vmid).unwrap_or(&Class::Foreign)
+    }
+
+    /// Every VM of ours, by id.
+    pub fn ours(&self) -> impl Iterator<Item = &Owned> {
+        self.classes.values().filter_map(|class| match class {
+            Class::Ours(owned) => Some(owned),
+            Class::Copy { .. } | Class::Lost { .. } | Class::InFlight { .. } | Class::Foreign => None,
+        })
+    }
+
+    /// The VMs of a node; more than one is a double.
+    pub fn of_node<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a Owned> {
+        self.ours().filter(move |owned| owned.mark.node == *node)
+    }
+
+    /// VMs that are neither ours nor plainly foreign.
+    pub fn iter(&self) -> impl Iterator<Item = (VmId, &Class)> {
+        self.classes.iter().map(|(vmid, class)| (*vmid, class))
+    }
+}

@@ -1,0 +1,108 @@
+//! VMs that are not what we manage and stand in the way: copies, lost ones, and holders of our addresses.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use talmox_types::{MacAddress, NodeName, VmId};
+
+use super::Planner;
+use crate::identity::{addresses, macs};
+use crate::{Class, Guest, NoteKind};
+
+pub(super) fn find(planner: &mut Planner<'_>) {
+    let found: Vec<(VmId, Class)> =
+        planner.identities.iter().map(|(vmid, class)| (vmid, class.clone())).collect();
+    for (vmid, class) in &found {
+        match class {
+            Class::Copy { mark, why } => {
+                let text = format!("VM {vmid} carries the mark of {}, but {why}: left alone", mark.node);
+                planner.note(Some(&mark.node), NoteKind::Copy, text);
+            }
+            Class::Lost { node, why, mark } => lost(planner, *vmid, node, why, mark.as_ref()),
+            Class::Ours(_) | Class::InFlight { .. } | Class::Foreign => {}
+        }
+    }
+    held_addresses(planner);
+}
+
+/// What a destruction leaves behind because it is not proven ours.
+pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
+    let found: Vec<(VmId, Class)> =
+        planner.identities.iter().map(|(vmid, class)| (vmid, class.clone())).collect();
+    for (vmid, class) in &found {
+        let (node, text) = match class {
+            Class::Copy { mark, why } => (
+                mark.node.clone(),
+                format!("VM {vmid} carries the mark of {}, but {why}: left alone", mark.node),
+            ),
+            Class::Lost { node, why, .. } => {
+                (node.clone(), format!("VM {vmid} may be {node}: {why}. It is left alone"))
+            }
+            Class::InFlight { lock } => {
+                let text = format!(
+                    "VM {vmid} is being made (lock: {lock}) and may be ours: look again when it is done"
+                );
+                planner.note(None, NoteKind::Warning, text);
+                continue;
+            }
+            Class::Ours(_) | Class::Foreign => continue,
+        };
+        planner.note(Some(&node), NoteKind::Copy, text);
+    }
+}
+
+/// Never made anew beside what may be the node, and never touched either.
+fn lost(
+    planner: &mut Planner<'_>,
+    vmid: VmId,
+    node: &NodeName,
+    why: &str,
+    mark: Option<&talmox_types::Mark>,
+) {
+    if !planner.request.covers(node) {
+        return;
+    }
+    let mark = mark.cloned().unwrap_or_else(|| planner.mark(node, vmid));
+    let choices = vec![
+        format!("if it is this node: make this the last line of VM {vmid}'s notes: {mark}"),
+        format!("if it is not: give VM {vmid} another name, MAC address and IP address"),
+    ];
+    let on = planner.observed.guests.get(&vmid).map(|guest| guest.host.to_string()).unwrap_or_default();
+    planner.refuse(Some(node), format!("VM {vmid} on {on} may be this node: {why}"), choices);
+}
+
+/// Two machines with one address or MAC address are both broken.
+fn held_addresses(planner: &mut Planner<'_>) {
+    let mut by_mac: BTreeMap<MacAddress, NodeName> = BTreeMap::new();
+    let mut by_address: BTreeMap<IpAddr, NodeName> = BTreeMap::new();
+    for node in planner.desired.nodes.iter().filter(|node| planner.request.covers(&node.name)) {
+        by_mac.extend(node.vm.nics.iter().map(|nic| (nic.mac, node.name.clone())));
+        let own = planner.addresses.get(&node.name);
+        by_address.extend(own.iter().flat_map(|pair| pair.iter()).map(|ip| (ip, node.name.clone())));
+    }
+    let observed = planner.observed;
+    for guest in observed.guests.values().filter(|guest| !guest.template) {
+        if matches!(planner.identities.class(guest.vmid), Class::Ours(_) | Class::Lost { .. }) {
+            continue;
+        }
+        let Some(seen) = guest.seen() else { continue };
+        let mac = macs(&seen.next).into_iter().find_map(|mac| Some((mac.to_string(), by_mac.get(&mac)?)));
+        let address =
+            addresses(&seen.next).into_iter().find_map(|ip| Some((ip.to_string(), by_address.get(&ip)?)));
+        if let Some((held, node)) = mac.or(address) {
+            let node = node.clone();
+            refuse_holder(planner, guest, &held, &node);
+        }
+    }
+}
+
+fn refuse_holder(planner: &mut Planner<'_>, guest: &Guest, held: &str, node: &NodeName) {
+    let name = guest.name.as_deref().unwrap_or("without a name");
+    let (vmid, host) = (guest.vmid, &guest.host);
+    let problem = format!("VM {vmid} ({name}) on {host} holds {held}, which is this node's");
+    let choices = vec![
+        format!("change or remove VM {vmid} in Proxmox"),
+        format!("give {node} another address in the description"),
+    ];
+    planner.refuse(Some(node), problem, choices);
+}

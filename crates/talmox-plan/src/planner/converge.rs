@@ -1,0 +1,347 @@
+//! Nodes whose VM is there: what differs, and whether it runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve::property::VmConfig;
+use talmox_pve::render::{Circumstances, vm_config};
+use talmox_types::Mark;
+use talmox_types::desired::{Node, Power as WantedPower};
+
+use super::create::address_of;
+use super::{Draft, Planner};
+use crate::diff::{Difference, Differences, How, State, Subject, decided, differences, size_field};
+use crate::{Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting};
+
+/// Changes of a VM on their way into the plan.
+pub(super) struct Changes {
+    found: Differences,
+    digest: Option<String>,
+    state: State,
+    /// Keys that take effect at the next restart.
+    after_reboot: BTreeSet<String>,
+}
+
+impl Planner<'_> {
+    /// Plans what a VM that is there lacks.
+    pub(super) fn existing(&mut self, node: &Node, owned: &Owned) {
+        let observed = self.observed;
+        let Some(guest) = observed.guests.get(&owned.mark.vmid) else { return };
+        if let Some(lock) = &guest.lock {
+            let waiting = Waiting::Locked {
+                node: node.name.clone(),
+                vmid: guest.vmid,
+                host: guest.host.clone(),
+                lock: lock.clone(),
+            };
+            self.plan.waiting.push(waiting);
+            return;
+        }
+        if !observed.hosts.get(&guest.host).is_some_and(|host| host.online) {
+            let reason = format!("{} is down", guest.host);
+            return self.wait_for_host(guest.host.clone(), &node.name, &reason);
+        }
+        if !self.placement(node, guest) {
+            return;
+        }
+        let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
+        let Some(changes) = self.changes(node, &vm, guest, owned.finished) else { return };
+        let joined = self.join_pool(node, &vm, guest);
+        self.power_and_changes(node, &vm, guest, changes, joined);
+    }
+
+    /// Says where the VM is if the description wants it elsewhere; false if that cannot be.
+    fn placement(&mut self, node: &Node, guest: &Guest) -> bool {
+        if let Some(wanted) = &node.vm.host
+            && *wanted != guest.host
+        {
+            let text = format!(
+                "is on {}, described for {wanted}: VMs that were moved stay where they are",
+                guest.host
+            );
+            self.note(Some(&node.name), NoteKind::Placement, text);
+        }
+        if let Some(id) = node.vm.id
+            && id != guest.vmid
+        {
+            let choices = vec![
+                format!("vm_id: {}", guest.vmid),
+                format!("talmox apply --replace {} builds it anew", node.name),
+            ];
+            let problem =
+                format!("its VM is {}, the description wants {id}, and ids cannot change", guest.vmid);
+            self.refuse(Some(&node.name), problem, choices);
+            return false;
+        }
+        true
+    }
+
+    /// The node as the description wants it, without what the credentials may not set.
+    pub(super) fn wanted(&mut self, node: &Node, mark: &Mark) -> Option<VmConfig> {
+        let Some(address) = address_of(self, node) else {
+            let choices = vec!["widen the pool's addresses".to_owned()];
+            self.refuse(Some(&node.name), "its pool has no free address left".to_owned(), choices);
+            return None;
+        };
+        let mark = Mark { cluster: self.desired.name.clone(), ..mark.clone() };
+        let on = Circumstances { vmid: mark.vmid, address, mark: Some(mark) };
+        match vm_config(self.desired, node, &on) {
+            Ok(mut config) => {
+                if !self.observed.rights.start_order && config.remove("startup").is_some() {
+                    self.start_order_is_left_out();
+                }
+                Some(config)
+            }
+            Err(error) => {
+                self.refuse(Some(&node.name), error.to_string(), Vec::new());
+                None
+            }
+        }
+    }
+
+    /// One line for all nodes.
+    fn start_order_is_left_out(&mut self) {
+        if !self.plan.notes.iter().any(|note| note.kind == NoteKind::LeftOut) {
+            let text =
+                "start order and delays are left unset: the credentials lack Sys.Modify on /".to_owned();
+            self.note(None, NoteKind::LeftOut, text);
+        }
+    }
+
+    fn changes(&mut self, node: &Node, vm: &Expected, guest: &Guest, finished: bool) -> Option<Changes> {
+        let seen = guest.seen()?;
+        let wanted = self.wanted(node, &vm.mark)?;
+        let state = match (finished, guest.power) {
+            (false, Power::Stopped) => State::Fresh,
+            (_, Power::Stopped) => State::Stopped,
+            (_, Power::Running | Power::Unknown) => State::Running,
+        };
+        let compare = |have: &VmConfig| differences(&Subject { node, wanted: &wanted, have, state });
+        let (mut found, live) = (compare(&seen.next), compare(&seen.live));
+        for difference in &mut found.values {
+            // What somebody changed and is still waiting for can simply be taken back.
+            if !live.has(&difference.change.key) {
+                difference.change.applies = Applies::Now;
+                difference.replugs = false;
+            }
+        }
+        if !finished && state != State::Fresh {
+            found.values.push(Difference::witness(Applies::AfterReboot));
+        }
+        let ours = decided(&Subject { node, wanted: &wanted, have: &seen.next, state });
+        let pending = seen.pending().into_iter().filter(|key| ours.contains(*key) && live.has(key));
+        let mut after_reboot: BTreeSet<String> = pending.map(str::to_owned).collect();
+        self.ignore(node, &mut found);
+        let later =
+            found.values.iter().filter(|difference| difference.change.applies == Applies::AfterReboot);
+        after_reboot.extend(later.map(|difference| difference.change.key.clone()));
+        self.foreign_notes(node, &found, state);
+        self.impossible(node, &found).then(|| Changes {
+            found,
+            digest: Some(seen.digest.clone()),
+            state,
+            after_reboot,
+        })
+    }
+
+    /// The changes of a VM that is yet to be cloned.
+    pub(super) fn fresh_changes(&mut self, node: &Node, vm: &Expected, have: &VmConfig) -> Option<Changes> {
+        let wanted = self.wanted(node, &vm.mark)?;
+        let subject = Subject { node, wanted: &wanted, have, state: State::Fresh };
+        let found = differences(&subject);
+        let after_reboot = BTreeSet::new();
+        self.impossible(node, &found).then_some(Changes {
+            found,
+            digest: None,
+            state: State::Fresh,
+            after_reboot,
+        })
+    }
+
+    fn ignore(&mut self, node: &Node, found: &mut Differences) {
+        let ignored = found.ignore(&self.desired.proxmox.ignore_drift);
+        if !ignored.is_empty() {
+            let keys = ignored.into_iter().collect::<Vec<_>>().join(", ");
+            let text = format!("{keys} differ and are left alone (ignore_drift)");
+            self.note(Some(&node.name), NoteKind::Ignored, text);
+        }
+    }
+
+    fn foreign_notes(&mut self, node: &Node, found: &Differences, state: State) {
+        if state == State::Fresh {
+            return;
+        }
+        for device in &found.foreign {
+            let text = format!("{device} is not from the description: left alone");
+            self.note(Some(&node.name), NoteKind::Foreign, text);
+        }
+    }
+
+    /// Refuses what cannot be changed; false if there is any.
+    fn impossible(&mut self, node: &Node, found: &Differences) -> bool {
+        for problem in &found.impossible {
+            self.refuse(Some(&node.name), problem.problem.clone(), problem.choices.clone());
+        }
+        found.impossible.is_empty()
+    }
+
+    fn join_pool(&mut self, node: &Node, vm: &Expected, guest: &Guest) -> Vec<StepId> {
+        let Some(pool) = self.desired.proxmox.pool.clone() else { return Vec::new() };
+        match &guest.pool {
+            Some(held) if *held == pool => Vec::new(),
+            Some(held) => {
+                let text = format!("is in the pool {held}, described for {pool}: left there");
+                self.note(Some(&node.name), NoteKind::Foreign, text);
+                Vec::new()
+            }
+            None => {
+                let needs = self.ensure_pool();
+                let step = Step::JoinPool { vm: vm.clone(), pool };
+                let draft = Draft::new(Some(&node.name), step, "it is in no pool", Effect::ChangeLive);
+                vec![self.push(draft.after(needs))]
+            }
+        }
+    }
+
+    /// Pushes the changes, and what the VM's power needs before and after them.
+    fn power_and_changes(
+        &mut self,
+        node: &Node,
+        vm: &Expected,
+        guest: &Guest,
+        mut changes: Changes,
+        needs: Vec<StepId>,
+    ) {
+        if changes.state == State::Fresh {
+            return self.carry_out(node, vm, changes, needs, Effect::Create);
+        }
+        let running = guest.power == Power::Running;
+        let stops = running && node.vm.power == WantedPower::Stopped;
+        let mut needs = needs;
+        if stops {
+            let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
+            let draft = Draft::new(Some(&node.name), step, "it is described as stopped", Effect::Stop);
+            needs = vec![self.push(draft.after(needs))];
+            // What a stop applies is not the state this was decided on.
+            changes.digest = None;
+        }
+        let restarts = running && !stops && self.request.allow_reboot;
+        if running && !stops && !restarts {
+            changes.found.values.retain(|difference| !difference.replugs);
+        }
+        let effect = match (running && !stops, changes.after_reboot.is_empty()) {
+            (true, false) => Effect::ChangePending,
+            _ => Effect::ChangeLive,
+        };
+        let after_reboot: Vec<String> = changes.after_reboot.iter().cloned().collect();
+        let needs_restart = running && !stops && !after_reboot.is_empty();
+        let last = self.write(node, vm, changes, needs, effect);
+        if needs_restart && restarts {
+            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
+            let reason = format!("{} take effect at a restart", after_reboot.join(", "));
+            self.push(Draft::new(Some(&node.name), step, &reason, Effect::Reboot).after(last));
+        } else if needs_restart {
+            let (node, vmid) = (node.name.clone(), vm.vmid());
+            self.plan.waiting.push(Waiting::Reboot { node, vmid, keys: after_reboot });
+        } else if guest.power == Power::Stopped && node.vm.power == WantedPower::Running {
+            let step = Step::StartVm { vm: vm.clone() };
+            self.push(Draft::new(Some(&node.name), step, "it is stopped", Effect::Start).after(last));
+        }
+    }
+
+    /// Pushes what finishes a VM that was just cloned.
+    pub(super) fn carry_out(
+        &mut self,
+        node: &Node,
+        vm: &Expected,
+        changes: Changes,
+        needs: Vec<StepId>,
+        effect: Effect,
+    ) {
+        let last = self.write(node, vm, changes, needs, effect);
+        if node.vm.power == WantedPower::Running {
+            let step = Step::StartVm { vm: vm.clone() };
+            self.push(Draft::new(Some(&node.name), step, "it is new", effect).after(last));
+        }
+    }
+
+    /// Pushes the steps that write changes; gives what comes after them has to wait for.
+    fn write(
+        &mut self,
+        node: &Node,
+        vm: &Expected,
+        changes: Changes,
+        mut needs: Vec<StepId>,
+        effect: Effect,
+    ) -> Vec<StepId> {
+        let Changes { found, digest, state, .. } = changes;
+        let reason = if state == State::Fresh { "it is new" } else { "it differs from the description" };
+        let disk_effect = if state == State::Fresh { Effect::Create } else { Effect::ChangeLive };
+        if !found.values.is_empty() {
+            let replugs = found.values.iter().any(|difference| difference.replugs);
+            let step = configure(vm, &found.values, digest);
+            let shown: Vec<Change> = match state {
+                State::Fresh => Vec::new(),
+                State::Stopped | State::Running => {
+                    found.values.iter().map(|difference| difference.change.clone()).collect()
+                }
+            };
+            let effect = if replugs { Effect::Reboot } else { effect };
+            let draft = Draft::new(Some(&node.name), step, reason, effect).after(needs);
+            needs = vec![self.push(Draft { changes: shown, ..draft })];
+        }
+        let mut last = needs.clone();
+        for growth in found.growths {
+            let step = Step::GrowDisk { vm: vm.clone(), slot: growth.slot, to: growth.to };
+            let change = Change {
+                key: growth.slot.to_string(),
+                old: Some(growth.from.to_string()),
+                new: Some(growth.to.to_string()),
+                applies: Applies::Now,
+                field: Some(size_field(growth.slot).to_owned()),
+            };
+            let draft = Draft::new(Some(&node.name), step, reason, disk_effect).after(last.clone());
+            let (part, changes) = (Some(growth.slot.to_string()), vec![change]);
+            last = vec![self.push(Draft { part, changes, ..draft })];
+        }
+        for disk in found.new_disks {
+            let change = Change {
+                key: disk.slot.to_string(),
+                old: None,
+                new: Some(format!("{} on {}", disk.size, disk.storage)),
+                applies: Applies::Now,
+                field: Some("vm_disks".to_owned()),
+            };
+            let (slot, storage, size, value) = (disk.slot, disk.storage, disk.size, disk.value);
+            let step = Step::AddDisk { vm: vm.clone(), slot, storage, size, value };
+            let draft = Draft::new(Some(&node.name), step, reason, disk_effect).after(last.clone());
+            let (part, changes) = (Some(slot.to_string()), vec![change]);
+            last = vec![self.push(Draft { part, changes, ..draft })];
+        }
+        last
+    }
+}
+
+/// Seconds a guest gets to shut down; Proxmox itself gives it a minute.
+fn shutdown_timeout(node: &Node) -> u32 {
+    u32::from(node.vm.startup.down).max(60)
+}
+
+fn configure(vm: &Expected, differences: &[Difference], digest: Option<String>) -> Step {
+    let (mut set, mut delete, mut drives, mut witness) =
+        (BTreeMap::new(), BTreeSet::new(), BTreeMap::new(), false);
+    for Difference { change, how, .. } in differences {
+        match how {
+            How::Set(value) => {
+                set.insert(change.key.clone(), value.clone());
+            }
+            How::Delete => {
+                delete.insert(change.key.clone());
+            }
+            How::Drive(slot, options) => {
+                drives.insert(*slot, *options);
+            }
+            How::Witness => witness = true,
+        }
+    }
+    Step::ConfigureVm { vm: vm.clone(), set, delete, drives, witness, digest }
+}

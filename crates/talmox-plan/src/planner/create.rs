@@ -1,0 +1,247 @@
+//! Nodes that have no VM yet.
+
+use talmox_pve::property::{Disk, DriveSource, VmConfig, VolumeId};
+use talmox_types::desired::{Boot, Node, PciSource};
+use talmox_types::{FamilyPair, HostName, Mark, NodeName, VmId};
+
+use super::place::{self, NoPlace, Place};
+use super::{Draft, Planner};
+use crate::{Class, CloneKind, Effect, Expected, Intent, NoteKind, Owned, Seen, Step, StepId, Waiting};
+
+impl Planner<'_> {
+    /// Plans the making of a VM, unless something may be it already.
+    pub(super) fn missing(&mut self, node: &Node) {
+        if self.may_be_unreadable(node) || self.may_be_in_flight(node) {
+            return;
+        }
+        let Some(vmid) = self.free_id(node) else { return };
+        let pool = self.ensure_pool_for(node);
+        self.create(node, vmid, None, pool);
+    }
+
+    /// Plans the removal of a node's VM and the making of another with the same id.
+    pub(super) fn replace(&mut self, node: &Node, owned: &Owned) {
+        let vmid = node.vm.id.unwrap_or(owned.mark.vmid);
+        if vmid != owned.mark.vmid && !self.ids.is_free(vmid) {
+            self.refuse_taken_id(node, vmid);
+            return;
+        }
+        if let Err(NoPlace { problem, choices }) = self.place_for(node, Some(&owned.host)) {
+            self.refuse(Some(&node.name), problem, choices);
+            return;
+        }
+        if let Some(removed) = self.remove(owned, Some(node), Effect::Replace) {
+            self.places.remove(&owned.host, &node.name);
+            self.create(node, vmid, Some((removed, owned.host.clone())), Vec::new());
+        }
+    }
+
+    fn ensure_pool_for(&mut self, node: &Node) -> Vec<StepId> {
+        // A refused node needs no pool.
+        if self.place_for(node, None).is_err() { Vec::new() } else { self.ensure_pool() }
+    }
+
+    /// Whether the node's VM may be one on a host that does not answer.
+    fn may_be_unreadable(&mut self, node: &Node) -> bool {
+        let declared = |name: &str| self.desired.nodes.iter().any(|node| node.name.as_str() == name);
+        let pool = &self.desired.proxmox.pool;
+        let found = self.observed.guests.values().find_map(|guest| {
+            let Seen::Unreadable(reason) = &guest.config else { return None };
+            let named = match guest.name.as_deref() {
+                None => true,
+                Some(name) => {
+                    name == node.name.as_str() || (pool.is_some() && guest.pool == *pool && !declared(name))
+                }
+            };
+            named.then(|| (guest.host.clone(), reason.clone()))
+        });
+        let Some((host, reason)) = found else { return false };
+        self.wait_for_host(host, &node.name, &reason);
+        true
+    }
+
+    pub(super) fn wait_for_host(&mut self, host: HostName, node: &NodeName, reason: &str) {
+        for waiting in &mut self.plan.waiting {
+            if let Waiting::HostDown { host: known, nodes, .. } = waiting
+                && *known == host
+            {
+                nodes.push(node.clone());
+                return;
+            }
+        }
+        let nodes = vec![node.clone()];
+        self.plan.waiting.push(Waiting::HostDown { host, nodes, reason: reason.to_owned() });
+    }
+
+    /// Whether the node's VM may be one that is just being made, by another run or by hand.
+    fn may_be_in_flight(&mut self, node: &Node) -> bool {
+        let in_flight: Vec<(VmId, String)> = self
+            .identities
+            .iter()
+            .filter_map(|(vmid, class)| match class {
+                Class::InFlight { lock } => Some((vmid, lock.clone())),
+                Class::Ours(_) | Class::Copy { .. } | Class::Lost { .. } | Class::Foreign => None,
+            })
+            .collect();
+        for (vmid, lock) in &in_flight {
+            let Some(guest) = self.observed.guests.get(vmid) else { continue };
+            let waiting = Waiting::InFlight { vmid: *vmid, host: guest.host.clone(), lock: lock.clone() };
+            if !self.plan.waiting.contains(&waiting) {
+                self.plan.waiting.push(waiting);
+            }
+        }
+        if !in_flight.is_empty() {
+            for (step, effect) in FOLLOWING {
+                self.plan.later.push(Intent {
+                    node: Some(node.name.clone()),
+                    step: (*step).to_owned(),
+                    effect: *effect,
+                    reason: "unless it turns out to be there already".to_owned(),
+                });
+            }
+        }
+        !in_flight.is_empty()
+    }
+
+    fn free_id(&mut self, node: &Node) -> Option<VmId> {
+        if let Some(id) = node.vm.id {
+            if self.ids.is_free(id) {
+                return Some(id);
+            }
+            self.refuse_taken_id(node, id);
+            return None;
+        }
+        let next = self.ids.next();
+        if next.is_none() {
+            let range = self.desired.proxmox.vmid_range;
+            let problem = format!("no VMID from {} to {} is free", range.start, range.end);
+            self.refuse(Some(&node.name), problem, vec!["widen proxmox_vmid_range".to_owned()]);
+        }
+        next
+    }
+
+    fn refuse_taken_id(&mut self, node: &Node, id: VmId) {
+        let holder = self.observed.guests.get(&id);
+        let name = holder.and_then(|guest| guest.name.clone()).unwrap_or_else(|| "another guest".to_owned());
+        let host = holder.map(|guest| format!(" on {}", guest.host)).unwrap_or_default();
+        let choices = vec!["give the node another vm_id, or none".to_owned()];
+        self.refuse(Some(&node.name), format!("its VMID {id} belongs to {name}{host}"), choices);
+    }
+
+    fn place_for(&self, node: &Node, now_on: Option<&HostName>) -> Result<Place<'_>, NoPlace> {
+        if node.vm.boot != Boot::Template {
+            return Err(NoPlace {
+                problem: "VMs are made from templates only, for now".to_owned(),
+                choices: vec!["boot: template, and a template to clone".to_owned()],
+            });
+        }
+        if !self.observed.rights.root
+            && node.vm.pci.iter().any(|device| matches!(device.source, PciSource::Address(_)))
+        {
+            return Err(NoPlace {
+                problem: "only root@pam logged in by password may pass a PCI device by its address".to_owned(),
+                choices: vec![
+                    "make a PCI mapping (Datacenter, Resource Mappings) and name it: vm_pci: [{mapping: NAME}]".to_owned(),
+                    "log in as root@pam by password".to_owned(),
+                ],
+            });
+        }
+        let Some(host) = now_on.filter(|host| node.vm.host.as_ref().is_none_or(|wanted| wanted == *host))
+        else {
+            return place::find(self.desired, self.observed, &self.places, node);
+        };
+        // A VM that is built anew stays where it is, if that is still possible.
+        let mut here = node.clone();
+        here.vm.host = Some(host.clone());
+        let mut places = place::Places::new(self.desired, &self.identities);
+        places.remove(host, &node.name);
+        place::find(self.desired, self.observed, &places, &here)
+            .or_else(|_| place::find(self.desired, self.observed, &self.places, node))
+    }
+
+    fn create(
+        &mut self,
+        node: &Node,
+        vmid: VmId,
+        removed: Option<(StepId, HostName)>,
+        mut needs: Vec<StepId>,
+    ) {
+        let (after, now_on) = removed.unzip();
+        let (host, source, clone, remark, template) = match self.place_for(node, now_on.as_ref()) {
+            Ok(Place { host, source, clone, note, template }) => {
+                let template = clone_of(template, node, &clone);
+                (host, source, clone, note, template)
+            }
+            Err(NoPlace { problem, choices }) => return self.refuse(Some(&node.name), problem, choices),
+        };
+        if !self.addresses.contains_key(&node.name) {
+            let choices = vec!["widen the pool's addresses".to_owned()];
+            return self.refuse(Some(&node.name), "its pool has no free address left".to_owned(), choices);
+        }
+        if let Some(text) = remark {
+            self.note(Some(&node.name), NoteKind::Placement, text);
+        }
+        self.places.add(&host, node);
+        let mark = self.mark(&node.name, vmid);
+        let vm = Expected { host: host.clone(), mark: mark.clone() };
+        let have = with_identity(template, node, &mark);
+        let Some(changes) = self.fresh_changes(node, &vm, &have) else { return };
+        needs.extend(after);
+        let reason = if needs.iter().any(|id| id.as_str().ends_with("/remove")) {
+            "it is built anew, as asked"
+        } else {
+            "it is described and not there"
+        };
+        let step =
+            Step::CloneVm { host, mark, template: source, clone, pool: self.desired.proxmox.pool.clone() };
+        let cloned = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create).after(needs));
+        self.carry_out(node, &vm, changes, vec![cloned], Effect::Create);
+    }
+}
+
+/// What a node that is made goes through.
+const FOLLOWING: &[(&str, Effect)] = &[
+    ("create-pool", Effect::Create),
+    ("clone", Effect::Create),
+    ("configure", Effect::Create),
+    ("add-disk", Effect::Create),
+    ("grow-disk", Effect::Create),
+    ("start", Effect::Create),
+];
+
+/// What a clone of a template will look like, as far as a plan depends on it.
+fn clone_of(template: &VmConfig, node: &Node, clone: &CloneKind) -> VmConfig {
+    let mut config = template.clone();
+    for key in ["template", "digest", "parent", "vmgenid", "lock", "smbios1"] {
+        config.remove(key);
+    }
+    if let CloneKind::Full { storage } = clone {
+        let moved: Vec<(String, Disk)> = config
+            .slots()
+            .filter(|(slot, _)| slot.is_drive())
+            .filter_map(|(slot, text)| Some((slot.to_string(), Disk::parse(text).ok()?)))
+            .collect();
+        for (key, mut disk) in moved {
+            if let DriveSource::Volume(volume) = &disk.source
+                && !disk.is_cdrom()
+                && let Ok(volume) = VolumeId::new(storage.clone(), volume.name())
+            {
+                disk.source = DriveSource::Volume(volume);
+                config.set(key, &disk);
+            }
+        }
+    }
+    config.set("name", node.name.as_str());
+    config
+}
+
+fn with_identity(mut config: VmConfig, node: &Node, mark: &Mark) -> VmConfig {
+    config.set("name", node.name.as_str());
+    config.set("description", mark);
+    config
+}
+
+/// The address a node gets, for rendering; a node without one is refused before it matters.
+pub(super) fn address_of(planner: &Planner<'_>, node: &Node) -> Option<FamilyPair<std::net::IpAddr>> {
+    planner.addresses.get(&node.name).copied()
+}

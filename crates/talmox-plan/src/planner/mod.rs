@@ -1,0 +1,225 @@
+//! The planner: from what is wanted and what is there to steps.
+//!
+//! Each declared node is looked at once and becomes steps, something that is waited for, or a refusal with choices. What
+//! is not declared is shown and left alone unless its removal was asked for by name.
+
+mod addresses;
+mod conflicts;
+mod converge;
+mod create;
+mod ids;
+mod names;
+mod place;
+mod remove;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::{ClusterUid, FamilyPair, Mark, NodeName, VmId};
+
+use crate::{
+    Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned, Refusal, Request, Step,
+    StepId, Volume, identify,
+};
+
+pub(crate) use addresses::assign;
+
+/// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
+pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &Nonce) -> Plan {
+    let mut planner = Planner::new(desired, observed, request, nonce);
+    names::check_names(&mut planner);
+    match request.goal {
+        Goal::Converge => {
+            conflicts::find(&mut planner);
+            for node in desired.nodes.iter().filter(|node| request.covers(&node.name)) {
+                planner.node(node);
+            }
+            planner.undeclared();
+        }
+        Goal::Destroy => planner.destroy(),
+    }
+    planner.one_control_plane_at_a_time();
+    planner.plan
+}
+
+struct Planner<'a> {
+    desired: &'a Desired,
+    observed: &'a Observed,
+    request: &'a Request,
+    nonce: &'a Nonce,
+    uid: ClusterUid,
+    identities: Identities,
+    addresses: BTreeMap<NodeName, FamilyPair<IpAddr>>,
+    ids: ids::Ids,
+    places: place::Places,
+    plan: Plan,
+}
+
+impl<'a> Planner<'a> {
+    fn new(desired: &'a Desired, observed: &'a Observed, request: &'a Request, nonce: &'a Nonce) -> Self {
+        let identities = identify(desired, observed);
+        let plan = Plan {
+            cluster: desired.name.clone(),
+            uid: desired.uid.clone(),
+            steps: Vec::new(),
+            later: Vec::new(),
+            waiting: Vec::new(),
+            refusals: Vec::new(),
+            notes: Vec::new(),
+        };
+        Self {
+            uid: desired.uid.clone().unwrap_or_else(|| nonce.stand_in()),
+            addresses: assign(desired, observed, &identities),
+            ids: ids::Ids::new(desired, observed),
+            places: place::Places::new(desired, &identities),
+            desired,
+            observed,
+            request,
+            nonce,
+            identities,
+            plan,
+        }
+    }
+
+    /// Plans one declared node.
+    fn node(&mut self, node: &Node) {
+        if self.plan.refusals.iter().any(|refusal| refusal.node.as_ref() == Some(&node.name)) {
+            return;
+        }
+        let owned: Vec<_> = self.identities.of_node(&node.name).cloned().collect();
+        match owned.as_slice() {
+            [] => self.missing(node),
+            [one] if self.request.replace.contains(&node.name) => self.replace(node, one),
+            [one] => self.existing(node, one),
+            [first, others @ ..] => {
+                let (first, others): (VmId, Vec<String>) =
+                    (first.mark.vmid, others.iter().map(|other| other.mark.vmid.to_string()).collect());
+                let others = others.join(", ");
+                self.refuse(
+                    Some(&node.name),
+                    format!("there are two VMs of this node: {first} stays, {others} should not be"),
+                    vec![format!("look at {others} in Proxmox, and remove it there if it is not needed")],
+                );
+            }
+        }
+    }
+
+    fn mark(&self, node: &NodeName, vmid: VmId) -> Mark {
+        Mark {
+            uid: self.uid.clone(),
+            cluster: self.desired.name.clone(),
+            node: node.clone(),
+            vmid,
+            incarnation: self.nonce.as_str().to_owned(),
+        }
+    }
+
+    fn refuse(&mut self, node: Option<&NodeName>, problem: String, choices: Vec<String>) {
+        self.plan.refusals.push(Refusal { node: node.cloned(), problem, choices });
+    }
+
+    fn note(&mut self, node: Option<&NodeName>, kind: NoteKind, text: String) {
+        self.plan.notes.push(Note { node: node.cloned(), kind, text });
+    }
+
+    fn push(&mut self, draft: Draft<'_>) -> StepId {
+        let Draft { node, part, step, needs, reason, effect, changes, destroys } = draft;
+        let kind = part.map_or_else(|| step.word().to_owned(), |part| format!("{}-{part}", step.word()));
+        let id = StepId::new(node, &kind);
+        self.plan.steps.push(Planned {
+            id: id.clone(),
+            needs,
+            node: node.cloned(),
+            step,
+            reason: reason.to_owned(),
+            effect,
+            changes,
+            destroys,
+        });
+        id
+    }
+
+    /// Makes the pool if a step of this plan needs it and it is not there; gives what such a step has to wait for.
+    fn ensure_pool(&mut self) -> Vec<StepId> {
+        let Some(pool) = self.desired.proxmox.pool.clone() else { return Vec::new() };
+        if self.observed.pool.is_some() {
+            return Vec::new();
+        }
+        let made = StepId::new(None, "create-pool");
+        if !self.plan.steps.iter().any(|planned| planned.id == made) {
+            let comment = pool_comment(&self.uid, self.desired);
+            let step = Step::CreatePool { pool, comment };
+            self.push(Draft::new(None, step, "the cluster's VMs live in it", Effect::Create));
+        }
+        vec![made]
+    }
+
+    /// Whatever takes a control plane down waits until the one before it is up again. A whole cluster that goes needs
+    /// no quorum.
+    fn one_control_plane_at_a_time(&mut self) {
+        if self.request.goal == Goal::Destroy && self.request.targets.is_empty() {
+            return;
+        }
+        let is_worker = |name: &NodeName| {
+            let node = self.desired.nodes.iter().find(|node| node.name == *name);
+            node.is_some_and(|node| node.role == Role::Worker)
+        };
+        let interrupts = |planned: &Planned| planned.effect.interrupts();
+        let mut before: Option<(NodeName, StepId)> = None;
+        for index in 0..self.plan.steps.len() {
+            let planned = &self.plan.steps[index];
+            let Some(node) = planned.node.clone().filter(|node| !is_worker(node)) else { continue };
+            let goes_down =
+                self.plan.steps.iter().any(|step| step.node.as_ref() == Some(&node) && interrupts(step));
+            if !goes_down {
+                continue;
+            }
+            if let Some((other, last)) = &before
+                && *other != node
+                && interrupts(planned)
+                && !planned.needs.contains(last)
+            {
+                let last = last.clone();
+                self.plan.steps[index].needs.push(last);
+            }
+            let is_last = !self.plan.steps[index + 1..].iter().any(|step| step.node.as_ref() == Some(&node));
+            if is_last {
+                before = Some((node, self.plan.steps[index].id.clone()));
+            }
+        }
+    }
+}
+
+/// A step on its way into the plan.
+struct Draft<'a> {
+    node: Option<&'a NodeName>,
+    part: Option<String>,
+    step: Step,
+    needs: Vec<StepId>,
+    reason: &'a str,
+    effect: Effect,
+    changes: Vec<Change>,
+    destroys: Vec<Volume>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(node: Option<&'a NodeName>, step: Step, reason: &'a str, effect: Effect) -> Self {
+        let (needs, changes, destroys) = (Vec::new(), Vec::new(), Vec::new());
+        Self { node, part: None, step, needs, reason, effect, changes, destroys }
+    }
+
+    fn after(self, needs: Vec<StepId>) -> Self {
+        Self { needs, ..self }
+    }
+}
+
+/// What the comment of a pool of ours says.
+pub(crate) fn pool_comment(uid: &ClusterUid, desired: &Desired) -> String {
+    format!("talmox:v1 uid={uid} cluster={}", desired.name)
+}
+
+/// Whether a pool's comment says that it is this cluster's.
+pub(crate) fn is_our_pool(comment: &str, uid: &ClusterUid) -> bool {
+    comment.starts_with(&format!("talmox:v1 uid={uid} "))
+}

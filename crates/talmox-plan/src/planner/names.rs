@@ -1,0 +1,53 @@
+//! Names people gave on the command line: each must mean something.
+
+use std::collections::BTreeSet;
+
+use talmox_types::NodeName;
+
+use super::Planner;
+use crate::Goal;
+
+pub(super) fn check_names(planner: &mut Planner<'_>) {
+    let declared: BTreeSet<NodeName> = planner.desired.nodes.iter().map(|node| node.name.clone()).collect();
+    let there: BTreeSet<NodeName> = planner.identities.ours().map(|owned| owned.mark.node.clone()).collect();
+    let request = planner.request;
+    for node in &request.targets {
+        if !declared.contains(node) && !there.contains(node) {
+            planner.refuse(None, format!("--target {node}: there is no such node"), known(&declared));
+        }
+    }
+    if request.goal == Goal::Destroy {
+        return;
+    }
+    for node in &request.replace {
+        if !declared.contains(node) {
+            planner.refuse(
+                None,
+                format!("--replace {node}: the description has no such node"),
+                known(&declared),
+            );
+        }
+    }
+    for node in &request.remove {
+        if declared.contains(node) {
+            let choices = vec![
+                format!("take {node} out of the description first"),
+                format!("talmox apply --replace {node} builds it anew"),
+                format!("talmox destroy --target {node} removes its VM; the next apply makes another"),
+            ];
+            planner.refuse(None, format!("--remove {node}: the description still has this node"), choices);
+        } else if !there.contains(node) {
+            let undeclared: BTreeSet<NodeName> = there.difference(&declared).cloned().collect();
+            let problem = format!("--remove {node}: no VM of this cluster is called that");
+            planner.refuse(None, problem, known(&undeclared));
+        }
+    }
+}
+
+fn known(names: &BTreeSet<NodeName>) -> Vec<String> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<&str> = names.iter().map(NodeName::as_str).collect();
+    vec![format!("one of {}", names.join(", "))]
+}

@@ -1,0 +1,170 @@
+//! VMs that shall go. Only what was asked for by name, and only volumes that may go with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_pve::property::{Disk, Slot, SlotKind, VmConfig};
+use talmox_types::desired::Node;
+use talmox_types::{NodeName, VmId};
+
+use super::{Draft, Planner, is_our_pool};
+use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Volume, Waiting};
+
+/// Seconds a guest nobody describes any more gets to shut down.
+const SHUTDOWN: u32 = 60;
+
+impl Planner<'_> {
+    /// Shows what is ours and not described, and removes what was asked for.
+    pub(super) fn undeclared(&mut self) {
+        let owned: Vec<Owned> = self.identities.ours().cloned().collect();
+        for owned in owned {
+            let name = &owned.mark.node;
+            if self.desired.nodes.iter().any(|node| node.name == *name) || !self.request.covers(name) {
+                continue;
+            }
+            if self.request.prune || self.request.remove.contains(name) {
+                self.remove(&owned, None, Effect::Destroy);
+            } else {
+                let text = format!(
+                    "{} on {} is not in the description: left alone (--remove {name})",
+                    owned.mark.vmid, owned.host
+                );
+                self.note(Some(name), NoteKind::Undeclared, text);
+            }
+        }
+    }
+
+    /// Removes every VM of ours within the targets, and the pool with the last of them.
+    pub(super) fn destroy(&mut self) {
+        let owned: Vec<Owned> = self.identities.ours().cloned().collect();
+        let mut removed = Vec::new();
+        for owned in owned.iter().filter(|owned| self.request.covers(&owned.mark.node)) {
+            let node = self.desired.nodes.iter().find(|node| node.name == owned.mark.node);
+            removed.extend(self.remove(owned, node, Effect::Destroy));
+        }
+        super::conflicts::find_for_destroy(self);
+        self.delete_pool(&owned, removed);
+    }
+
+    fn delete_pool(&mut self, owned: &[Owned], removed: Vec<StepId>) {
+        let Some(pool) = &self.observed.pool else { return };
+        let Some(comment) = pool.comment.clone().filter(|comment| is_our_pool(comment, &self.uid)) else {
+            return;
+        };
+        let ours: BTreeSet<String> = owned.iter().map(|owned| format!("qemu/{}", owned.mark.vmid)).collect();
+        if !self.request.targets.is_empty() || removed.len() != owned.len() || !pool.members.is_subset(&ours)
+        {
+            return;
+        }
+        let step = Step::DeletePool { pool: pool.name.clone(), comment };
+        self.push(
+            Draft::new(None, step, "the cluster goes, and it was its pool", Effect::Destroy).after(removed),
+        );
+    }
+
+    /// Plans the removal of one VM; gives its last step, or nothing if it is refused or has to wait.
+    pub(super) fn remove(&mut self, owned: &Owned, node: Option<&Node>, effect: Effect) -> Option<StepId> {
+        let observed = self.observed;
+        let name = &owned.mark.node;
+        let guest = observed.guests.get(&owned.mark.vmid)?;
+        if let Some(lock) = &guest.lock {
+            let (node, vmid, host) = (name.clone(), guest.vmid, guest.host.clone());
+            self.plan.waiting.push(Waiting::Locked { node, vmid, host, lock: lock.clone() });
+            return None;
+        }
+        let seen = guest.seen()?;
+        if seen.next.flag("protection") {
+            self.refuse_protected(name, guest.vmid, node);
+            return None;
+        }
+        let (goes, detach) = self.volumes(name, guest, node)?;
+        let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
+        let mut needs = Vec::new();
+        // Two VMs of one node have one name; their steps must not.
+        let is_double = self.identities.of_node(name).count() > 1;
+        let part = is_double.then(|| guest.vmid.to_string());
+        if guest.power != Power::Stopped {
+            let timeout = node.map_or(SHUTDOWN, |node| u32::from(node.vm.startup.down).max(SHUTDOWN));
+            let step = Step::StopVm { vm: vm.clone(), timeout };
+            let draft = Draft::new(Some(name), step, "it is to be removed", Effect::Stop);
+            needs.push(self.push(Draft { part: part.clone(), ..draft }));
+        }
+        let step = Step::RemoveVm { vm, detach, purge: guest.ha.is_some() };
+        let reason = match (effect, node) {
+            (Effect::Replace, _) => "it is to be built anew, as asked",
+            (_, Some(_)) => "it is to be destroyed, as asked",
+            (_, None) => "it is not in the description, and its removal was asked for",
+        };
+        let draft = Draft::new(Some(name), step, reason, effect).after(needs);
+        Some(self.push(Draft { part, destroys: goes, ..draft }))
+    }
+
+    fn refuse_protected(&mut self, name: &NodeName, vmid: VmId, node: Option<&Node>) {
+        let mut choices = vec![format!("qm set {vmid} --protection 0 on its host")];
+        if node.is_some() {
+            choices.insert(0, "protection: false for this node, and talmox apply".to_owned());
+        }
+        self.refuse(Some(name), format!("VM {vmid} is protected"), choices);
+    }
+
+    /// What goes with a VM, and which slots hold what belongs to others. Refuses what neither may go nor can stay.
+    fn volumes(
+        &mut self,
+        name: &NodeName,
+        guest: &Guest,
+        node: Option<&Node>,
+    ) -> Option<(Vec<Volume>, BTreeSet<Slot>)> {
+        let seen = guest.seen()?;
+        let (mut goes, mut detach, mut kept) = (Vec::new(), BTreeSet::new(), Vec::new());
+        for (slot, disk) in attached(&[&seen.live, &seen.next]) {
+            let Some(volume) = disk.source.volume().cloned() else { continue };
+            if volume.owner() != Some(guest.vmid) {
+                if !disk.is_cdrom() {
+                    detach.insert(slot);
+                }
+            } else if may_go(slot, &disk, node) {
+                goes.push(Volume { slot, volume, size: disk.size });
+            } else {
+                kept.push(Volume { slot, volume, size: disk.size });
+            }
+        }
+        if kept.is_empty() {
+            return Some((goes, detach));
+        }
+        let vmid = guest.vmid;
+        for Volume { slot, volume, .. } in &kept {
+            let declared = node.is_some_and(|node| is_kept(node, *slot));
+            let why = if declared { "is to be kept (keep: true)" } else { "is not in the description" };
+            let choices = vec![
+                format!("give it to another VM: qm disk move {vmid} {slot} --target-vmid OTHER"),
+                format!("if it may go: qm disk unlink {vmid} --idlist {slot} --force 1"),
+            ];
+            let problem = format!("{slot} ({volume}) {why} and would go with VM {vmid}");
+            self.refuse(Some(name), problem, choices);
+        }
+        None
+    }
+}
+
+/// Everything that holds a volume, now or after the next restart.
+fn attached(configs: &[&VmConfig]) -> BTreeMap<Slot, Disk> {
+    let slots = configs.iter().flat_map(|config| config.slots());
+    let disks = slots.filter(|(slot, _)| slot.holds_volume());
+    disks.filter_map(|(slot, text)| Some((slot, Disk::parse(text).ok()?))).collect()
+}
+
+/// The system disk and what every VM has go with it; other disks if the description says so.
+fn may_go(slot: Slot, disk: &Disk, node: Option<&Node>) -> bool {
+    let of_every_vm = matches!(slot.kind(), SlotKind::EfiDisk | SlotKind::TpmState)
+        || (slot.kind() == SlotKind::Scsi && slot.index() == 0)
+        || disk.is_cloud_init();
+    let declared = node.is_some_and(|node| {
+        let mut disks = node.vm.extra_disks.iter();
+        slot.kind() == SlotKind::Scsi && disks.any(|disk| disk.slot == slot.index() && !disk.keep)
+    });
+    of_every_vm || declared
+}
+
+fn is_kept(node: &Node, slot: Slot) -> bool {
+    let mut disks = node.vm.extra_disks.iter();
+    slot.kind() == SlotKind::Scsi && disks.any(|disk| disk.slot == slot.index() && disk.keep)
+}

@@ -1,0 +1,171 @@
+//! The cluster as it is, for people and programs that look: one line for each node.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::{ClusterName, ClusterUid, HostName, NodeName, PoolName, VmId};
+
+use crate::identity::{addresses, macs};
+use crate::planner::assign;
+use crate::{
+    Change, Class, Guest, Identities, Nonce, Observed, Owned, Plan, Power, Request, Seen, Step, Waiting,
+    identify, plan,
+};
+
+/// A cluster, node by node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct View {
+    pub cluster: ClusterName,
+    pub uid: Option<ClusterUid>,
+    /// In the order of the description.
+    pub nodes: Vec<NodeView>,
+    /// VMs of ours that the description does not name.
+    pub undeclared: Vec<NodeView>,
+}
+
+/// A node and its VM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeView {
+    pub node: NodeName,
+    /// None for a node that is not described.
+    pub role: Option<Role>,
+    pub state: NodeState,
+    pub vmid: Option<VmId>,
+    pub host: Option<HostName>,
+    pub power: Option<Power>,
+    /// Known before the VM is there; none only for a member of a pool without a free address.
+    pub addresses: Vec<String>,
+    pub mac: Option<String>,
+    /// What Proxmox is doing to it.
+    pub lock: Option<String>,
+    pub pool: Option<PoolName>,
+    pub ha: Option<String>,
+    /// What an apply would change.
+    pub drift: Vec<Change>,
+    /// Keys that wait for a restart.
+    pub pending: Vec<String>,
+    /// What else there is to say, refusals first.
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Its VM is there and ours.
+    Present,
+    /// Its VM is there and ours, and its making was interrupted.
+    Unfinished,
+    Missing,
+    /// A VM that may be it has lost its mark.
+    Lost,
+    /// It has more than one VM.
+    Double,
+    /// It may be on a host that does not answer, or be in the making.
+    Unknown,
+}
+
+/// What there is of a cluster.
+pub fn view(desired: &Desired, observed: &Observed) -> View {
+    let identities = identify(desired, observed);
+    let plan = plan(desired, observed, &Request::default(), &Nonce::new(0));
+    let given = assign(desired, observed, &identities);
+    let nodes = desired.nodes.iter().map(|node| {
+        let owned = identities.of_node(&node.name).next();
+        let mut view = of_vm(observed, &plan, &node.name, owned);
+        view.role = Some(node.role);
+        view.state = state(&identities, &plan, node);
+        let pair = given.get(&node.name);
+        view.addresses = pair.iter().flat_map(|pair| pair.iter()).map(|ip| ip.to_string()).collect();
+        view.mac = node.vm.nics.first().map(|nic| nic.mac.to_string());
+        view
+    });
+    let declared: BTreeSet<&NodeName> = desired.nodes.iter().map(|node| &node.name).collect();
+    let undeclared = identities.ours().filter(|owned| !declared.contains(&owned.mark.node));
+    View {
+        cluster: desired.name.clone(),
+        uid: desired.uid.clone(),
+        nodes: nodes.collect(),
+        undeclared: undeclared.map(|owned| of_vm(observed, &plan, &owned.mark.node, Some(owned))).collect(),
+    }
+}
+
+fn state(identities: &Identities, plan: &Plan, node: &Node) -> NodeState {
+    let owned: Vec<&Owned> = identities.of_node(&node.name).collect();
+    let is_lost = |class: &Class| matches!(class, Class::Lost { node: lost, .. } if *lost == node.name);
+    match owned.as_slice() {
+        [one] if one.finished => NodeState::Present,
+        [_] => NodeState::Unfinished,
+        [_, ..] => NodeState::Double,
+        [] if identities.iter().any(|(_, class)| is_lost(class)) => NodeState::Lost,
+        [] if may_be_somewhere(plan, &node.name) => NodeState::Unknown,
+        [] => NodeState::Missing,
+    }
+}
+
+fn may_be_somewhere(plan: &Plan, node: &NodeName) -> bool {
+    let down = plan.waiting.iter().any(|waiting| match waiting {
+        Waiting::HostDown { nodes, .. } => nodes.contains(node),
+        Waiting::InFlight { .. } | Waiting::Locked { .. } | Waiting::Reboot { .. } => false,
+    });
+    down || plan.later.iter().any(|intent| intent.node.as_ref() == Some(node))
+}
+
+fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned>) -> NodeView {
+    let guest = owned.and_then(|owned| observed.guests.get(&owned.mark.vmid));
+    let config = guest.and_then(Guest::seen).map(|seen| &seen.next);
+    let refusals = plan.refusals.iter().filter(|refusal| refusal.node.as_ref() == Some(node));
+    let notes = plan.notes.iter().filter(|note| note.node.as_ref() == Some(node));
+    NodeView {
+        node: node.clone(),
+        role: None,
+        state: owned.map_or(NodeState::Missing, |owned| {
+            if owned.finished { NodeState::Present } else { NodeState::Unfinished }
+        }),
+        vmid: guest.map(|guest| guest.vmid),
+        host: guest.map(|guest| guest.host.clone()),
+        power: guest.map(|guest| guest.power),
+        addresses: config
+            .map(|config| addresses(config).iter().map(ToString::to_string).collect())
+            .unwrap_or_default(),
+        mac: config.and_then(|config| macs(config).first().map(ToString::to_string)),
+        lock: guest.and_then(|guest| guest.lock.clone()),
+        pool: guest.and_then(|guest| guest.pool.clone()),
+        ha: guest.and_then(|guest| guest.ha.clone()),
+        drift: drift(plan, node),
+        pending: pending(plan, node),
+        notes: refusals
+            .map(|refusal| refusal.problem.clone())
+            .chain(notes.map(|note| note.text.clone()))
+            .chain(guest.and_then(unreadable))
+            .collect(),
+    }
+}
+
+fn unreadable(guest: &Guest) -> Option<String> {
+    match &guest.config {
+        Seen::Unreadable(reason) => Some(reason.clone()),
+        Seen::NotAsked | Seen::Read(_) => None,
+    }
+}
+
+/// What an apply would change on a VM that is there.
+fn drift(plan: &Plan, node: &NodeName) -> Vec<Change> {
+    let is_new = plan
+        .steps
+        .iter()
+        .any(|step| step.node.as_ref() == Some(node) && matches!(step.step, Step::CloneVm { .. }));
+    let steps = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node) && !is_new);
+    steps.flat_map(|step| step.changes.iter().cloned()).collect()
+}
+
+fn pending(plan: &Plan, node: &NodeName) -> Vec<String> {
+    let keys = plan.waiting.iter().filter_map(|waiting| match waiting {
+        Waiting::Reboot { node: waits, keys, .. } if waits == node => Some(keys.clone()),
+        Waiting::Reboot { .. }
+        | Waiting::InFlight { .. }
+        | Waiting::Locked { .. }
+        | Waiting::HostDown { .. } => None,
+    });
+    keys.flatten().collect()
+}

@@ -1,0 +1,122 @@
+//! Whose a VM is.
+
+use talmox_plan::{Class, Request};
+use talmox_pve::property::Smbios;
+
+use crate::support::*;
+
+#[test]
+fn ours_is_what_mark_and_witness_say() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    assert!(matches!(class(&desired, &observed, 2000), Class::Ours(owned) if owned.finished));
+    edit(&mut observed, 2000, |config| {
+        config.remove("smbios1");
+    });
+    assert!(matches!(class(&desired, &observed, 2000), Class::Ours(owned) if !owned.finished));
+}
+
+#[test]
+fn a_clone_of_ours_is_a_copy() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    let original = observed.guests[&id(2000)].clone();
+    let copy = talmox_plan::Guest { vmid: id(2050), pool: None, ..original };
+    observed.guests.insert(copy.vmid, copy);
+    assert!(matches!(class(&desired, &observed, 2050), Class::Copy { .. }));
+    let plan = planned(&desired, &observed, &Request::default());
+    // It holds the address of the original: two machines with one address are both broken.
+    assert!(problems(&plan)[0].starts_with("VM 2050 (cp-1) on pve1 holds BC:24:11:00:07:00"), "{plan:?}");
+    edit(&mut observed, 2050, |config| {
+        config.remove("net0");
+        config.remove("ipconfig0");
+    });
+    let plan = planned(&desired, &observed, &Request::default());
+    assert!(plan.refusals.is_empty() && plan.steps.is_empty());
+    assert!(plan.notes[0].text.contains("its mark was written for VM 2000: left alone"));
+}
+
+#[test]
+fn a_template_made_of_ours_is_a_copy() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    observed.guests.get_mut(&id(2000)).unwrap().template = true;
+    assert!(matches!(class(&desired, &observed, 2000), Class::Copy { .. }));
+}
+
+#[test]
+fn a_witness_that_says_otherwise_disproves_the_mark() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    let other = mark("cp-2", 2001);
+    edit(&mut observed, 2000, |config| {
+        let smbios = Smbios {
+            serial: Some(other.witness_serial()),
+            family: Some(other.witness_family()),
+            ..Smbios::default()
+        };
+        config.set("smbios1", &smbios);
+    });
+    assert!(matches!(class(&desired, &observed, 2000), Class::Copy { .. }));
+}
+
+#[test]
+fn without_a_mark_it_is_lost_or_foreign() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        config.set("description", "somebody cleaned up here");
+    });
+    assert!(matches!(class(&desired, &observed, 2000), Class::Lost { mark: Some(_), .. }));
+    let plan = planned(&desired, &observed, &Request::default());
+    assert!(plan.steps.is_empty());
+    let line = mark("cp-1", 2000).to_string();
+    assert!(plan.refusals[0].choices[0].ends_with(&line), "{plan:?}");
+    // Only name and MAC address are left.
+    edit(&mut observed, 2000, |config| {
+        config.remove("smbios1");
+    });
+    assert!(matches!(class(&desired, &observed, 2000), Class::Lost { mark: None, .. }));
+    // Only the name: somebody else's VM may be called that.
+    edit(&mut observed, 2000, |config| {
+        config.remove("net0");
+        config.remove("ipconfig0");
+    });
+    assert_eq!(class(&desired, &observed, 2000), Class::Foreign);
+}
+
+#[test]
+fn a_cluster_of_the_same_name_is_another() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        let other = config.description().unwrap().replace(UID, "ffffffffffffffff");
+        config.set("description", &other);
+    });
+    assert_eq!(class(&desired, &observed, 2000), Class::Foreign);
+}
+
+#[test]
+fn two_vms_of_a_node_are_an_error() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    let twin = finished(&desired, "cp-1", 2009, "pve2");
+    observed.guests.insert(twin.vmid, twin);
+    let plan = planned(&desired, &observed, &Request::default());
+    assert_eq!(problems(&plan), ["there are two VMs of this node: 2000 stays, 2009 should not be"]);
+}
+
+#[test]
+fn a_renamed_cluster_keeps_its_vms_and_their_notes() {
+    let mut desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        let text = format!("rack 4\n\nask Ann\n{}", mark("cp-1", 2000));
+        config.set("description", &text);
+    });
+    desired.name = talmox_types::ClusterName::parse("home").unwrap();
+    let plan = planned(&desired, &observed, &Request::default());
+    let description = &plan.steps[0].changes[0];
+    let line = mark("cp-1", 2000).to_string().replace("cluster=lab", "cluster=home");
+    assert_eq!(description.new.as_deref(), Some(format!("rack 4\n\nask Ann\n{line}").as_str()));
+}

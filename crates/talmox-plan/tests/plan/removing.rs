@@ -1,0 +1,160 @@
+//! VMs that shall go.
+
+use std::collections::BTreeSet;
+
+use talmox_plan::{Goal, NoteKind, Request, Step};
+use talmox_types::NodeName;
+use talmox_types::desired::{Desired, ExtraDisk};
+
+use crate::support::*;
+
+fn names(list: &[&str]) -> BTreeSet<NodeName> {
+    list.iter().map(|text| name(text)).collect()
+}
+
+/// A description without its last node.
+fn without_last(desired: &Desired) -> Desired {
+    let mut fewer = desired.clone();
+    fewer.nodes.pop();
+    fewer
+}
+
+#[test]
+fn what_is_not_described_is_shown_and_left_alone() {
+    let desired = desired(1, 1);
+    let observed = converged(&desired);
+    let fewer = without_last(&desired);
+    let plan = planned(&fewer, &observed, &Request::default());
+    assert!(plan.steps.is_empty());
+    assert_eq!(plan.notes[0].kind, NoteKind::Undeclared);
+    assert_eq!(plan.notes[0].text, "2001 on pve2 is not in the description: left alone (--remove w-1)");
+    for request in [
+        Request { remove: names(&["w-1"]), ..Request::default() },
+        Request { prune: true, ..Request::default() },
+    ] {
+        let plan = planned(&fewer, &observed, &request);
+        assert_eq!(steps(&plan), ["w-1/stop stop", "w-1/remove destroy after w-1/stop"]);
+        let gone: Vec<String> =
+            plan.steps[1].destroys.iter().map(|volume| volume.volume.to_string()).collect();
+        assert_eq!(
+            gone,
+            ["local-zfs:vm-2001-cloudinit", "local-zfs:vm-2001-disk-1", "local-zfs:vm-2001-disk-0"]
+        );
+    }
+}
+
+#[test]
+fn removal_goes_by_names_that_mean_something() {
+    let desired = desired(1, 1);
+    let observed = converged(&desired);
+    let request = Request { remove: names(&["w-1", "w-9"]), replace: names(&["w-8"]), ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    assert_eq!(
+        problems(&plan),
+        [
+            "--replace w-8: the description has no such node",
+            "--remove w-1: the description still has this node",
+            "--remove w-9: no VM of this cluster is called that",
+        ]
+    );
+    assert!(plan.steps.is_empty());
+}
+
+#[test]
+fn replacing_keeps_id_and_host() {
+    let desired = desired(1, 1);
+    let observed = converged(&desired);
+    let request = Request { replace: names(&["w-1"]), ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    assert_eq!(
+        steps(&plan),
+        [
+            "w-1/stop stop",
+            "w-1/remove replace after w-1/stop",
+            "w-1/clone create after w-1/remove",
+            "w-1/configure create after w-1/clone",
+            "w-1/grow-disk-scsi0 create after w-1/configure",
+            "w-1/start create after w-1/grow-disk-scsi0",
+        ]
+    );
+    let Step::CloneVm { host: on, mark, .. } = &plan.steps[2].step else { panic!() };
+    assert_eq!((on, mark.vmid, mark.incarnation.as_str()), (&host("pve2"), id(2001), nonce().as_str()));
+}
+
+#[test]
+fn control_planes_are_replaced_one_after_the_other() {
+    let desired = desired(3, 0);
+    let observed = converged(&desired);
+    let request = Request { replace: names(&["cp-1", "cp-2"]), ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    let second = steps(&plan).into_iter().find(|step| step.starts_with("cp-2/stop")).unwrap();
+    assert_eq!(second, "cp-2/stop stop after cp-1/start");
+}
+
+#[test]
+fn data_that_shall_stay_stops_a_removal() {
+    let mut desired = desired(1, 1);
+    let size = 50;
+    desired.nodes[1].vm.extra_disks = vec![
+        ExtraDisk { slot: 1, size, storage: storage("local-zfs"), keep: true, mount: None },
+        ExtraDisk { slot: 2, size, storage: storage("local-zfs"), keep: false, mount: None },
+    ];
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2001, |config| {
+        config.set("unused0", "local-zfs:vm-2001-disk-7");
+        config.set("scsi9", "local-zfs:vm-9999-pvc-1,size=8G");
+    });
+    let request = Request { goal: Goal::Destroy, ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    assert_eq!(
+        problems(&plan),
+        [
+            "scsi1 (local-zfs:vm-2001-disk-2) is to be kept (keep: true) and would go with VM 2001",
+            "unused0 (local-zfs:vm-2001-disk-7) is not in the description and would go with VM 2001",
+        ]
+    );
+    assert_eq!(steps(&plan), ["cp-1/stop stop", "cp-1/remove destroy after cp-1/stop"]);
+    edit(&mut observed, 2001, |config| {
+        config.remove("unused0");
+        config.remove("scsi1");
+    });
+    let plan = planned(&desired, &observed, &request);
+    let Some(Step::RemoveVm { detach, .. }) = plan.steps.iter().rev().map(|step| &step.step).nth(1) else {
+        panic!("{plan:?}")
+    };
+    assert_eq!(detach.iter().map(ToString::to_string).collect::<Vec<_>>(), ["scsi9"]);
+}
+
+#[test]
+fn a_whole_cluster_goes_with_its_pool_and_in_parallel() {
+    let desired = desired(3, 0);
+    let mut observed = converged(&desired);
+    let all = Request { goal: Goal::Destroy, ..Request::default() };
+    let plan = planned(&desired, &observed, &all);
+    assert_eq!(
+        steps(&plan),
+        [
+            "cp-1/stop stop",
+            "cp-1/remove destroy after cp-1/stop",
+            "cp-2/stop stop",
+            "cp-2/remove destroy after cp-2/stop",
+            "cp-3/stop stop",
+            "cp-3/remove destroy after cp-3/stop",
+            "delete-pool destroy after cp-1/remove cp-2/remove cp-3/remove",
+        ]
+    );
+    let some = Request { targets: names(&["cp-2"]), ..all.clone() };
+    assert_eq!(steps(&planned(&desired, &observed, &some)).len(), 2);
+    observed.pool.as_mut().unwrap().members.insert("qemu/100".to_owned());
+    assert!(!steps(&planned(&desired, &observed, &all)).iter().any(|step| step.starts_with("delete-pool")));
+}
+
+#[test]
+fn what_is_protected_stays() {
+    let mut desired = desired(1, 0);
+    desired.nodes[0].vm.protection = true;
+    let observed = converged(&desired);
+    let plan = planned(&desired, &observed, &Request { goal: Goal::Destroy, ..Request::default() });
+    assert_eq!(problems(&plan), ["VM 2000 is protected"]);
+    assert!(plan.steps.is_empty());
+}

@@ -39,7 +39,8 @@ pub(crate) async fn settle(work: &Work<'_>, found: Found, limit: Duration) -> Re
         let Some(lock) = found.config.lock().map(str::to_owned) else {
             return Ok(Look::Done(Seen::Free(found)));
         };
-        if idle.is_abandoned(client, &found.host, vmid).await? {
+        // Of a backup or a migration nobody can tell which task it belongs to.
+        if is_of_making(&lock) && idle.is_abandoned(client, &found.host, vmid).await? {
             return Ok(Look::Done(Seen::Abandoned { host: found.host, lock }));
         }
         Ok(Look::NotYet(format!("locked ({lock})")))
@@ -49,6 +50,11 @@ pub(crate) async fn settle(work: &Work<'_>, found: Found, limit: Duration) -> Re
         Seen::Gone => Ok(Settled::Gone),
         Seen::Abandoned { host, lock } => Err(StepError::Stuck { vmid, host, lock }),
     }
+}
+
+/// Whether a lock is held while a VM is made or destroyed: name and description do not count then.
+pub(crate) fn is_of_making(lock: &str) -> bool {
+    matches!(lock, "create" | "clone" | "import" | "destroyed")
 }
 
 /// Since when nobody works on a VM.

@@ -22,7 +22,7 @@ use talmox_types::{HostName, Mark, PoolName, VmId};
 
 use super::doubles;
 use crate::find::{Found, find, vms};
-use crate::locks::{Settled, settle};
+use crate::locks::{Settled, is_of_making, settle};
 use crate::work::{End, Result, Work};
 use crate::{Event, StepError};
 
@@ -152,7 +152,7 @@ async fn after_failure(
     }
     let left = find(work.client(), &order.template.host, mark.vmid).await;
     if let Some(found) = left.map_err(StepError::call(doing.clone()))?
-        && matches!(found.config.lock(), Some("clone" | "create"))
+        && found.config.lock().is_some_and(is_of_making)
     {
         // This says how to take the lock away if nobody works on it, or waits for whoever does.
         settle(work, found, COPY_LIMIT).await?;
@@ -181,7 +181,7 @@ async fn whose(work: &Work<'_>, host: &HostName, mark: &Mark, wrote: bool) -> Re
     let found = find(work.client(), host, mark.vmid).await.map_err(StepError::call(doing))?;
     let Some(found) = found else { return Ok(Made::Nothing) };
     let found = match found.config.lock() {
-        Some("clone" | "create" | "destroyed" | "import") => match settle(work, found, COPY_LIMIT).await? {
+        Some(lock) if is_of_making(lock) => match settle(work, found, COPY_LIMIT).await? {
             Settled::Free(found) => found,
             Settled::Gone => return Ok(Made::Nothing),
         },

@@ -7,14 +7,14 @@
 use std::time::Duration;
 
 use talmox_plan::Expected;
-use talmox_pve::client::{Error, Look, VmResource, WaitError};
+use talmox_pve::client::{Error, ErrorKind, Look, VmResource, WaitError};
 use talmox_types::Mark;
 
 use super::clone::{COPY_LIMIT, is_of_node};
 use super::remove::destroy;
 use crate::StepError;
 use crate::find::{Found, check, find, vms};
-use crate::locks::{Settled, settle};
+use crate::locks::{Settled, is_of_making, settle};
 use crate::work::{End, Result, Work};
 
 /// How long another run gets to take its own VM away.
@@ -23,7 +23,6 @@ const OTHERS_LIMIT: Duration = Duration::from_mins(1);
 /// VMs beside the mark's own that carry the mark of its node, lowest id first. Who is still being made is waited for.
 pub(super) async fn bearers(work: &Work<'_>, mark: &Mark, listed: &[VmResource]) -> Result<Vec<Found>> {
     let range = work.run.desired.proxmox.vmid_range;
-    let client = work.client();
     let may_be = |vm: &&VmResource| {
         let being_made = vm.name.is_none() || matches!(vm.lock.as_deref(), Some("clone" | "create"));
         vm.vmid != mark.vmid
@@ -32,24 +31,42 @@ pub(super) async fn bearers(work: &Work<'_>, mark: &Mark, listed: &[VmResource])
     };
     let mut bearers = Vec::new();
     for vm in listed.iter().filter(may_be) {
-        let doing = format!("look whose VM {} is", vm.vmid);
-        let seen = find(client, &vm.node, vm.vmid).await.map_err(StepError::call(doing))?;
-        let Some(mut found) = seen else { continue };
-        if matches!(found.config.lock(), Some("clone" | "create")) {
-            match settle(work, found, COPY_LIMIT).await {
-                Ok(Settled::Free(free)) => found = free,
-                // What was cut off never gets a mark.
-                Ok(Settled::Gone) | Err(StepError::Stuck { .. }) => continue,
-                Err(error) => return Err(error),
+        let found = match look_at(work, vm).await {
+            Ok(found) => found,
+            // On a host that is down; it has no name, so little speaks for it.
+            Err(error) if vm.name.is_none() && is_of_host(&error) => {
+                work.warn(&format!("VM {} on {} cannot be read: nobody knows whose it is", vm.vmid, vm.node));
+                continue;
             }
-        }
-        let is_bearer = found.mark().is_some_and(|seen| is_of_node(&seen, mark, found.vmid));
-        if is_bearer && !found.config.is_template() {
-            bearers.push(found);
-        }
+            Err(error) => return Err(error),
+        };
+        let is_bearer = |found: &Found| {
+            let seen = found.mark().filter(|_| !found.config.is_template());
+            seen.is_some_and(|seen| is_of_node(&seen, mark, found.vmid))
+        };
+        bearers.extend(found.filter(is_bearer));
     }
     bearers.sort_by_key(|found| found.vmid);
     Ok(bearers)
+}
+
+/// A VM once it can be read; none if it is gone, or was cut off and never gets a mark.
+async fn look_at(work: &Work<'_>, vm: &VmResource) -> Result<Option<Found>> {
+    let doing = format!("look whose VM {} is", vm.vmid);
+    let seen = find(work.client(), &vm.node, vm.vmid).await.map_err(StepError::call(doing))?;
+    let Some(found) = seen else { return Ok(None) };
+    if !found.config.lock().is_some_and(is_of_making) {
+        return Ok(Some(found));
+    }
+    match settle(work, found, COPY_LIMIT).await {
+        Ok(Settled::Free(found)) => Ok(Some(found)),
+        Ok(Settled::Gone) | Err(StepError::Stuck { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_of_host(error: &StepError) -> bool {
+    matches!(error.kind(), Some(ErrorKind::NodeDown | ErrorKind::Timeout))
 }
 
 /// Looks whether a VM that was just made is the only one of its node, and sees to it that it is.

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod change;
 mod create;
 mod observe;
+mod order;
 mod remove;
 mod support;

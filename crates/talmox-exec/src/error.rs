@@ -9,12 +9,12 @@ pub enum StepError {
     #[error("could not {doing}")]
     Call { doing: String, source: Error },
     #[error("could not {doing}")]
-    Task { doing: String, source: Box<TaskError> },
+    Task { doing: String, source: TaskError },
     #[error("could not {doing}")]
     Wait { doing: String, source: WaitError },
     /// A change that would lose something, and was not sent.
     #[error("could not {doing}")]
-    Impossible { doing: String, source: Box<ChangeError> },
+    Impossible { doing: String, source: ChangeError },
     /// The VM does not carry the mark it carried when the plan was made. Nothing was done to it.
     #[error("VM {vmid} on {host} is not the one this was planned for: {found}")]
     NotOurs { vmid: VmId, host: HostName, found: String },
@@ -50,12 +50,12 @@ impl StepError {
 
     pub(crate) fn task(doing: impl Into<String>) -> impl FnOnce(TaskError) -> Self {
         let doing = doing.into();
-        move |source| Self::Task { doing, source: Box::new(source) }
+        move |source| Self::Task { doing, source }
     }
 
     pub(crate) fn impossible(doing: impl Into<String>) -> impl FnOnce(ChangeError) -> Self {
         let doing = doing.into();
-        move |source| Self::Impossible { doing, source: Box::new(source) }
+        move |source| Self::Impossible { doing, source }
     }
 
     /// The class of what Proxmox said, if it was Proxmox who refused.

@@ -8,7 +8,7 @@ use talmox_pve::property::VmConfig;
 use talmox_types::{HostName, Mark, VmId};
 
 use crate::StepError;
-use crate::locks::{Settled, settle};
+use crate::locks::Settled;
 use crate::work::{Result, Work};
 
 /// How long somebody else may keep a VM of ours locked before we give up: a backup can take that long.
@@ -86,7 +86,7 @@ impl Work<'_> {
         let Some(mut found) = found else { return Ok(None) };
         // A hibernated VM stays locked until somebody starts it.
         if found.config.lock().is_some_and(|lock| lock != "suspended") {
-            match settle(self, found, LOCK_LIMIT).await? {
+            match self.settle(found, LOCK_LIMIT).await? {
                 Settled::Free(free) => found = free,
                 Settled::Gone => return Ok(None),
             }

@@ -3,13 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use talmox_pve::client::{Client, Error, Look, TaskQuery, TaskSource};
+use talmox_pve::client::{Client, Error, Look, Progress, TaskQuery, TaskSource, Wait};
 use talmox_types::{HostName, VmId};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::StepError;
 use crate::find::{Found, find};
-use crate::work::{Result, Work};
+use crate::work::Result;
 
 /// A lock that no running task has held for so long was left behind by a worker that died. A task ends and its lock
 /// goes within the same second, so this is ample.
@@ -27,28 +28,42 @@ enum Seen {
     Abandoned { host: HostName, lock: String },
 }
 
-/// Waits until nothing holds the VM any more. A lock that nobody works under is an error that says how to take it away.
-pub(crate) async fn settle(work: &Work<'_>, found: Found, limit: Duration) -> Result<Settled> {
-    let Some(lock) = found.config.lock() else { return Ok(Settled::Free(found)) };
-    let (vmid, host) = (found.vmid, found.host.clone());
-    let name = format!("the {lock} of VM {vmid} on {host}");
-    let client = work.client();
-    let idle = Idle::default();
-    let waited = work.until(&name, limit, async || {
-        let Some(found) = find(client, &host, vmid).await? else { return Ok(Look::Done(Seen::Gone)) };
+/// Waits for others, told to whoever listens.
+pub(crate) struct Watch<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) stop: &'a CancellationToken,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+impl Watch<'_> {
+    /// Waits until nothing holds the VM any more. A lock that nobody works under is an error that says how to take it
+    /// away. Told to stop, it gives up: nothing of ours is under way.
+    pub(crate) async fn settle(&self, found: Found, limit: Duration) -> Result<Settled> {
+        let Some(lock) = found.config.lock() else { return Ok(Settled::Free(found)) };
+        let (vmid, host) = (found.vmid, found.host.clone());
+        let name = format!("the {lock} of VM {vmid} on {host}");
+        let idle = Idle::default();
+        let wait = Wait { name: &name, limit, progress: self.progress };
+        let waited = wait.until(async || self.look(&host, vmid, &idle).await);
+        let stopped = || StepError::Interrupted { waiting_for: name.clone() };
+        let seen = self.stop.run_until_cancelled(waited).await.ok_or_else(stopped)?;
+        match seen.map_err(|source| StepError::Wait { doing: format!("wait for {name}"), source })? {
+            Seen::Free(found) => Ok(Settled::Free(found)),
+            Seen::Gone => Ok(Settled::Gone),
+            Seen::Abandoned { host, lock } => Err(StepError::Stuck { vmid, host, lock }),
+        }
+    }
+
+    async fn look(&self, host: &HostName, vmid: VmId, idle: &Idle) -> std::result::Result<Look<Seen>, Error> {
+        let Some(found) = find(self.client, host, vmid).await? else { return Ok(Look::Done(Seen::Gone)) };
         let Some(lock) = found.config.lock().map(str::to_owned) else {
             return Ok(Look::Done(Seen::Free(found)));
         };
         // Of a backup or a migration nobody can tell which task it belongs to.
-        if is_of_making(&lock) && idle.is_abandoned(client, &found.host, vmid).await? {
+        if is_of_making(&lock) && idle.is_abandoned(self.client, &found.host, vmid).await? {
             return Ok(Look::Done(Seen::Abandoned { host: found.host, lock }));
         }
         Ok(Look::NotYet(format!("locked ({lock})")))
-    });
-    match work.unless_stopped(&name, waited).await?? {
-        Seen::Free(found) => Ok(Settled::Free(found)),
-        Seen::Gone => Ok(Settled::Gone),
-        Seen::Abandoned { host, lock } => Err(StepError::Stuck { vmid, host, lock }),
     }
 }
 

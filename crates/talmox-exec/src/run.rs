@@ -140,6 +140,11 @@ impl Outcome {
         self.done.iter().any(|done| done.wrote)
     }
 
+    /// Whether more is known or done than before.
+    pub(crate) fn got_further(&self) -> bool {
+        self.done.iter().any(|done| done.wrote || done.instead.is_some())
+    }
+
     /// Whether another look and another plan may get further: nothing failed for good.
     pub fn wants_another_plan(&self) -> bool {
         !self.interrupted && self.failed.iter().all(|failure| failure.error.wants_another_plan())

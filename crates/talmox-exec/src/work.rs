@@ -10,6 +10,8 @@ use talmox_pve::client::{Client, Error, Look, Progress, TaskError, Upid, Wait, W
 use talmox_types::desired::VmIdRange;
 use talmox_types::{NodeName, VmId};
 
+use crate::find::Found;
+use crate::locks::{Settled, Watch};
 use crate::{Event, Run, StepError};
 
 /// How a step ended that did not fail.
@@ -138,6 +140,12 @@ impl<'a> Work<'a> {
     {
         let seen = Wait { name, limit, progress: &Voice(self) }.until(look).await;
         seen.map_err(|source| StepError::Wait { doing: format!("see {name}"), source })
+    }
+
+    /// Waits until nothing holds a VM any more.
+    pub(crate) async fn settle(&self, found: Found, limit: Duration) -> Result<Settled> {
+        let watch = Watch { client: self.client(), stop: self.run.stop, progress: &Voice(self) };
+        watch.settle(found, limit).await
     }
 
     /// Waits for what others do; told to stop, it gives up, since nothing of ours is under way.

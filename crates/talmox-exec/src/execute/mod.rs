@@ -69,6 +69,10 @@ async fn begin(work: &Work<'_>, asks_gate: bool) -> StepResult {
         Err(StepError::Interrupted { .. }) => {
             work.event(Event::Skipped { step, because: &Because::Interrupted.to_string() });
         }
+        // No failure: what is there now is looked at, and planned anew.
+        Err(error) if error.wants_another_plan() => {
+            work.event(Event::Skipped { step, because: &error.to_string() });
+        }
         Err(error) => work.event(Event::Failed { step, error }),
     }
     result

@@ -22,7 +22,7 @@ use talmox_types::{HostName, Mark, PoolName, VmId};
 
 use super::doubles;
 use crate::find::{Found, find, vms};
-use crate::locks::{Settled, is_of_making, settle};
+use crate::locks::{Settled, is_of_making};
 use crate::work::{End, Result, Work};
 use crate::{Event, StepError};
 
@@ -155,7 +155,7 @@ async fn after_failure(
         && found.config.lock().is_some_and(is_of_making)
     {
         // This says how to take the lock away if nobody works on it, or waits for whoever does.
-        settle(work, found, COPY_LIMIT).await?;
+        work.settle(found, COPY_LIMIT).await?;
     }
     work.reserved.forget(mark.vmid);
     Err(StepError::task(doing)(error))
@@ -181,7 +181,7 @@ async fn whose(work: &Work<'_>, host: &HostName, mark: &Mark, wrote: bool) -> Re
     let found = find(work.client(), host, mark.vmid).await.map_err(StepError::call(doing))?;
     let Some(found) = found else { return Ok(Made::Nothing) };
     let found = match found.config.lock() {
-        Some(lock) if is_of_making(lock) => match settle(work, found, COPY_LIMIT).await? {
+        Some(lock) if is_of_making(lock) => match work.settle(found, COPY_LIMIT).await? {
             Settled::Free(found) => found,
             Settled::Gone => return Ok(Made::Nothing),
         },

@@ -14,7 +14,7 @@ use super::clone::{COPY_LIMIT, is_of_node};
 use super::remove::destroy;
 use crate::StepError;
 use crate::find::{Found, check, find, vms};
-use crate::locks::{Settled, is_of_making, settle};
+use crate::locks::{Settled, is_of_making};
 use crate::work::{End, Result, Work};
 
 /// How long another run gets to take its own VM away.
@@ -58,7 +58,7 @@ async fn look_at(work: &Work<'_>, vm: &VmResource) -> Result<Option<Found>> {
     if !found.config.lock().is_some_and(is_of_making) {
         return Ok(Some(found));
     }
-    match settle(work, found, COPY_LIMIT).await {
+    match work.settle(found, COPY_LIMIT).await {
         Ok(Settled::Free(found)) => Ok(Some(found)),
         Ok(Settled::Gone) | Err(StepError::Stuck { .. }) => Ok(None),
         Err(error) => Err(error),

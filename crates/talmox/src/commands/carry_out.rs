@@ -1,10 +1,13 @@
 //! Carrying a plan out: progress, questions at the gate, Ctrl-C, and the last screen.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use indicatif::MultiProgress;
 use talmox_exec::{ApplyError, Gate, GateFuture, Interruption, Limits, Reporter, Run, Summary};
 use talmox_plan::{Goal, Nonce, Plan, Request};
+use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use tokio_util::sync::CancellationToken;
 
@@ -43,9 +46,7 @@ impl CarryOut<'_> {
             }
             LogFormat::Text if Printer::is_watched() && !printer.is_quiet() => {
                 let bars = Bars::new(plan);
-                let result = self.with(plan, &bars, Some(&bars), gatekeeper, printer).await;
-                bars.finish();
-                result
+                self.with(plan, &bars, Some(&bars), gatekeeper, printer).await
             }
             LogFormat::Text => self.with(plan, &Lines::new(plan, say()), None, gatekeeper, printer).await,
         }
@@ -62,7 +63,7 @@ impl CarryOut<'_> {
         let started = Instant::now();
         let ledger = Ledger::new(plan, reporter);
         let stop = CancellationToken::new();
-        let gate = AskingGate { gatekeeper, screen: bars.map(Bars::screen) };
+        let gate = AskingGate { gatekeeper, screen: bars.map(Bars::screen), passed: Mutex::default() };
         let limits = Limits::default();
         let run = Run {
             client: &self.job.session.client,
@@ -77,18 +78,24 @@ impl CarryOut<'_> {
         let signals = Signals::listen()?;
         let result = tokio::select! {
             biased;
-            result = talmox_exec::apply(&run, plan) => result,
+            result = talmox_exec::apply(&run, plan) => Some(result),
             () = signals.twice(|| {
                 stop.cancel();
-                printer.problem("finishing what is under way, then stopping; Ctrl-C again stops at once");
-            }) => return Err(self.stopped_at_once()),
+                let words = "finishing what is under way, then stopping; Ctrl-C again stops at once";
+                match bars {
+                    Some(bars) => bars.screen().suspend(|| printer.problem(words)),
+                    None => printer.problem(words),
+                }
+            }) => None,
         };
+        // Before anything else is said: bars that are drawn again would overwrite it.
         if let Some(bars) = bars {
             bars.finish();
         }
+        let Some(result) = result else { return Err(self.stopped_at_once(&ledger)) };
         match result {
             Ok(summary) => {
-                printer.say(finished(&self.finish(&summary, started)).trim_end());
+                printer.say(&format!("\n{}", finished(&self.finish(&summary, started)).trim_end()));
                 Ok(())
             }
             Err(error) => {
@@ -96,24 +103,38 @@ impl CarryOut<'_> {
                     failures: failures(&error),
                     state: ledger.state(),
                     interrupted: matches!(error, ApplyError::Interrupted { .. }),
-                    again: self.again(),
+                    again: self.again(&ledger),
                 };
-                printer.problem(broken(&ended).trim_end());
+                printer.problem(&format!("\n{}", broken(&ended).trim_end()));
                 Err(Told.into())
             }
         }
     }
 
-    fn stopped_at_once(&self) -> anyhow::Error {
-        Failure::new(
-            "stopped at once. Proxmox may still be busy with what was begun; nothing has to be undone",
-        )
-        .with_hint(format!("to go on: {}", self.again()))
-        .into()
+    fn stopped_at_once(&self, ledger: &Ledger<'_>) -> anyhow::Error {
+        let words =
+            "stopped at once. Proxmox may still be busy with what was begun; nothing has to be undone";
+        Failure::new(words).with_hint(format!("to go on: {}", self.again(ledger))).into()
     }
 
-    fn again(&self) -> String {
-        self.job.command(self.verb)
+    /// The command that goes on: with what was asked for, less what is done for good.
+    fn again(&self, ledger: &Ledger<'_>) -> String {
+        let Request { goal: _, targets, remove, prune, replace, allow_reboot } = self.request;
+        let left: BTreeSet<NodeName> =
+            replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
+        let mut verb = self.verb.to_owned();
+        for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", &left)] {
+            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+            if !names.is_empty() {
+                verb.push_str(&format!(" {flag} {}", names.join(",")));
+            }
+        }
+        for (flag, given) in [("--prune", *prune), ("--allow-reboot", *allow_reboot)] {
+            if given {
+                verb.push_str(&format!(" {flag}"));
+            }
+        }
+        self.job.command(&verb)
     }
 
     fn finish(&self, summary: &Summary, started: Instant) -> Finish<'_> {
@@ -168,28 +189,36 @@ pub(super) struct Gatekeeper {
 }
 
 /// Workers pass: the plan was approved. Of a control plane nobody knows yet whether etcd can do without it, so a person
-/// must say.
+/// must say, once for each.
 struct AskingGate {
     gatekeeper: Gatekeeper,
     screen: Option<MultiProgress>,
+    passed: Mutex<BTreeSet<NodeName>>,
+}
+
+impl AskingGate {
+    /// What to ask before a node goes down; nothing if nobody has to be asked.
+    fn question(&self, interruption: &Interruption<'_>) -> Option<String> {
+        let role = match interruption.role {
+            Some(Role::Worker) => return None,
+            Some(Role::Controller) => "is a control plane",
+            None => "may have been a control plane",
+        };
+        let node = interruption.node;
+        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner).contains(node);
+        let what = could(&interruption.step.step);
+        (self.gatekeeper.asks && !passed).then(|| {
+            format!(
+                "{node} {role}, and whether etcd can do without it cannot be checked yet.\nGo on ({what})? [y/N] "
+            )
+        })
+    }
 }
 
 impl Gate for AskingGate {
     fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a> {
-        let role = match interruption.role {
-            Some(Role::Worker) => None,
-            Some(Role::Controller) => Some("is a control plane"),
-            None => Some("may have been a control plane"),
-        };
-        let asks = self.gatekeeper.asks;
-        let question = role.filter(|_| asks).map(|role| {
-            let what = could(&interruption.step.step);
-            format!(
-                "{} {role}, and whether etcd can do without it cannot be checked yet. {what}? [y/N] ",
-                interruption.node
-            )
-        });
-        let screen = self.screen.clone();
+        let question = self.question(&interruption);
+        let (screen, node) = (self.screen.clone(), interruption.node.clone());
         Box::pin(async move {
             let Some(question) = question else { return Ok(()) };
             let asked = tokio::task::spawn_blocking(move || match screen {
@@ -198,11 +227,11 @@ impl Gate for AskingGate {
             });
             let answer =
                 asked.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-            if prompt::is_yes(&answer.unwrap_or_default()) {
-                Ok(())
-            } else {
-                Err("you did not say yes".to_owned())
+            if !prompt::is_yes(&answer.unwrap_or_default()) {
+                return Err("you did not say yes".to_owned());
             }
+            self.passed.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+            Ok(())
         })
     }
 }

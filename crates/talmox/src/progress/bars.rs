@@ -7,9 +7,11 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use talmox_exec::{Event, Reporter};
 use talmox_plan::{Plan, Planned};
+use talmox_pve::client::Waiting;
 
+use super::patience::{Patience, waits_for};
 use super::subject;
-use crate::screens::{doing, safe};
+use crate::screens::{could, doing, safe};
 
 /// Thousandths: fine enough for a bar of 27 characters.
 const STEP: u64 = 1000;
@@ -21,6 +23,7 @@ pub(crate) struct Bars {
     nodes: Mutex<BTreeMap<String, Node>>,
     totals: BTreeMap<String, u64>,
     width: usize,
+    patience: Patience,
 }
 
 struct Node {
@@ -28,6 +31,8 @@ struct Node {
     total: u64,
     done: u64,
     task: String,
+    /// The last word stands: something failed, or is not done any more.
+    settled: bool,
 }
 
 impl Bars {
@@ -40,7 +45,13 @@ impl Bars {
             *totals.entry(node.to_string()).or_default() += 1;
         }
         let width = totals.keys().map(String::len).max().unwrap_or_default();
-        Self { screen: MultiProgress::new(), nodes: Mutex::new(BTreeMap::new()), totals, width }
+        Self {
+            screen: MultiProgress::new(),
+            nodes: Mutex::default(),
+            totals,
+            width,
+            patience: Patience::default(),
+        }
     }
 
     /// The bars, for whoever has to ask something in between.
@@ -50,7 +61,8 @@ impl Bars {
 
     /// Leaves the bars as they stand.
     pub(crate) fn finish(&self) {
-        for node in self.nodes.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        for node in nodes.values().filter(|node| !node.bar.is_finished()) {
             node.bar.abandon();
         }
     }
@@ -73,7 +85,7 @@ impl Bars {
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("██░"));
         bar.set_prefix(format!("{name:<width$}", width = self.width));
         bar.enable_steady_tick(TICK);
-        Node { bar, total, done: 0, task: String::new() }
+        Node { bar, total, done: 0, task: String::new(), settled: false }
     }
 }
 
@@ -88,10 +100,24 @@ impl Node {
         }
     }
 
+    /// What became of the node, unless something became of it before.
+    fn settle(&mut self, words: String) {
+        if !self.settled {
+            self.bar.set_message(words);
+            self.settled = true;
+        }
+    }
+
     fn progress(&self, step: &Planned, detail: &str) {
         let part = percent(detail).unwrap_or_default();
         self.bar.set_position(self.done * STEP + part * STEP / 100);
-        self.bar.set_message(message(step, detail, &self.task));
+        self.tell(message(step, detail, &self.task));
+    }
+
+    fn tell(&self, words: String) {
+        if !self.settled {
+            self.bar.set_message(words);
+        }
     }
 }
 
@@ -116,10 +142,10 @@ fn short(upid: &str) -> String {
 impl Reporter for Bars {
     fn event(&self, event: Event<'_>) {
         match event {
-            Event::Started { step } => self.with(step, |node| node.bar.set_message(doing(step))),
+            Event::Started { step } => self.with(step, |node| node.tell(doing(step))),
             Event::Task { step, upid } => self.with(step, |node| {
                 node.task = short(upid.as_str());
-                node.bar.set_message(message(step, "", &node.task));
+                node.tell(message(step, "", &node.task));
             }),
             Event::Waiting { step, detail, .. } => self.with(step, |node| node.progress(step, detail)),
             Event::Warned { step, words } => {
@@ -129,16 +155,22 @@ impl Reporter for Bars {
             }
             Event::OtherId { step, vmid } => {
                 self.with(step, |node| {
-                    node.bar.set_message(format!("made as {vmid}: the planned id is taken"));
+                    node.tell(format!("made as {vmid}: the planned id is taken"));
                 });
             }
             Event::Done { step, .. } => self.with(step, Node::finish_step),
-            Event::Failed { step, .. } => self.with(step, |node| {
-                node.bar.abandon_with_message(format!("failed: {}", crate::screens::could(&step.step)));
-            }),
-            Event::Skipped { step, because } => {
-                self.with(step, |node| node.bar.abandon_with_message(format!("not done: {}", safe(because))));
+            Event::Failed { step, .. } => {
+                self.with(step, |node| node.settle(format!("failed: {}", could(&step.step))));
             }
+            Event::Skipped { step, because } => {
+                self.with(step, |node| node.settle(format!("not done: {}", safe(because))));
+            }
+        }
+    }
+
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        if self.patience.is_over(waiting.name, waiting.elapsed) {
+            let _ = self.screen.println(format!("  {}", waits_for(waiting)));
         }
     }
 }

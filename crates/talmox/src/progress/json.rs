@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use talmox_exec::{Event, Reporter};
 use talmox_plan::Planned;
+use talmox_pve::client::Waiting;
 
 use super::Sink;
 use crate::failure::causes;
@@ -19,9 +20,9 @@ struct Line<'e> {
     event: &'static str,
     /// Seconds since the run began.
     at: f64,
-    step: &'e str,
+    step: Option<&'e str>,
     node: Option<&'e str>,
-    action: &'static str,
+    action: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,6 +39,13 @@ impl<'a> JsonLines<'a> {
     pub(crate) fn new(sink: Sink<'a>) -> Self {
         Self { sink, start: Instant::now() }
     }
+
+    fn write(&self, line: Line<'_>) {
+        // A line of texts and numbers can always be written as JSON.
+        if let Ok(text) = serde_json::to_string(&Line { at: rounded(self.start.elapsed()), ..line }) {
+            (self.sink)(&text);
+        }
+    }
 }
 
 /// What every event has, told of a step.
@@ -45,9 +53,9 @@ fn line<'e>(event: &'static str, step: &'e Planned) -> Line<'e> {
     Line {
         event,
         at: 0.0,
-        step: step.id.as_str(),
+        step: Some(step.id.as_str()),
         node: step.node.as_ref().map(talmox_types::NodeName::as_str),
-        action: step.step.word(),
+        action: Some(step.step.word()),
         seconds: None,
         upid: None,
         detail: None,
@@ -56,8 +64,13 @@ fn line<'e>(event: &'static str, step: &'e Planned) -> Line<'e> {
     }
 }
 
+/// Seconds, as fine as anybody needs them.
+fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
 fn told<'e>(event: &Event<'e>) -> Line<'e> {
-    let seconds = |time: &Duration| Some((time.as_secs_f64() * 1000.0).round() / 1000.0);
+    let seconds = |time: &Duration| Some(rounded(*time));
     match event {
         Event::Started { step } => line("started", step),
         Event::Task { step, upid } => Line { upid: Some(upid.as_str()), ..line("task", step) },
@@ -80,10 +93,21 @@ fn told<'e>(event: &Event<'e>) -> Line<'e> {
 
 impl Reporter for JsonLines<'_> {
     fn event(&self, event: Event<'_>) {
-        let at = (self.start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
-        // A line of texts and numbers can always be written as JSON.
-        if let Ok(text) = serde_json::to_string(&Line { at, ..told(&event) }) {
-            (self.sink)(&text);
-        }
+        self.write(told(&event));
+    }
+
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        self.write(Line {
+            event: "waiting",
+            at: 0.0,
+            step: None,
+            node: None,
+            action: None,
+            seconds: Some(rounded(waiting.elapsed)),
+            upid: None,
+            detail: Some(format!("{}: {}", waiting.name, waiting.detail)),
+            vmid: None,
+            causes: Vec::new(),
+        });
     }
 }

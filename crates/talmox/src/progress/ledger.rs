@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use talmox_exec::{Event, Reporter};
 use talmox_plan::{Plan, Planned};
+use talmox_pve::client::Waiting;
 use talmox_types::NodeName;
 
 /// Hands everything on, and keeps what the last screen needs.
@@ -31,6 +32,11 @@ impl<'a> Ledger<'a> {
 
     fn with<T>(&self, act: impl FnOnce(&mut Books) -> T) -> T {
         act(&mut self.books.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the VM a node had is gone, so that what is left is to make one.
+    pub(crate) fn is_removed(&self, node: &NodeName) -> bool {
+        self.with(|books| books.done.get(node).is_some_and(|done| done.contains(&"remove")))
     }
 
     /// Where every node stands that something was planned for.
@@ -87,5 +93,9 @@ impl Reporter for Ledger<'_> {
             | Event::Skipped { .. } => {}
         }
         self.inner.event(event);
+    }
+
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        self.inner.waiting(waiting);
     }
 }

@@ -1,43 +1,27 @@
 //! Plain lines, for logs and pipes.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use talmox_exec::{Event, Reporter};
-use talmox_plan::{Plan, Planned, StepId};
+use talmox_plan::{Plan, Planned};
+use talmox_pve::client::Waiting;
 
+use super::patience::{Patience, waits_for};
 use super::{Sink, subject};
 use crate::screens::{could, doing, done, duration, safe};
-
-/// A wait that takes longer is mentioned, and again after as long.
-const STILL: Duration = Duration::from_secs(30);
 
 pub(crate) struct Lines<'a> {
     sink: Sink<'a>,
     width: usize,
-    /// How often each wait was mentioned.
-    mentioned: Mutex<BTreeMap<StepId, u64>>,
+    patience: Patience,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(plan: &Plan, sink: Sink<'a>) -> Self {
         let width = plan.steps.iter().map(|step| subject(step).len()).max().unwrap_or_default();
-        Self { sink, width, mentioned: Mutex::new(BTreeMap::new()) }
+        Self { sink, width, patience: Patience::default() }
     }
 
     fn line(&self, step: &Planned, words: &str) {
         (self.sink)(&format!("{:<width$}  {words}", subject(step), width = self.width));
-    }
-
-    /// Whether so long a wait has not been mentioned yet.
-    fn is_news(&self, step: &Planned, elapsed: Duration) -> bool {
-        let times = elapsed.as_secs() / STILL.as_secs();
-        let mut mentioned = self.mentioned.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = mentioned.entry(step.id.clone()).or_default();
-        let news = times > *before;
-        *before = times.max(*before);
-        news
     }
 }
 
@@ -46,7 +30,7 @@ impl Reporter for Lines<'_> {
         match event {
             Event::Started { .. } | Event::Task { .. } => {}
             Event::Waiting { step, detail, elapsed, .. } => {
-                if self.is_news(step, elapsed) {
+                if self.patience.is_over(step.id.as_str(), elapsed) {
                     self.line(
                         step,
                         &format!("still {}: {}   {}", doing(step), safe(detail), duration(elapsed)),
@@ -66,6 +50,12 @@ impl Reporter for Lines<'_> {
             Event::Skipped { step, because } => {
                 self.line(step, &format!("did not {}: {}", could(&step.step), safe(because)));
             }
+        }
+    }
+
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        if self.patience.is_over(waiting.name, waiting.elapsed) {
+            (self.sink)(&waits_for(waiting));
         }
     }
 }

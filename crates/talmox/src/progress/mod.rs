@@ -4,6 +4,7 @@ mod bars;
 mod json;
 mod ledger;
 mod lines;
+mod patience;
 
 pub(crate) use bars::Bars;
 pub(crate) use json::JsonLines;

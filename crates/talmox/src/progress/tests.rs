@@ -6,7 +6,7 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use talmox_exec::{Event, Reporter, StepError};
 use talmox_plan::Plan;
-use talmox_pve::client::Upid;
+use talmox_pve::client::{Upid, Waiting};
 
 use super::*;
 use crate::screens::testbed::{clone_step, configure, empty, id, start};
@@ -45,6 +45,14 @@ fn play(reporter: &dyn Reporter, plan: &Plan) {
     reporter.event(Event::Done { step: configure, elapsed: Duration::from_millis(310) });
     reporter.event(Event::Done { step: start, elapsed: Duration::from_millis(3_240) });
     reporter.event(Event::Failed { step: other, error: &stuck() });
+    for seconds in [1, 40] {
+        reporter.waiting(&Waiting {
+            name: "VM 2009, which somebody else is making",
+            elapsed: Duration::from_secs(seconds),
+            limit: Duration::from_hours(1),
+            detail: "locked (create)",
+        });
+    }
     reporter.event(Event::Skipped { step: last, because: "worker-1/clone was not done" });
 }
 

@@ -302,25 +302,25 @@ async fn assert_no_stray_volumes(lab: &Lab) {
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_dies_at_any_call_is_finished_by_the_same_command() {
-    let died = dies_everywhere(Job::Create).await;
+    let died = Box::pin(dies_everywhere(Job::Create)).await;
     assert!(died >= 40, "the client died only {died} times");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_that_dies_at_any_call_is_finished_by_the_same_command() {
-    let died = dies_everywhere(Job::Change).await;
+    let died = Box::pin(dies_everywhere(Job::Change)).await;
     assert!(died >= 40, "the client died only {died} times");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_dies_at_any_call_is_finished_by_the_same_command() {
-    let died = dies_everywhere(Job::Replace).await;
+    let died = Box::pin(dies_everywhere(Job::Replace)).await;
     assert!(died >= 50, "the client died only {died} times");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_destruction_that_dies_at_any_call_is_finished_by_the_same_command() {
-    let died = dies_everywhere(Job::Destroy).await;
+    let died = Box::pin(dies_everywhere(Job::Destroy)).await;
     assert!(died >= 20, "the client died only {died} times");
 }
 

@@ -14,12 +14,12 @@ mod outcome;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use talmox_plan::{Plan, Waiting, check, plan};
+use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
 use crate::find::find;
 use crate::locks::Watch;
-use crate::{Reporter, Run, StepError, execute, observe};
+use crate::{ObserveError, Reporter, Run, StepError, execute, observe};
 use approval::Approval;
 pub use outcome::{ApplyError, Summary};
 
@@ -29,6 +29,9 @@ const ROUNDS: usize = 12;
 const IDLE_ROUNDS: u32 = 4;
 /// How often what others make is waited for before a plan without steps is taken for final.
 const WAITS: usize = 4;
+/// How often Proxmox is looked at before it is taken for gone, and how long is waited between.
+const LOOKS: u32 = 3;
+const LOOK_PAUSE: Duration = Duration::from_secs(5);
 /// How long somebody else may take to make a VM on an id of ours.
 const OTHERS_LIMIT: Duration = Duration::from_hours(1);
 
@@ -100,7 +103,7 @@ impl Rounds<'_> {
             let waited = wait_for(self.run, waiting).await;
             waited.map_err(|source| ApplyError::blocked(source, summary()))?;
         }
-        let observed = observe(self.run.client, self.run.desired).await;
+        let observed = look(self.run).await;
         let observed = observed.map_err(|source| ApplyError::Observe { source, summary: summary() })?;
         let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
         if !next.refusals.is_empty() {
@@ -115,6 +118,21 @@ impl Rounds<'_> {
             return Err(ApplyError::OutsideApproval { beyond, summary: summary() });
         }
         Ok(next)
+    }
+}
+
+/// Looks, more than once if Proxmox does not answer: half-way through is no good place to give up.
+async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
+    let mut tries = 1;
+    loop {
+        match observe(run.client, run.desired).await {
+            Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
+                tracing::warn!(tries, "looking again: {}", error.source);
+                run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;
+                tries += 1;
+            }
+            other => return other,
+        }
     }
 }
 

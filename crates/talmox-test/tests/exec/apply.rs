@@ -348,3 +348,56 @@ async fn an_interrupted_run_says_so() {
     plan_and_apply(&again, &client).await.unwrap();
     assert_converged(&lab, &again, &client).await;
 }
+
+/// Answers that are lost, late, cut off or refused, at random calls of every kind: the run gets there by itself, or says
+/// what stood in the way and gets there when it is run again.
+#[tokio::test(start_paused = true)]
+async fn random_faults_delay_and_never_harm() {
+    let mut repeats = 0;
+    for seed in 0..20 {
+        let lab = Lab::one_host(seed);
+        prepared(&lab).await;
+        let random = Seeded::new(seed);
+        let foreign = [("name", "mail"), ("memory", "512")];
+        let owner = lab.root();
+        make_vm(&lab, &owner, 1, vmid(2001 + u32::try_from(random.below(4)).unwrap()), &foreign).await;
+        for _ in 0..12 {
+            let fault = match random.below(8) {
+                0 => Fault::ReplyLost,
+                1 => Fault::BodyCut,
+                2 => Fault::Hang { reached: random.below(2) == 0 },
+                3 => Fault::Refused,
+                4 => Fault::reply(596, "Connection timed out"),
+                5 => {
+                    Fault::reply(500, "can't lock file '/var/lock/qemu-server/lock-2000.conf' - got timeout")
+                }
+                6 => Fault::reply(500, "got no worker upid - start worker failed"),
+                _ => Fault::ReplyShortened,
+            };
+            lab.plan(When::call(1 + random.below(150)), fault);
+        }
+        let mut result = None;
+        for attempt in 0..6_u32 {
+            let mut bench = Bench::new(description(1, 2, ""));
+            bench.nonce = Nonce::new(0xd0 + attempt);
+            let client = lab.client();
+            let Ok(observed) = observe(&client, &bench.desired).await else { continue };
+            let plan = plan(&bench.desired, &observed, &bench.request, &bench.nonce);
+            // A host that seemed down is looked at again the next time.
+            if apply(&bench.run(&client), &plan).await.is_ok_and(|summary| summary.waiting.is_empty()) {
+                result = Some(bench);
+                break;
+            }
+            repeats += 1;
+        }
+        let bench = result.unwrap_or_else(|| panic!("seed {seed} never got there\n{}", lab.calls()));
+        // Faults that have not happened must not befall the judge.
+        for _ in 0..150 {
+            let _ = lab.client().version().await;
+        }
+        assert_converged(&lab, &bench, &lab.client()).await;
+        assert_eq!(vms(&lab).await["foreign"].len(), 1);
+        assert_no_stray_volumes(&lab).await;
+    }
+    assert!(repeats < 10, "{repeats} runs had to be repeated");
+}

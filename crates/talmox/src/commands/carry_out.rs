@@ -139,9 +139,10 @@ impl CarryOut<'_> {
 
     fn finish(&self, summary: &Summary, started: Instant) -> Finish<'_> {
         let Job { desired, session, .. } = self.job;
+        let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
         let (result, next) = match self.request.goal {
             Goal::Converge => (
-                format!("{} as described", plural(desired.nodes.len(), "VM")),
+                format!("{} as described", plural(covered, "VM")),
                 vec![
                     ("look", self.job.command("status")),
                     ("change", "edit the description, then ".to_owned() + &self.job.command("plan")),

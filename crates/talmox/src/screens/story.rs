@@ -1,7 +1,6 @@
 //! A plan as people think of it: what happens to each machine, instead of which step follows which.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Volume};
 use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
@@ -118,20 +117,27 @@ fn address(node: &Node, act: &Act<'_>) -> String {
         NodeAddress::FromPool(_) => {
             let taken = act.steps.iter().find_map(|planned| {
                 let Step::ConfigureVm { set, .. } = &planned.step else { return None };
-                static_address(set.get("ipconfig0")?)
+                Some(static_addresses(set.get("ipconfig0")?))
             });
-            taken.map_or_else(|| "from its pool".to_owned(), |ip| ip.to_string())
+            match taken {
+                Some(addresses) if !addresses.is_empty() => addresses.join(", "),
+                Some(_) | None => "from its pool".to_owned(),
+            }
         }
     }
 }
 
-fn static_address(text: &str) -> Option<IpAddr> {
-    let config = IpConfig::parse(text).ok()?;
+/// The addresses a VM is given by its cloud-init drive.
+fn static_addresses(text: &str) -> Vec<String> {
+    let Ok(config) = IpConfig::parse(text) else { return Vec::new() };
+    let mut addresses = Vec::new();
     if let Some(Ipv4Setting::Static(cidr)) = config.ip {
-        return Some(cidr.address());
+        addresses.push(cidr.address().to_string());
     }
-    let Some(Ipv6Setting::Static(cidr)) = config.ip6 else { return None };
-    Some(cidr.address())
+    if let Some(Ipv6Setting::Static(cidr)) = config.ip6 {
+        addresses.push(cidr.address().to_string());
+    }
+    addresses
 }
 
 /// Declared nodes in their order, then the others by name.

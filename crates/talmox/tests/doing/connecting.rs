@@ -3,22 +3,23 @@
 use insta::assert_snapshot;
 use secrecy::ExposeSecret as _;
 use secrecy::SecretString;
-use talmox_sim::Starter;
 use talmox_sim::serve::{Server, Settings};
+use talmox_sim::{Fit, FitHost, FitStorage, FitTemplate, Starter};
 
 use crate::support::{Run, Scratch, command, finish};
 use crate::{CLUSTER, NODES};
 
 /// A simulated Proxmox that listens, and a description that names it.
-struct Remote {
-    scratch: Scratch,
-    server: Server,
-    token: SecretString,
+pub(crate) struct Remote {
+    pub(crate) scratch: Scratch,
+    pub(crate) server: Server,
+    pub(crate) token: SecretString,
 }
 
 impl Remote {
-    async fn start(name: &str) -> Self {
-        let world = Starter::new(1, 4, 1_790_000_000_000).build().world;
+    pub(crate) async fn start(name: &str) -> Self {
+        let mut world = Starter::bare(4, 1_790_000_000_000).world;
+        world.fit(&fit()).unwrap();
         let token = SecretString::from(world.starter_token().unwrap());
         let server = Server::start(world, Settings { speed: 1000.0, ..Settings::default() }).await.unwrap();
         Self { scratch: Scratch::new(&format!("connecting-{name}")), server, token }
@@ -28,20 +29,20 @@ impl Remote {
         self.server.hosts()[0].endpoint()
     }
 
-    fn describe(&self, lines: &str) {
+    pub(crate) fn describe(&self, lines: &str) {
         let cluster = format!("{CLUSTER}proxmox_endpoint: {}\n{lines}", self.endpoint());
         std::fs::write(self.scratch.0.join("cluster.yaml"), cluster).unwrap();
         std::fs::write(self.scratch.0.join("nodes.yaml"), NODES).unwrap();
     }
 
-    async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
+    pub(crate) async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = command(arguments);
         command.args(["-f", &self.scratch.path("")]);
         command.envs(variables.iter().copied());
         tokio::task::spawn_blocking(move || finish(&mut command)).await.unwrap()
     }
 
-    fn filtered(&self, text: &str) -> String {
+    pub(crate) fn filtered(&self, text: &str) -> String {
         assert!(!text.contains(self.token.expose_secret().rsplit('=').next().unwrap()));
         // Several things are asked at once; which of them fails first is chance.
         let chance = |line: &&str| !line.starts_with("  because: could not ");
@@ -49,6 +50,33 @@ impl Remote {
         text.replace(&self.endpoint(), "ENDPOINT")
             .replace(&self.server.hosts()[0].fingerprint, "FINGERPRINT")
             .replace(&self.scratch.path(""), "LAB/")
+    }
+}
+
+/// One host with everything the description of these tests needs.
+fn fit() -> Fit {
+    let host = FitHost { name: "pve".to_owned(), cpus: 16, memory: 64 << 30, ..FitHost::default() };
+    let storage = FitStorage {
+        id: "local-zfs".to_owned(),
+        content: ["images".to_owned()].into(),
+        size: 1 << 40,
+        ..FitStorage::default()
+    };
+    let template = FitTemplate {
+        first_id: 9000,
+        name: "talos-1.13.9".to_owned(),
+        hosts: vec!["pve".to_owned()],
+        storage: "local-zfs".to_owned(),
+        bridge: "vmbr0".to_owned(),
+        uefi: true,
+        ..FitTemplate::default()
+    };
+    Fit {
+        hosts: vec![host],
+        storages: vec![storage],
+        bridges: ["vmbr0".to_owned()].into(),
+        templates: vec![template],
+        ..Fit::default()
     }
 }
 

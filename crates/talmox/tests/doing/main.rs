@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod broken;
 mod connecting;
 mod interrupted;
 mod line;

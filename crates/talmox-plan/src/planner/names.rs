@@ -24,6 +24,12 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
     if request.goal == Goal::Destroy {
         return;
     }
+    for (flag, nodes) in [("--replace", &request.replace), ("--remove", &request.remove)] {
+        for node in nodes.iter().filter(|node| !request.covers(node)) {
+            let choices = vec![format!("--target {node} as well"), "no --target at all".to_owned()];
+            planner.refuse(None, format!("{flag} {node}: it is not among the targets"), choices);
+        }
+    }
     for node in &request.replace {
         if !declared.contains(node) {
             planner.refuse(

@@ -44,6 +44,22 @@ fn what_is_not_described_is_shown_and_left_alone() {
 }
 
 #[test]
+fn what_is_asked_for_outside_the_targets_is_refused() {
+    let desired = desired(1, 2);
+    let observed = converged(&desired);
+    let fewer = without_last(&desired);
+    let targets = names(&["w-1"]);
+    let request =
+        Request { targets, remove: names(&["w-2"]), replace: names(&["cp-1"]), ..Request::default() };
+    let plan = planned(&fewer, &observed, &request);
+    assert_eq!(
+        problems(&plan),
+        ["--replace cp-1: it is not among the targets", "--remove w-2: it is not among the targets"]
+    );
+    assert!(plan.steps.is_empty());
+}
+
+#[test]
 fn removal_goes_by_names_that_mean_something() {
     let desired = desired(1, 1);
     let observed = converged(&desired);

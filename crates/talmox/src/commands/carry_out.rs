@@ -119,22 +119,9 @@ impl CarryOut<'_> {
 
     /// The command that goes on: with what was asked for, less what is done for good.
     fn again(&self, ledger: &Ledger<'_>) -> String {
-        let Request { goal: _, targets, remove, prune, replace, allow_reboot } = self.request;
         let left: BTreeSet<NodeName> =
-            replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
-        let mut verb = self.verb.to_owned();
-        for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", &left)] {
-            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-            if !names.is_empty() {
-                verb.push_str(&format!(" {flag} {}", names.join(",")));
-            }
-        }
-        for (flag, given) in [("--prune", *prune), ("--allow-reboot", *allow_reboot)] {
-            if given {
-                verb.push_str(&format!(" {flag}"));
-            }
-        }
-        self.job.command(&verb)
+            self.request.replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
+        self.job.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
     }
 
     fn finish(&self, summary: &Summary, started: Instant) -> Finish<'_> {

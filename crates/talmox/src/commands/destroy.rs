@@ -44,7 +44,7 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
         return Err(Told.into());
     }
     if !args.approval.auto_approve {
-        confirm(job)?;
+        confirm(job, &request)?;
     }
     // The whole cluster goes: no member is left that could miss another. A part of it may hold the rest up.
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve && !args.target.is_empty() };
@@ -53,11 +53,14 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
         .await
 }
 
-fn confirm(job: &Job) -> anyhow::Result<()> {
+fn confirm(job: &Job, request: &Request) -> anyhow::Result<()> {
     let name = job.desired.name.as_str();
     if !Printer::can_ask() {
         return Err(Failure::new("there is nobody to ask, and without a yes nothing is destroyed")
-            .with_hint(format!("if all of the above may go: {}", job.command("destroy --auto-approve")))
+            .with_hint(format!(
+                "if all of the above may go: {}",
+                job.command_for("destroy --auto-approve", request)
+            ))
             .into());
     }
     let answer =

@@ -191,3 +191,38 @@ fn what_is_protected_stays() {
     assert_eq!(problems(&plan), ["VM 2000 is protected"]);
     assert!(plan.steps.is_empty());
 }
+
+/// The host of a VM does not answer: its name is known, and nothing else.
+fn unreadable(observed: &mut talmox_plan::Observed, vmid: u32) {
+    let guest = observed.guests.get_mut(&id(vmid)).unwrap();
+    guest.config = talmox_plan::Seen::Unreadable("host pve2 is offline".to_owned());
+}
+
+#[test]
+fn what_is_out_of_reach_is_not_called_gone() {
+    let desired = desired(1, 1);
+    let mut observed = converged(&desired);
+    unreadable(&mut observed, 2001);
+    let all = Request { goal: Goal::Destroy, ..Request::default() };
+    let one = Request { targets: names(&["w-1"]), ..all.clone() };
+    let remove = Request { remove: names(&["w-1"]), ..Request::default() };
+    for (desired, request) in [
+        (&desired, &all),
+        (&desired, &one),
+        (&without_last(&desired), &all),
+        (&without_last(&desired), &remove),
+    ] {
+        let plan = planned(desired, &observed, request);
+        let waits: Vec<&NodeName> = plan
+            .waiting
+            .iter()
+            .flat_map(|waiting| match waiting {
+                talmox_plan::Waiting::HostDown { nodes, .. } => nodes.as_slice(),
+                _ => &[],
+            })
+            .collect();
+        assert_eq!(waits, [&name("w-1")], "{request:?}");
+        assert!(!plan.steps.iter().any(|step| matches!(step.step, Step::DeletePool { .. })));
+        assert!(plan.notes.iter().all(|note| !note.text.contains("nothing to remove")), "{:?}", plan.notes);
+    }
+}

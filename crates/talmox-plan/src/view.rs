@@ -147,12 +147,12 @@ fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned
 /// What an apply would do to its power alone.
 fn power(plan: &Plan, node: &NodeName) -> Option<String> {
     let steps = plan.steps.iter().filter(|planned| planned.node.as_ref() == Some(node));
-    let words = steps.filter_map(|planned| match (&planned.step, planned.effect) {
+    let mut words = steps.filter_map(|planned| match (&planned.step, planned.effect) {
         (Step::StartVm { .. }, Effect::Start) => Some("stopped, described as running"),
         (Step::StopVm { .. }, Effect::Stop) => Some("running, described as stopped"),
         _ => None,
     });
-    words.last().map(str::to_owned)
+    words.next_back().map(str::to_owned)
 }
 
 /// Why nobody can tell where a node is.
@@ -165,7 +165,10 @@ fn whereabouts(plan: &Plan, node: &NodeName) -> Vec<String> {
         Waiting::InFlight { vmid, host, lock } if later => {
             Some(format!("VM {vmid} on {host} is being made ({lock}) and may be it"))
         }
-        _ => None,
+        Waiting::HostDown { .. }
+        | Waiting::InFlight { .. }
+        | Waiting::Locked { .. }
+        | Waiting::Reboot { .. } => None,
     });
     told.collect()
 }

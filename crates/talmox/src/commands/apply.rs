@@ -113,7 +113,7 @@ fn confirm(job: &Job, args: &Apply, request: &Request) -> anyhow::Result<()> {
             None => job.command_for("apply --auto-approve", request),
         };
         return Err(Failure::new("there is nobody to ask, and without a yes nothing is changed")
-            .with_hint(format!("if the plan above is right: {}", command))
+            .with_hint(format!("if the plan above is right: {command}"))
             .into());
     }
     let answer = prompt::line("Apply? [y/N] ")?.unwrap_or_default();

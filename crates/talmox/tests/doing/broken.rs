@@ -46,6 +46,9 @@ async fn what_cannot_be_destroyed_is_not_called_gone() {
     remote.server.with(|simulation| simulation.world.set_lock(2001, Some("backup")));
     let target = ["destroy", "--auto-approve", "--target", "worker-1"];
     let failed = remote.run(&target, &[]).await.failed();
-    assert_eq!(failed.stdout, "  …   worker-1  VM 2001 on pve is locked (backup) and is left alone until it is not\n");
+    assert_eq!(
+        failed.stdout,
+        "  …   worker-1  VM 2001 on pve is locked (backup) and is left alone until it is not\n"
+    );
     assert!(failed.stderr.contains("nothing of worker-1 can be destroyed now"), "{}", failed.stderr);
 }

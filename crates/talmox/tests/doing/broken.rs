@@ -63,3 +63,17 @@ async fn what_others_break_in_the_kept_world_is_repaired() {
     lab.run(&["apply", "--auto-approve"]).succeeded();
     assert!(lab.run(&["plan"]).succeeded().stdout.starts_with("No changes."));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_destroyed_is_not_called_gone() {
+    let remote = remote("locked").await;
+    remote.run(&APPLY, &[]).await.succeeded();
+    remote.server.with(|simulation| simulation.world.set_lock(2001, Some("backup")));
+    let target = ["destroy", "--auto-approve", "--target", "worker-1"];
+    let failed = remote.run(&target, &[]).await.failed();
+    assert_eq!(
+        failed.stdout,
+        "  …   worker-1  VM 2001 on pve is locked (backup) and is left alone until it is not\n"
+    );
+    assert!(failed.stderr.contains("nothing of worker-1 can be destroyed now"), "{}", failed.stderr);
+}

@@ -17,6 +17,8 @@ pub enum Source {
     Recorded(&'static str),
     /// Read in the sources, not seen on the wire; the section of the facts.
     Facts(&'static str),
+    /// The same; the package, and the file in it.
+    Sources(&'static str),
     /// Nothing proves it: a plausible answer where one is needed.
     Unproven,
 }
@@ -34,6 +36,7 @@ impl std::fmt::Display for Source {
             Self::Transcript(group) => write!(f, "transcript {group}"),
             Self::Recorded(file) => write!(f, "recorded {file}"),
             Self::Facts(section) => write!(f, "facts {section}"),
+            Self::Sources(file) => write!(f, "sources {file}"),
             Self::Unproven => f.write_str("unproven"),
         }
     }
@@ -44,7 +47,7 @@ pub fn all() -> &'static [Behaviour] {
     TABLE
 }
 
-use Source::{Facts, Recorded, Transcript, Unproven};
+use Source::{Facts, Recorded, Sources, Transcript, Unproven};
 
 const fn row(id: &'static str, sentence: &'static str, source: Source) -> Behaviour {
     Behaviour { id, sentence, source }
@@ -256,9 +259,28 @@ const TABLE: &[Behaviour] = &[
     row("storage.disabled", "A disabled storage, or one of another host, shows zero sizes and fails the worker.", Transcript("09-two-node-cluster"),
     ),
     row("storage.zfs", "Zvols are whole mebibytes, are always raw, and need space.", Facts("§6")),
+    row("storage.names", "Images, templates and linked clones are named as their type of storage names them.", Facts("§6")),
+    row("storage.names.btrfs", "On btrfs a raw image is a subvolume, and a linked clone forgets its base.", Sources("pve-storage BTRFSPlugin.pm")),
+    row("storage.grain", "Logical volumes are whole extents of 4 MiB, zvols and Ceph images whole mebibytes; files have any size.", Sources("pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm")),
+    row("storage.efi", "EFI disks measure 1 MiB on ZFS and Ceph, 4 MiB on LVM.", Facts("§5")),
+    row("storage.formats", "Blocks are raw, thick LVM also qcow2; what is asked for beyond that is refused for a new disk, and ignored for a copy.", Sources("pve-storage *Plugin.pm alloc_image")),
+    row("storage.formats.words", "The refusal of a format ends without the place in the source.", Unproven),
+    row("storage.features", "Which volumes can be linked, copied and snapshotted: as base, as they are, from a snapshot.", Sources("pve-storage *Plugin.pm volume_has_feature")),
+    row("storage.bases", "Thick LVM makes no base images, so templates there cannot be linked.", Facts("§4")),
+    row("storage.capacity", "Thick storages fill with the sizes of volumes, thin ones with what is copied or written into them.", Sources("pve-storage *Plugin.pm status")),
+    row("storage.capacity.root", "Storages without a size of their own share the host's disk and its figures.", Transcript("05-storage-import-cloudinit"),
+    ),
+    row("storage.full", "A full pool or volume group fails the worker with the words of the tool.", Facts("§10")),
+    row("storage.full.words", "Words of lvcreate, lvextend, rbd, qemu-img, cp and wget when there is no room.", Unproven),
+    row("storage.lock", "Workers that make volumes queue for the lock of the storage, cluster-wide if it is shared, and give up after ten seconds.", Facts("§10")),
+    row("storage.lock.time", "Making a volume holds the lock for as long as it takes; the queue is served in order.", Unproven),
+    row("storage.lock.lines", "A worker that waits says so: once for a local lock, every second for a shared one.", Sources("pve-cluster Cluster.pm cfs_lock")),
+    row("storage.contents", "A definition is shared and has contents as its type has; contents it cannot hold are dropped.", Sources("pve-storage Plugin.pm")),
+    row("storage.listing", "Volumes are listed with what the tools of their type tell of them.", Sources("pve-storage *Plugin.pm list_images")),
+    row("storage.paths", "Volumes lie where their type of storage puts them.", Sources("pve-storage *Plugin.pm path")),
     row("storage.define", "Storages can be defined, changed and removed.", Transcript("05-storage-import-cloudinit"),
     ),
-    row("storage.required", "A definition without what its type needs is refused.", Unproven),
+    row("storage.required", "A definition without what its type needs is refused.", Sources("pve-storage API2/Storage/Config.pm")),
     row("cluster.resources", "A new VM is `unknown` without a name until its host's next broadcast, every ten seconds.", Transcript("12-atomicity-and-visibility"),
     ),
     row("cluster.immediate", "Existence, host, lock and tags are immediate.", Transcript("06-permissions-cluster-ha-pools"),

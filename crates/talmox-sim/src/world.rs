@@ -167,6 +167,9 @@ pub struct World {
     pub(crate) task_index: BTreeMap<String, TaskId>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) locks: BTreeMap<u32, FileLock>,
+    /// Until when the lock of each storage is held, by place.
+    #[serde(default)]
+    pub(crate) storage_locks: BTreeMap<String, u64>,
     pub(crate) journal: Vec<LogEntry>,
     #[serde(skip)]
     pub(crate) call: CallAtHand,
@@ -207,6 +210,7 @@ impl World {
             task_index: BTreeMap::new(),
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
+            storage_locks: BTreeMap::new(),
             journal: Vec::new(),
             call: CallAtHand::default(),
             ha_manager: true,

@@ -85,11 +85,11 @@ fn merge(into: &mut Value, more: Value) {
 pub(crate) fn storage_entry(world: &World, id: &str, node: &str) -> Option<Value> {
     let storage = world.storage(id).ok().filter(|storage| storage.on(node) && !storage.disabled)?;
     let content: Vec<&str> = storage.content.iter().map(String::as_str).collect();
-    let total = storage.total.or(world.nodes.get(node).map(|node| node.disk)).unwrap_or_default();
+    let figures = world.figures(storage, node);
     Some(json!({
         "id": format!("storage/{node}/{id}"), "type": "storage", "storage": id, "node": node, "plugintype": storage.kind,
         "status": "available", "shared": u8::from(storage.shared), "content": content.join(","),
-        "maxdisk": total, "disk": world.used_on(storage, node),
+        "maxdisk": figures.total, "disk": figures.used,
     }))
 }
 

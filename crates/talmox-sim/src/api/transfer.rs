@@ -7,7 +7,7 @@ use super::Call;
 use crate::files::FileFacts;
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
-use crate::storage::{Storage, Volume};
+use crate::storage::{Storage, Volume, split_volid};
 use crate::tasks::Job;
 use crate::world::World;
 
@@ -100,6 +100,10 @@ impl Upload {
         ] {
             world.log(job, line);
         }
+        let storage = split_volid(&self.volid).map_or("", |(storage, _)| storage);
+        if !world.has_room(&job.node, storage, size) {
+            return Err(format!("import failed: cp: error writing '{path}': No space left on device"));
+        }
         Ok(world.timing.small + size / world.timing.copy_rate)
     }
 
@@ -189,6 +193,11 @@ impl Download {
             return self.compare_existing(world, job, &existing, &path);
         }
         let file = self.fetch(world, job, &path)?;
+        let storage = split_volid(&self.volid).map_or("", |(storage, _)| storage);
+        if !world.has_room(&job.node, storage, file.size) {
+            world.log(job, format!("Cannot write to '{path}.tmp' (No space left on device)."));
+            return Err("download failed: exit code 3".into());
+        }
         self.got = Some(file);
         Ok(world.timing.small)
     }

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::default_boot;
-use super::disks::{Wanted, check_drive_param};
+use super::disks::{Wanted, allocations, check_drive_param};
 use super::perms::Subject;
 use crate::api::Call;
 use crate::drive::{Drive, is_drive, is_nic};
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{self, is_tag, split_list};
+use crate::storage::Allocations;
 use crate::tasks::Job;
 use crate::vm::Vm;
 use crate::world::World;
@@ -190,6 +191,10 @@ impl World {
 }
 
 impl CreateJob {
+    pub(crate) fn allocations(&self) -> Allocations {
+        allocations(&self.settings, self.storage.as_deref())
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         let before = world.volumes_of(self.vmid);
         match self.make(world, job) {

@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::create::{check_drives, check_ssh_keys, clamp_cpu_units};
-use super::disks::Wanted;
+use super::disks::{Wanted, allocations};
 use super::perms::Subject;
 use crate::api::Call;
 use crate::drive::{Drive, is_drive};
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{split_list, vm_option};
+use crate::storage::Allocations;
 use crate::tasks::Job;
 use crate::vm::{Vm, boot_order_of, print_boot_order};
 use crate::world::World;
@@ -41,13 +42,13 @@ const NOT_OPTIONS: [&str; 9] = [
 
 /// `PUT`: the call does it all.
 pub(crate) fn update_now(world: &mut World, call: &Call) -> Answer {
-    let mut job = prepare(world, call)?;
+    let mut job = prepare(world, call, true)?;
     job.run(world, None, &call.node, call).map(|()| Value::Null)
 }
 
 /// `POST`: a worker does it.
 pub(crate) fn update_later(world: &mut World, call: &Call) -> Answer {
-    let job = prepare(world, call)?;
+    let job = prepare(world, call, false)?;
     let vmid = job.vmid.to_string();
     let upid = world.spawn(&call.node, "qmconfig", &vmid, &call.caller, Work::Update(job));
     let Some(delay) = call.args.int("background_delay") else { return Ok(Value::from(upid)) };
@@ -66,7 +67,8 @@ pub(crate) fn unlink(world: &mut World, call: &Call) -> Answer {
     update_now(world, &call)
 }
 
-fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
+/// Checks a change; `at_once` if the call itself carries it out.
+fn prepare(world: &mut World, call: &Call, at_once: bool) -> Result<UpdateJob, ApiError> {
     let vmid = call.vmid();
     let mut settings = call.args.values.clone();
     settings.retain(|key, _| !NOT_OPTIONS.contains(&key.as_str()));
@@ -91,6 +93,9 @@ fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
     world.vm_on(&call.node, vmid)?.check_lock().map_err(ApiError::Plain)?;
     world.wait_for_lock(vmid)?;
     check_current(world, call, vmid, &settings)?;
+    if at_once {
+        world.wait_for_storages(&call.node, &allocations(&settings, None))?;
+    }
     if !revert.is_empty() {
         world.need_writable(&call.node, vmid, 123).map_err(ApiError::Plain)?;
     }
@@ -175,6 +180,10 @@ fn check_current(
 }
 
 impl UpdateJob {
+    pub(crate) fn allocations(&self) -> Allocations {
+        allocations(&self.settings, None)
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         world.vm_for_job(&job.node, self.vmid)?.check_lock()?;
         world.log(job, format!("update VM {}: {}", self.vmid, self.words));

@@ -166,10 +166,13 @@ pub(crate) fn feature(world: &World, call: &Call) -> Answer {
     let vmid = call.vmid();
     let vm = world.vm_on(&call.node, vmid)?;
     let disks: Vec<_> = vm.drives().into_iter().filter(|drive| !drive.is_cdrom()).collect();
+    let of_snapshot = call.args.get("snapname").is_some();
     let has = match call.args.text("feature") {
-        "clone" => disks.iter().all(|drive| super::clone::is_base(world, drive.file())),
-        "snapshot" => super::snapshot::can_snapshot(world, &call.node, vmid),
-        _ => true,
+        "clone" => {
+            disks.iter().all(|drive| super::clone::has_feature(world, drive.file(), false, of_snapshot))
+        }
+        "snapshot" => super::snapshot::can_snapshot(world, vmid),
+        _ => disks.iter().all(|drive| super::clone::has_feature(world, drive.file(), true, of_snapshot)),
     };
     let reachable = |node: &&String| {
         let mut storages = disks.iter().filter_map(|drive| crate::storage::split_volid(drive.file()));

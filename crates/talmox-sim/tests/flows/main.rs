@@ -2,6 +2,7 @@
 
 mod common;
 mod robustness;
+mod storages;
 
 use std::collections::BTreeMap;
 

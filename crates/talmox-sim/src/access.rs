@@ -185,7 +185,8 @@ impl Access {
             return of_user;
         }
         let of_token = self.of_subject("token", &caller.id(), &BTreeSet::new(), path, pool);
-        of_token.into_iter().filter(|(name, _)| of_user.contains_key(name)).collect()
+        let both = |(name, reach): (String, bool)| of_user.get(&name).map(|own| (name, reach && *own));
+        of_token.into_iter().filter_map(both).collect()
     }
 
     /// Is one privilege held on a path? The short way for calls that ask for no more.
@@ -212,10 +213,7 @@ impl Access {
         pool: Option<&str>,
         privilege: &str,
     ) -> bool {
-        let mut roles = self.roles_on(kind, subject, groups, path);
-        if let Some(pool) = pool {
-            roles.extend(self.roles_on(kind, subject, groups, &format!("/pool/{pool}")));
-        }
+        let roles = self.roles_with_pool(kind, subject, groups, path, pool);
         let grants = |role: &String| self.role(role).is_some_and(|privileges| privileges.contains(privilege));
         !roles.contains_key("NoAccess") && roles.keys().any(grants)
     }
@@ -228,10 +226,7 @@ impl Access {
         path: &str,
         pool: Option<&str>,
     ) -> Privileges {
-        let mut roles = self.roles_on(kind, subject, groups, path);
-        if let Some(pool) = pool {
-            roles.extend(self.roles_on(kind, subject, groups, &format!("/pool/{pool}")));
-        }
+        let roles = self.roles_with_pool(kind, subject, groups, path, pool);
         if roles.contains_key("NoAccess") {
             return Privileges::new();
         }
@@ -243,6 +238,24 @@ impl Access {
             }
         }
         privileges
+    }
+
+    /// Roles on a path, with those its pool brings; the latter reach no further.
+    fn roles_with_pool(
+        &self,
+        kind: &str,
+        subject: &str,
+        groups: &BTreeSet<String>,
+        path: &str,
+        pool: Option<&str>,
+    ) -> BTreeMap<String, bool> {
+        let mut roles = self.roles_on(kind, subject, groups, path);
+        if let Some(pool) = pool {
+            for (role, _) in self.roles_on(kind, subject, groups, &format!("/pool/{pool}")) {
+                roles.entry(role).or_insert(false);
+            }
+        }
+        roles
     }
 
     /// Entries of a deeper path replace those of the paths above it; a user's own replace those of groups.

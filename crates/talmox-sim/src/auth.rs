@@ -1,5 +1,7 @@
 //! Authentication: API tokens, tickets with their anti-forgery tokens, and logging in.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use crate::access::Caller;
@@ -82,26 +84,30 @@ pub(crate) fn login(world: &mut World, call: &Call) -> Answer {
 
 /// What the caller could do somewhere, by area, as the web interface wants it.
 fn capabilities(world: &World, caller: &Caller) -> Value {
-    let areas: [(&str, &str, &[&str]); 7] = [
-        ("vms", "/vms", &["VM."]),
-        ("storage", "/storage", &["Datastore."]),
-        ("access", "/access", &["User.", "Group."]),
-        ("nodes", "/nodes", &["Sys."]),
-        ("sdn", "/sdn", &["SDN."]),
-        ("dc", "/", &["Sys.Audit", "Sys.Modify", "SDN."]),
-        ("mapping", "/mapping", &["Mapping."]),
+    const AREAS: [(&str, &[&str]); 7] = [
+        ("vms", &["VM.", "Permissions.Modify"]),
+        ("storage", &["Datastore.", "Permissions.Modify"]),
+        ("access", &["User.", "Group.", "Permissions.Modify"]),
+        ("nodes", &["Sys.", "Permissions.Modify"]),
+        ("sdn", &["SDN.", "Permissions.Modify"]),
+        ("dc", &["Sys.Audit", "Sys.Modify", "SDN."]),
+        ("mapping", &["Mapping.", "Permissions.Modify"]),
     ];
-    let of = |path: &str, prefixes: &[&str]| -> Map<String, Value> {
-        let held = world.privileges(caller, path).into_keys();
-        let wanted = held.filter(|name| {
-            prefixes.iter().any(|prefix| name.starts_with(prefix))
-                || (name == "Permissions.Modify" && path != "/")
-        });
-        wanted.map(|name| (name, json!(1))).collect()
-    };
-    let all =
-        areas.iter().map(|(area, path, prefixes)| ((*area).to_owned(), Value::Object(of(path, prefixes))));
-    Value::Object(all.collect())
+    let mut found: BTreeMap<&str, Map<String, Value>> =
+        AREAS.iter().map(|(area, _)| (*area, Map::new())).collect();
+    let top = ["/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"];
+    let paths = world.access.acl.iter().map(|entry| entry.path.as_str());
+    for path in top.into_iter().chain(paths).collect::<BTreeSet<_>>() {
+        let first = path.split('/').nth(1).filter(|part| !part.is_empty()).unwrap_or("dc");
+        // What is granted on a pool is granted on VMs and storages.
+        let areas: &[&str] = if first == "pool" { &["vms", "storage"] } else { &[first] };
+        for (area, prefixes) in AREAS.iter().filter(|(area, _)| areas.contains(area)) {
+            let held = world.privileges(caller, path).into_keys();
+            let wanted = held.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+            found.entry(area).or_default().extend(wanted.map(|name| (name, json!(1))));
+        }
+    }
+    Value::Object(found.into_iter().map(|(area, held)| (area.to_owned(), Value::Object(held))).collect())
 }
 
 #[cfg(test)]

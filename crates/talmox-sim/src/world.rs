@@ -351,7 +351,7 @@ impl World {
                 if caller.is_root() {
                     Ok(())
                 } else {
-                    Err(plain())
+                    Err(ApiError::Permission(Some("user != root@pam".into())))
                 }
             }
             Check::Perm { needs: Some(param), .. } if fill(param).is_none() => Err(plain()),

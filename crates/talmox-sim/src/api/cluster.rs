@@ -1,7 +1,5 @@
 //! The cluster as a whole: what there is, where, and in what state.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
 use super::{Call, ha, mapping, subdirs, tasks, unknown};
@@ -210,22 +208,8 @@ fn options(world: &World, call: &Call) -> Value {
         shown.entry("description").or_insert(json!(""));
         shown.entry("mac_prefix").or_insert(json!("BC:24:11"));
     }
-    shown.insert("allowed-tags".into(), json!(allowed_tags(world, call)));
+    shown.insert("allowed-tags".into(), json!(world.allowed_tags(&call.caller).tags));
     Value::Object(shown)
-}
-
-/// Tags the caller may use: registered ones and those on VMs it can see.
-fn allowed_tags(world: &World, call: &Call) -> BTreeSet<String> {
-    let registered = world.options.get("registered-tags").map(String::as_str).unwrap_or_default();
-    let mut tags: BTreeSet<String> = split_list(registered).map(str::to_owned).collect();
-    let may_see = world.vm_right(&call.caller, "VM.Audit");
-    for (vmid, vm) in &world.vms {
-        if may_see(*vmid) {
-            let text = vm.config.get("tags").map(String::as_str).unwrap_or_default();
-            tags.extend(split_list(text).map(str::to_owned));
-        }
-    }
-    tags
 }
 
 fn set_options(world: &mut World, call: &Call) -> Answer {

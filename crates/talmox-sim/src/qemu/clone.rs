@@ -55,11 +55,10 @@ pub(crate) fn clone(world: &mut World, call: &Call) -> Answer {
         }
     }
     let shared = check_drives(world, &call.caller, vm, call.args.get("storage"))?;
+    vm.config.iter().try_for_each(|(key, text)| world.check_devices(&call.caller, key, text))?;
+    vm.config.iter().try_for_each(|(key, text)| world.check_bridge(&call.caller, key, text))?;
     if let Some(node) = node.as_ref().filter(|_| !shared) {
         return Err(ApiError::plain(format!("can't clone VM to node '{node}' (VM uses local storage)")));
-    }
-    for key in vm.nic_keys() {
-        world.check_bridge(&call.caller, &key, &vm.config[&key])?;
     }
     if world.vms.get(&target).is_some_and(|other| other.node == call.node) {
         return Err(ApiError::plain(format!("unable to create VM {target}: config file already exists")));
@@ -104,15 +103,22 @@ fn check_place(world: &World, call: &Call, node: Option<&str>) -> Result<(), Api
 /// Space on the storages, and whether all of them can be reached from anywhere.
 fn check_drives(world: &World, caller: &Caller, vm: &Vm, target: Option<&str>) -> Result<bool, ApiError> {
     let mut shared = true;
-    for drive in vm.drives().iter().filter(|drive| !drive.is_none()) {
+    for drive in vm.drives().iter().filter(|drive| drive.file() != "none") {
+        if drive.file() == "cdrom" {
+            world.need(caller, "/", "Sys.Console")?;
+        }
         let Some((own, _)) = split_volid(drive.file()) else {
             shared = false;
             continue;
         };
         shared &= world.storage(own).is_ok_and(|storage| storage.shared);
-        if !drive.is_cdrom() || drive.is_cloudinit() {
+        // Whatever looks like a CD-ROM is let through, the cloud-init drive too.
+        if !drive.is_cdrom() {
             world.need(caller, &format!("/storage/{}", target.unwrap_or(own)), "Datastore.AllocateSpace")?;
         }
+    }
+    if let Some(storage) = vm.config.get("vmstatestorage") {
+        world.need(caller, &format!("/storage/{storage}"), "Datastore.AllocateSpace")?;
     }
     Ok(shared)
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::create::{check_drives, check_ssh_keys, clamp_cpu_units};
+use super::create::{check_drives, check_ssh_keys, check_storages_of, clamp_cpu_units};
 use super::disks::{Wanted, allocations};
-use super::perms::Subject;
+use super::perms::{Subject, Verb};
 use crate::api::Call;
 use crate::drive::{Drive, is_drive};
 use crate::jobs::Work;
@@ -144,16 +144,20 @@ fn check_rights(
     settings: &BTreeMap<String, String>,
 ) -> Result<(), ApiError> {
     let subject = Subject { caller: &call.caller, vmid: call.vmid(), pool: None };
-    for key in delete {
-        world.check_option(&subject, key, None)?;
-    }
-    for (key, text) in settings {
-        world.check_option(&subject, key, Some(text))?;
-    }
+    delete.iter().chain(settings.keys()).try_for_each(|key| world.check_option(&subject, key))?;
     for (key, text) in settings.iter().filter(|(key, _)| is_drive(key) && !key.starts_with("unused")) {
         world.check_drive_access(&subject, &Drive::parse(key, text), None)?;
     }
+    check_storages_of(world, &subject, settings)?;
     settings.iter().try_for_each(|(key, text)| world.check_bridge(&call.caller, key, text))
+}
+
+/// A drive's kind decides who may touch it.
+fn check_drive_right(world: &World, subject: &Subject<'_>, drive: &Drive) -> Result<(), ApiError> {
+    if drive.is_cloudinit() {
+        world.need_vm(subject, &["VM.Config.Cloudinit"])?;
+    }
+    world.need_vm(subject, &[if drive.is_cdrom() { "VM.Config.CDROM" } else { "VM.Config.Disk" }])
 }
 
 fn check_current(
@@ -198,6 +202,7 @@ impl UpdateJob {
         let pid = job.map_or(123, |job| world.tasks[job.task].pid);
         world.need_writable(node, self.vmid, pid).map_err(ApiError::Plain)?;
         let subject = Subject { caller, vmid: self.vmid, pool: None };
+        self.check_values(world, &subject, node)?;
         let mut touched = self.delete.clone();
         for key in &self.delete {
             self.mark_deleted(world, &subject, node, key)?;
@@ -220,6 +225,18 @@ impl UpdateJob {
             world.log(job, "generating cloud-init ISO");
         }
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Parameter(errors)) }
+    }
+
+    /// Rights that depend on what is there and on what shall be.
+    fn check_values(&self, world: &World, subject: &Subject<'_>, node: &str) -> Result<(), ApiError> {
+        let vm = world.vm_on(node, self.vmid)?;
+        let now = |key: &str| vm.config.get(key).map(String::as_str);
+        for key in self.delete.iter().filter(|key| now(key).is_some()) {
+            world.check_value(subject, Verb::Delete, key, [now(key), None])?;
+        }
+        let mut settings = self.settings.iter();
+        settings
+            .try_for_each(|(key, text)| world.check_value(subject, Verb::Modify, key, [now(key), Some(text)]))
     }
 
     fn mark_deleted(
@@ -247,7 +264,7 @@ impl UpdateJob {
         }
         if is_drive(key) {
             vm.check_protection(&format!("can't remove drive '{key}'")).map_err(ApiError::Plain)?;
-            world.need_vm(subject, &["VM.Config.Disk"])?;
+            check_drive_right(world, subject, &Drive::parse(key, &value))?;
         }
         let vm = world.vm_mut(self.vmid).map_err(ApiError::Plain)?;
         vm.pending.remove(key);
@@ -303,11 +320,10 @@ fn set_drive(
 ) -> Result<(), ApiError> {
     let vmid = subject.vmid;
     let drive = Drive::parse(key, text);
-    let privilege = if drive.is_cdrom() { "VM.Config.CDROM" } else { "VM.Config.Disk" };
-    world.need_vm(subject, &[privilege])?;
-    if drive.is_cloudinit() {
-        world.need_vm(subject, &["VM.Config.Cloudinit"])?;
+    if let Some(old) = world.vm_on(node, vmid)?.config.get(key) {
+        check_drive_right(world, subject, &Drive::parse(key, old))?;
     }
+    check_drive_right(world, subject, &drive)?;
     let config = world.vm_on(node, vmid)?.merged();
     if let Some(pending) = world.vm_on(node, vmid)?.pending.get(key).cloned() {
         world.retire_drive(node, vmid, &Drive::parse(key, &pending), false);

@@ -1,6 +1,7 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod permissions;
 mod robustness;
 mod storages;
 

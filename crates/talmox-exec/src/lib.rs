@@ -1,12 +1,27 @@
 //! The engine's hands: `observe` looks at Proxmox, `execute` carries a plan out, `apply` goes round until nothing is
 //! left to do. Deciding is done elsewhere, by pure functions (`talmox-plan`); talking to people too.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "an error ends a step; what it tells a person is worth more than its bytes"
+)]
+
+mod apply;
 mod error;
+mod execute;
+mod find;
 mod gate;
+mod locks;
 mod observe;
 mod report;
+mod run;
+mod steps;
+mod work;
 
+pub use apply::{ApplyError, Summary, apply};
 pub use error::StepError;
+pub use execute::execute;
 pub use gate::{Gate, GateFuture, Interruption};
 pub use observe::{ObserveError, observe};
 pub use report::{Event, Reporter};
+pub use run::{Because, Done, Failure, Limits, Outcome, Run, Skip};

@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use talmox_plan::Planned;
-use talmox_pve::client::Upid;
+use talmox_pve::client::{Upid, Waiting};
 use talmox_types::VmId;
 
 /// Hears what happens.
 pub trait Reporter: Send + Sync {
     fn event(&self, event: Event<'_>);
+
+    /// Something is waited for that belongs to no step: a VM that somebody else is making, or keeps locked.
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        let _ = waiting;
+    }
 }
 
 /// Something that happened to a step.

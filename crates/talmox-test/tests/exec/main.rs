@@ -1,6 +1,11 @@
 //! The engine's hands on the simulator, in memory.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod apply;
+mod change;
+mod create;
 mod observe;
+mod order;
+mod remove;
 mod support;

@@ -1,11 +1,19 @@
 //! Descriptions, marks and VMs for tests of the engine.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
 use talmox_config::{Files, read_files};
-use talmox_pve::client::{Client, CloneKind, CloneVm, CreateVm};
-use talmox_pve::property::VmConfig;
+use talmox_exec::{Event, Gate, GateFuture, Interruption, Limits, Reporter, Run};
+use talmox_plan::{
+    DriveOptions, Effect, Expected, Nonce, Plan, Planned, Request, Step, StepId, TemplateSource, Volume,
+};
+use talmox_pve::client::{Client, CloneKind, CloneVm, CreateVm, Params};
+use talmox_pve::property::{Slot, VmConfig, VolumeId};
 use talmox_test::{Lab, host, vmid};
 use talmox_types::desired::Desired;
-use talmox_types::{Mark, NodeName, PoolName, VmId};
+use talmox_types::{ClusterName, ClusterUid, Mark, NodeName, PoolName, VmId};
+use tokio_util::sync::CancellationToken;
 
 /// The uid of every cluster described here.
 pub(crate) const UID: &str = "8c1f6a2b90d347e5";
@@ -74,4 +82,195 @@ pub(crate) async fn make_vm(lab: &Lab, client: &Client, number: usize, id: VmId,
     let vm = CreateVm { vmid: id, config, pool: None, storage: None };
     let task = client.create_vm(&host(number), &vm).await.unwrap();
     lab.done(client, &task).await.unwrap();
+}
+
+/// Puts another description into a VM, as somebody at the web interface would.
+pub(crate) async fn describe(lab: &Lab, id: VmId, text: &str) {
+    let path = format!("/nodes/{}/qemu/{id}/config", host(1));
+    lab.root().put::<()>(&path, Params::new().with("description", text)).await.unwrap();
+}
+
+pub(crate) fn nonce() -> Nonce {
+    Nonce::new(0xa1)
+}
+
+/// What a run is made of, so that tests need not hold each part.
+pub(crate) struct Bench {
+    pub(crate) desired: Desired,
+    pub(crate) request: Request,
+    pub(crate) nonce: Nonce,
+    pub(crate) stop: CancellationToken,
+    pub(crate) limits: Limits,
+    pub(crate) told: Told,
+    pub(crate) gate: Guard,
+}
+
+impl Bench {
+    pub(crate) fn new(desired: Desired) -> Self {
+        Self {
+            desired,
+            request: Request::default(),
+            nonce: nonce(),
+            stop: CancellationToken::new(),
+            limits: Limits::default(),
+            told: Told::default(),
+            gate: Guard::default(),
+        }
+    }
+
+    pub(crate) fn run<'a>(&'a self, client: &'a Client) -> Run<'a> {
+        Run {
+            client,
+            desired: &self.desired,
+            request: &self.request,
+            nonce: &self.nonce,
+            gate: &self.gate,
+            reporter: &self.told,
+            stop: &self.stop,
+            limits: self.limits,
+        }
+    }
+}
+
+/// Keeps every event as a line.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<Vec<String>>);
+
+impl Told {
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn has(&self, part: &str) -> bool {
+        self.lines().iter().any(|line| line.contains(part))
+    }
+}
+
+impl Reporter for Told {
+    fn event(&self, event: Event<'_>) {
+        let line = match event {
+            Event::Started { step } => format!("started {}", step.id),
+            Event::Task { step, upid } => format!("task {} {}", step.id, upid.kind()),
+            Event::Waiting { step, name, detail, .. } => format!("waiting {} for {name}: {detail}", step.id),
+            Event::Warned { step, words } => format!("warned {}: {words}", step.id),
+            Event::OtherId { step, vmid } => format!("other id {}: {vmid}", step.id),
+            Event::Done { step, .. } => format!("done {}", step.id),
+            Event::Failed { step, error } => format!("failed {}: {error}", step.id),
+            Event::Skipped { step, because } => format!("skipped {}: {because}", step.id),
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+/// A gate that lets everybody through but those it was told to stop, and remembers who asked.
+#[derive(Default)]
+pub(crate) struct Guard {
+    pub(crate) refuses: BTreeSet<NodeName>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Guard {
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Gate for Guard {
+    fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a> {
+        self.asked.lock().unwrap().push(interruption.node.to_string());
+        let refused = self.refuses.contains(interruption.node);
+        Box::pin(async move { if refused { Err("etcd would lose its majority".to_owned()) } else { Ok(()) } })
+    }
+}
+
+/// A step of a plan made by hand.
+pub(crate) fn planned(name: &str, step: Step, effect: Effect, needs: &[&str]) -> Planned {
+    let owner = NodeName::parse(name).ok();
+    let id = |text: &str| match text.split_once('/') {
+        Some((name, kind)) => StepId::new(Some(&node(name)), kind),
+        None => StepId::new(None, text),
+    };
+    Planned {
+        id: StepId::new(owner.as_ref(), step.word()),
+        needs: needs.iter().map(|text| id(text)).collect(),
+        node: owner,
+        step,
+        reason: "a test wants it".to_owned(),
+        effect,
+        changes: Vec::new(),
+        destroys: Vec::new(),
+    }
+}
+
+pub(crate) fn plan_of(steps: Vec<Planned>) -> Plan {
+    Plan {
+        cluster: ClusterName::parse("lab").unwrap(),
+        uid: Some(ClusterUid::parse(UID).unwrap()),
+        steps,
+        later: Vec::new(),
+        waiting: Vec::new(),
+        refusals: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// The VM of a node on the first host.
+pub(crate) fn expected(name: &str, id: u32, incarnation: &str) -> Expected {
+    Expected { host: host(1), mark: mark(name, id, incarnation) }
+}
+
+/// Clone, configure and start of a node on the first host.
+pub(crate) fn create(name: &str, id: u32) -> Vec<Planned> {
+    create_as(name, id, nonce().as_str())
+}
+
+/// The same by another run.
+pub(crate) fn create_as(name: &str, id: u32, incarnation: &str) -> Vec<Planned> {
+    let vm = expected(name, id, incarnation);
+    let clone = Step::CloneVm {
+        host: host(1),
+        mark: vm.mark.clone(),
+        template: TemplateSource { vmid: vmid(9000), host: host(1), name: "talos-template".to_owned() },
+        clone: talmox_plan::CloneKind::Linked,
+        pool: Some(pool()),
+    };
+    let configure = Step::ConfigureVm {
+        vm: vm.clone(),
+        set: [("memory", "4096"), ("cores", "2"), ("tags", "Talos")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
+        delete: BTreeSet::from(["nameserver".to_owned()]),
+        drives: [(
+            Slot::parse("scsi0").unwrap(),
+            DriveOptions { discard: true, ssd: true, backup: false, replicate: false },
+        )]
+        .into(),
+        witness: true,
+        digest: None,
+    };
+    let (cloned, configured) = (format!("{name}/clone"), format!("{name}/configure"));
+    vec![
+        planned(name, clone, Effect::Create, &[]),
+        planned(name, configure, Effect::Create, &[&cloned]),
+        planned(name, Step::StartVm { vm }, Effect::Create, &[&configured]),
+    ]
+}
+
+/// Stop and removal of a node, with the volumes a VM from the template has.
+pub(crate) fn remove(name: &str, id: u32, incarnation: &str) -> Vec<Planned> {
+    let vm = expected(name, id, incarnation);
+    let first = planned(name, Step::StopVm { vm: vm.clone(), timeout: 60 }, Effect::Stop, &[]);
+    let last = Step::RemoveVm { vm, detach: BTreeSet::new(), purge: false };
+    let mut removal = planned(name, last, Effect::Destroy, &[&format!("{name}/stop")]);
+    let volume = |slot: &str, name: &str| Volume {
+        slot: Slot::parse(slot).unwrap(),
+        volume: VolumeId::parse(&format!("local-zfs:{name}")).unwrap(),
+        size: None,
+    };
+    removal.destroys = vec![
+        volume("efidisk0", &format!("base-9000-disk-0/vm-{id}-disk-0")),
+        volume("scsi0", &format!("base-9000-disk-1/vm-{id}-disk-1")),
+        volume("ide2", &format!("vm-{id}-cloudinit")),
+    ];
+    vec![first, removal]
 }

@@ -1,0 +1,281 @@
+//! Carrying a plan out.
+//!
+//! ```text
+//!  needs done? ─▶ its node's turn to be down? ─▶ room on hosts, storages, template? ─▶ gate ─▶ look, act, see
+//!        │                    (turns.rs)                    (room.rs)                   │
+//!        └── a step it needs failed: skipped                          failed, or done ◀─┘ what waited is looked at again
+//! ```
+//!
+//! One loop owns all of it, so that nothing is decided twice and a token that says stop is heard before each step.
+
+mod patience;
+mod room;
+mod turns;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use talmox_plan::{Plan, Planned, StepId};
+use talmox_pve::client::Resource;
+use talmox_types::StorageId;
+use tokio::time::Instant;
+
+use crate::run::{Because, Done, Failure, Outcome, Run, Skip, takes_down};
+use crate::work::{Reserved, Result as StepResult, Work};
+use crate::{Event, Interruption, StepError};
+use patience::carry_out;
+use room::{Claims, Room};
+use turns::Turns;
+
+type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, StepResult)> + Send + 'a>>>;
+
+/// Carries out what can be done of a plan: steps that need a failed one are skipped, the others go on.
+///
+/// # Cancel safety
+///
+/// Dropping it leaves whatever Proxmox is working on to Proxmox. Every step can be run again.
+pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
+    let shared = shared_storages(run, plan).await;
+    let reserved = Reserved::of(plan);
+    let mut board = Board::new(run, plan, shared.as_ref());
+    let mut running = Running::new();
+    loop {
+        for index in board.ready() {
+            let work = Work::new(run, &plan.steps[index], &reserved);
+            let asks = board.asks_gate(index);
+            running.push(Box::pin(async move { (index, begin(&work, asks).await) }));
+        }
+        match running.next().await {
+            Some((index, result)) => board.end(index, result),
+            None => break,
+        }
+    }
+    board.into_outcome()
+}
+
+async fn begin(work: &Work<'_>, asks_gate: bool) -> StepResult {
+    let started = Instant::now();
+    let step = work.planned;
+    work.event(Event::Started { step });
+    tracing::debug!(step = %step.id, "step begins");
+    let result = match pass_gate(work, asks_gate).await {
+        Ok(()) => carry_out(work).await,
+        Err(error) => Err(error),
+    };
+    match &result {
+        Ok(_) => work.event(Event::Done { step, elapsed: started.elapsed() }),
+        Err(StepError::Interrupted { .. }) => {
+            work.event(Event::Skipped { step, because: &Because::Interrupted.to_string() });
+        }
+        // No failure: what is there now is looked at, and planned anew.
+        Err(error) if error.wants_another_plan() => {
+            work.event(Event::Skipped { step, because: &error.to_string() });
+        }
+        Err(error) => work.event(Event::Failed { step, error }),
+    }
+    result
+}
+
+async fn pass_gate(work: &Work<'_>, asks: bool) -> Result<(), StepError> {
+    let Some(node) = work.planned.node.as_ref().filter(|_| asks) else { return Ok(()) };
+    let interruption = Interruption { node, role: work.run.role(node), step: work.planned };
+    let answer = work.run.gate.pass(interruption).await;
+    answer.map_err(|reason| StepError::Gate { node: node.to_string(), reason })
+}
+
+/// Storages several hosts share: those are locked for the whole cluster. If Proxmox does not tell, all are taken for
+/// shared.
+async fn shared_storages(run: &Run<'_>, plan: &Plan) -> Option<BTreeSet<StorageId>> {
+    if plan.steps.iter().all(|step| Claims::storages_of(step).is_empty()) {
+        return Some(BTreeSet::new());
+    }
+    let resources = run.client.resources().await.ok()?;
+    let shared = resources.into_iter().filter_map(|resource| match resource {
+        Resource::Storage(storage) if storage.shared => Some(storage.storage),
+        Resource::Storage(_)
+        | Resource::Qemu(_)
+        | Resource::Lxc(_)
+        | Resource::Node(_)
+        | Resource::Pool(_)
+        | Resource::Other => None,
+    });
+    Some(shared.collect())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    Running,
+    Done,
+    /// Done otherwise than planned.
+    Instead,
+    NotDone,
+}
+
+/// What has been done, what runs, and what may begin.
+struct Board<'a> {
+    run: &'a Run<'a>,
+    steps: &'a [Planned],
+    index: BTreeMap<&'a StepId, usize>,
+    claims: Vec<Claims>,
+    states: Vec<State>,
+    room: Room,
+    turns: Turns,
+    outcome: Outcome,
+}
+
+impl<'a> Board<'a> {
+    fn new(run: &'a Run<'a>, plan: &'a Plan, shared: Option<&BTreeSet<StorageId>>) -> Self {
+        let steps = plan.steps.as_slice();
+        Self {
+            run,
+            steps,
+            index: steps.iter().enumerate().map(|(index, step)| (&step.id, index)).collect(),
+            claims: steps.iter().map(|step| Claims::of(step, shared)).collect(),
+            states: vec![State::Waiting; steps.len()],
+            room: Room::new(run.limits),
+            turns: Turns::new(run),
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Steps that may begin now; they count as running from here on.
+    fn ready(&mut self) -> Vec<usize> {
+        self.skip_what_cannot_be();
+        let mut begun = self.begin_what_fits();
+        // Whoever has the turn waits for somebody who wants it: then it goes round.
+        if begun.is_empty() && !self.states.contains(&State::Running) && self.turns.pass_on() {
+            begun = self.begin_what_fits();
+        }
+        begun
+    }
+
+    fn begin_what_fits(&mut self) -> Vec<usize> {
+        let mut begun = Vec::new();
+        for index in 0..self.steps.len() {
+            let step = &self.steps[index];
+            if self.states[index] != State::Waiting || !self.needs(index).all(|need| need == &State::Done) {
+                continue;
+            }
+            if takes_down(step) && !self.turns.may_go_down(step) {
+                continue;
+            }
+            if self.room.take(&self.claims[index]) {
+                if takes_down(step) {
+                    self.turns.take(step);
+                }
+                self.states[index] = State::Running;
+                begun.push(index);
+            }
+        }
+        begun
+    }
+
+    fn needs(&self, index: usize) -> impl Iterator<Item = &State> {
+        // A step that is not in the plan cannot be waited for.
+        self.steps[index]
+            .needs
+            .iter()
+            .map(|need| self.index.get(need).map_or(&State::NotDone, |i| &self.states[*i]))
+    }
+
+    /// Skips steps whose needs will not be met, and everything that has not begun once it was said to stop.
+    fn skip_what_cannot_be(&mut self) {
+        let stopped = self.run.stop.is_cancelled();
+        for index in 0..self.steps.len() {
+            if self.states[index] != State::Waiting {
+                continue;
+            }
+            if stopped {
+                self.skip(index, Because::Interrupted);
+                continue;
+            }
+            let step = &self.steps[index];
+            let state = |need: &StepId| self.index.get(need).map_or(&State::NotDone, |i| &self.states[*i]);
+            let failed = step.needs.iter().find(|need| *state(need) == State::NotDone);
+            let instead = step.needs.iter().find(|need| *state(need) == State::Instead);
+            if let Some(need) = failed {
+                let because = self.why_not(need);
+                self.skip(index, because);
+            } else if let Some(need) = instead {
+                self.skip(index, Because::PlannedAnew(need.clone()));
+            } else if let Some(node) = step.node.as_ref().filter(|_| takes_down(step))
+                && let Some(sick) = self.turns.kept_up_by(node)
+            {
+                self.skip(index, Because::NotBack(sick));
+            }
+        }
+    }
+
+    /// A step that was itself skipped passes its reason on.
+    fn why_not(&self, need: &StepId) -> Because {
+        let skipped = self.outcome.skipped.iter().find(|skip| skip.step == *need);
+        skipped.map_or_else(|| Because::Needs(need.clone()), |skip| skip.because.clone())
+    }
+
+    fn skip(&mut self, index: usize, because: Because) {
+        let step = &self.steps[index];
+        self.states[index] = State::NotDone;
+        self.run.event(Event::Skipped { step, because: &because.to_string() });
+        self.outcome.interrupted |= because == Because::Interrupted;
+        self.outcome.skipped.push(Skip { step: step.id.clone(), node: step.node.clone(), because });
+        self.release_turn(index, false);
+    }
+
+    fn asks_gate(&mut self, index: usize) -> bool {
+        let step = &self.steps[index];
+        takes_down(step) && self.turns.asks_gate(step)
+    }
+
+    fn end(&mut self, index: usize, result: StepResult) {
+        let step = &self.steps[index];
+        let (id, node) = (step.id.clone(), step.node.clone());
+        self.room.give_back(&self.claims[index]);
+        let failed = result.is_err();
+        self.states[index] = match result {
+            Ok(end) => {
+                let instead = end.instead();
+                self.outcome.done.push(Done {
+                    step: id,
+                    node,
+                    effect: step.effect,
+                    wrote: end.wrote(),
+                    instead,
+                });
+                if instead.is_some() { State::Instead } else { State::Done }
+            }
+            Err(StepError::Interrupted { .. }) => {
+                self.outcome.interrupted = true;
+                self.outcome.skipped.push(Skip { step: id, node, because: Because::Interrupted });
+                State::NotDone
+            }
+            Err(error) => {
+                self.outcome.failed.push(Failure { step: id, node, error });
+                State::NotDone
+            }
+        };
+        self.release_turn(index, failed);
+    }
+
+    /// A node that is down keeps its turn until nothing more happens to it in this plan.
+    fn release_turn(&mut self, index: usize, failed: bool) {
+        let Some(node) = &self.steps[index].node else { return };
+        let busy = self.steps.iter().zip(&self.states).any(|(step, state)| {
+            step.node.as_ref() == Some(node) && matches!(state, State::Waiting | State::Running)
+        });
+        self.turns.ended(node, failed, !busy);
+    }
+
+    /// Steps that need each other never become ready; nobody plans such, and nobody waits for them.
+    fn into_outcome(mut self) -> Outcome {
+        for index in 0..self.steps.len() {
+            if self.states[index] == State::Waiting {
+                let need = self.steps[index].needs.first().unwrap_or(&self.steps[index].id).clone();
+                self.skip(index, Because::Needs(need));
+            }
+        }
+        self.outcome
+    }
+}

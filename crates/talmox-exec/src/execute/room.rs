@@ -1,0 +1,125 @@
+//! How much may be done at once, and where.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use talmox_plan::{CloneKind, Planned, Step};
+use talmox_pve::property::{Disk, DriveSource, Slot};
+use talmox_types::{HostName, StorageId, VmId};
+
+use crate::Limits;
+
+/// Something of which there is only so much.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Everywhere,
+    Host(HostName),
+    /// A storage of one host, or of all of them if they share it.
+    Storage(StorageId, Option<HostName>),
+    Template(VmId),
+}
+
+/// What a step takes up while it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Claims(BTreeSet<Place>);
+
+impl Claims {
+    /// `shared` are the storages several hosts share; none if nobody knows.
+    pub(super) fn of(planned: &Planned, shared: Option<&BTreeSet<StorageId>>) -> Self {
+        let mut places = BTreeSet::from([Place::Everywhere]);
+        let host = host_of(&planned.step);
+        places.extend(host.cloned().map(Place::Host));
+        if let Step::CloneVm { template, .. } = &planned.step {
+            places.insert(Place::Template(template.vmid));
+            places.insert(Place::Host(template.host.clone()));
+        }
+        for storage in Self::storages_of(planned) {
+            let is_local = shared.is_some_and(|shared| !shared.contains(&storage));
+            places.insert(Place::Storage(storage, host.filter(|_| is_local).cloned()));
+        }
+        Self(places)
+    }
+
+    /// Storages on which the step makes or removes volumes, as far as it says so.
+    pub(super) fn storages_of(planned: &Planned) -> BTreeSet<StorageId> {
+        let gone = planned.destroys.iter().map(|volume| volume.volume.storage().clone());
+        let mut storages: BTreeSet<StorageId> = gone.collect();
+        match &planned.step {
+            Step::CloneVm { clone: CloneKind::Full { storage }, .. } | Step::AddDisk { storage, .. } => {
+                storages.insert(storage.clone());
+            }
+            Step::ConfigureVm { set, .. } => {
+                storages.extend(set.iter().filter_map(|(key, value)| allocated_on(key, value)));
+            }
+            Step::CloneVm { clone: CloneKind::Linked, .. }
+            | Step::CreatePool { .. }
+            | Step::GrowDisk { .. }
+            | Step::JoinPool { .. }
+            | Step::StartVm { .. }
+            | Step::StopVm { .. }
+            | Step::RebootVm { .. }
+            | Step::RemoveVm { .. }
+            | Step::DeletePool { .. } => {}
+        }
+        storages
+    }
+}
+
+fn host_of(step: &Step) -> Option<&HostName> {
+    if let Step::CloneVm { host, .. } = step { Some(host) } else { step.vm().map(|vm| &vm.host) }
+}
+
+/// The storage a value makes a volume on.
+fn allocated_on(key: &str, value: &str) -> Option<StorageId> {
+    Slot::parse(key).ok().filter(|slot| slot.holds_volume())?;
+    match Disk::parse(value).ok()?.source {
+        DriveSource::Allocate { storage, .. } | DriveSource::CloudInit { storage } => storage,
+        DriveSource::Volume(_) | DriveSource::Path(_) | DriveSource::Empty | DriveSource::HostCdrom => None,
+    }
+}
+
+/// What is taken up now.
+pub(super) struct Room {
+    limits: Limits,
+    taken: BTreeMap<Place, usize>,
+}
+
+impl Room {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, taken: BTreeMap::new() }
+    }
+
+    /// Takes all of it, or nothing if some of it is not to be had.
+    pub(super) fn take(&mut self, Claims(places): &Claims) -> bool {
+        let fits = places.iter().all(|place| self.count(place) < self.limit(place));
+        if fits {
+            for place in places {
+                *self.taken.entry(place.clone()).or_default() += 1;
+            }
+        }
+        fits
+    }
+
+    pub(super) fn give_back(&mut self, Claims(places): &Claims) {
+        for place in places {
+            if let Some(count) = self.taken.get_mut(place) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+
+    fn count(&self, place: &Place) -> usize {
+        self.taken.get(place).copied().unwrap_or_default()
+    }
+
+    fn limit(&self, place: &Place) -> usize {
+        let Limits { parallelism, per_host, per_storage, per_template } = self.limits;
+        let limit = match place {
+            Place::Everywhere => parallelism,
+            Place::Host(_) => per_host,
+            Place::Storage(..) => per_storage,
+            Place::Template(_) => per_template,
+        };
+        // Nothing at all would never end.
+        limit.max(1)
+    }
+}

@@ -1,0 +1,160 @@
+//! What a run is given, and what came of a plan.
+
+use talmox_plan::{Effect, Goal, Nonce, Planned, Request, StepId};
+use talmox_pve::client::Client;
+use talmox_types::desired::{Desired, Role};
+use talmox_types::{NodeName, VmId};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Event, Gate, Reporter, StepError};
+
+/// Everything a plan is carried out with.
+pub struct Run<'a> {
+    pub client: &'a Client,
+    pub desired: &'a Desired,
+    pub request: &'a Request,
+    /// Tells the VMs this run makes from those of another.
+    pub nonce: &'a Nonce,
+    pub gate: &'a dyn Gate,
+    pub reporter: &'a dyn Reporter,
+    /// Once cancelled no step begins any more; those under way are finished.
+    pub stop: &'a CancellationToken,
+    pub limits: Limits,
+}
+
+impl Run<'_> {
+    pub(crate) fn event(&self, event: Event<'_>) {
+        self.reporter.event(event);
+    }
+
+    /// The role of a node; none if the description does not name it.
+    pub(crate) fn role(&self, node: &NodeName) -> Option<Role> {
+        self.desired.nodes.iter().find(|declared| declared.name == *node).map(|node| node.role)
+    }
+
+    /// Whether the whole cluster goes: then no node needs to wait for another.
+    pub(crate) fn destroys_all(&self) -> bool {
+        self.request.goal == Goal::Destroy && self.request.targets.is_empty()
+    }
+}
+
+/// How much is done at once. The defaults are what a Proxmox of ordinary disks bears without a task failing for want of
+/// a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Steps at once. More would only queue: a host's API has three workers of each kind.
+    pub parallelism: usize,
+    /// Steps that work on one host.
+    pub per_host: usize,
+    /// Steps that make or remove volumes on one storage. Proxmox lets them through one by one and gives up on those
+    /// that waited ten seconds for the storage's lock.
+    pub per_storage: usize,
+    /// Clones of one template. They share its lock, but each reads all of it from the same disks.
+    pub per_template: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { parallelism: 8, per_host: 4, per_storage: 2, per_template: 3 }
+    }
+}
+
+impl Limits {
+    /// At most so many steps at once.
+    #[must_use]
+    pub fn with_parallelism(self, parallelism: usize) -> Self {
+        Self { parallelism: parallelism.max(1), ..self }
+    }
+}
+
+/// What came of one plan.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub done: Vec<Done>,
+    pub failed: Vec<Failure>,
+    pub skipped: Vec<Skip>,
+    /// Whether it was told to stop before everything was tried.
+    pub interrupted: bool,
+}
+
+/// A step whose result was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub step: StepId,
+    pub node: Option<NodeName>,
+    pub effect: Effect,
+    /// Whether anything was written: a step that finds its work done writes nothing.
+    pub wrote: bool,
+    /// The VM the node has in place of the planned one: another id, or one that another run made. What follows is
+    /// planned anew, which is no failure.
+    pub instead: Option<VmId>,
+}
+
+/// A step that was not done, and why.
+#[derive(Debug)]
+pub struct Failure {
+    pub step: StepId,
+    pub node: Option<NodeName>,
+    pub error: StepError,
+}
+
+/// A step that was not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    pub step: StepId,
+    pub node: Option<NodeName>,
+    pub because: Because,
+}
+
+/// Why a step was not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// A step it needs failed, or was skipped for that reason.
+    Needs(StepId),
+    /// A step it needs ended otherwise than planned, and what follows is planned anew.
+    PlannedAnew(StepId),
+    /// A node that was taken down before it has not come back.
+    NotBack(NodeName),
+    Interrupted,
+}
+
+impl std::fmt::Display for Because {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Needs(step) => write!(f, "{step} was not done"),
+            Self::PlannedAnew(step) => write!(f, "{step} ended otherwise: it is planned anew"),
+            Self::NotBack(node) => write!(f, "{node} was taken down and has not come back"),
+            Self::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether every step was done as planned.
+    pub fn is_complete(&self) -> bool {
+        self.failed.is_empty() && self.skipped.is_empty()
+    }
+
+    /// Whether anything in Proxmox is other than before.
+    pub fn wrote(&self) -> bool {
+        self.done.iter().any(|done| done.wrote)
+    }
+
+    /// Whether more is known or done than before.
+    pub(crate) fn got_further(&self) -> bool {
+        self.done.iter().any(|done| done.wrote || done.instead.is_some())
+    }
+
+    /// Whether another look and another plan may get further: nothing failed for good.
+    pub fn wants_another_plan(&self) -> bool {
+        !self.interrupted && self.failed.iter().all(|failure| failure.error.wants_another_plan())
+    }
+}
+
+/// Whether a step takes down what may be running.
+pub(crate) fn takes_down(planned: &Planned) -> bool {
+    match planned.effect {
+        Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => planned.node.is_some(),
+        Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
+    }
+}

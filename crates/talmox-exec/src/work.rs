@@ -1,0 +1,194 @@
+//! One step at work: its way to Proxmox, its voice, its waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use talmox_plan::{Expected, Plan, Planned, Step};
+use talmox_pve::client::{Client, Error, Look, Progress, TaskError, Upid, Wait, Waiting};
+use talmox_types::desired::VmIdRange;
+use talmox_types::{NodeName, VmId};
+
+use crate::find::Found;
+use crate::locks::{Settled, Watch};
+use crate::{Event, Run, StepError};
+
+/// How a step ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// There was nothing to do.
+    Unchanged,
+    Changed,
+    /// The node has this VM, not the planned one: what follows is planned anew.
+    Instead {
+        vmid: VmId,
+        wrote: bool,
+    },
+}
+
+impl End {
+    pub(crate) fn wrote(self) -> bool {
+        match self {
+            Self::Unchanged => false,
+            Self::Changed => true,
+            Self::Instead { wrote, .. } => wrote,
+        }
+    }
+
+    pub(crate) fn instead(self) -> Option<VmId> {
+        match self {
+            Self::Instead { vmid, .. } => Some(vmid),
+            Self::Unchanged | Self::Changed => None,
+        }
+    }
+}
+
+pub(crate) type Result<T = End> = std::result::Result<T, StepError>;
+
+/// What the steps of one plan must know of each other: ids that are spoken for, and VMs just made.
+#[derive(Default)]
+pub(crate) struct Reserved {
+    ids: Mutex<BTreeSet<VmId>>,
+    made: Mutex<BTreeMap<VmId, (NodeName, Made)>>,
+}
+
+/// How sure it is that this run makes a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Made {
+    /// Proxmox has taken it on; another run may still be faster.
+    Accepted,
+    /// The VM carries our mark.
+    Seen,
+}
+
+impl Reserved {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let ids = plan.steps.iter().filter_map(|planned| {
+            let made = if let Step::CloneVm { mark, .. } = &planned.step { Some(mark.vmid) } else { None };
+            made.or_else(|| planned.step.vm().map(Expected::vmid))
+        });
+        Self { ids: Mutex::new(ids.collect()), made: Mutex::default() }
+    }
+
+    /// Takes the next id above all that are in use or spoken for; beyond the range it begins anew, once.
+    pub(crate) fn next(&self, range: VmIdRange, used: &BTreeSet<VmId>) -> Option<VmId> {
+        let mut ids = lock(&self.ids);
+        let taken = |id: VmId| used.contains(&id) || ids.contains(&id);
+        let highest = used.iter().chain(ids.iter()).filter(|id| range.contains(**id)).max();
+        let above = highest.map_or(range.start.get(), |highest| highest.get() + 1)..=range.end.get();
+        let candidates = above.chain(range.start.get()..=range.end.get());
+        let found = candidates.filter_map(|id| VmId::try_from(id).ok()).find(|id| !taken(*id))?;
+        ids.insert(found);
+        Some(found)
+    }
+
+    pub(crate) fn note_made(&self, vmid: VmId, node: &NodeName, made: Made) {
+        lock(&self.made).insert(vmid, (node.clone(), made));
+    }
+
+    pub(crate) fn forget(&self, vmid: VmId) {
+        lock(&self.made).remove(&vmid);
+    }
+
+    /// Whether this run makes the VM for another node, as surely as asked for.
+    pub(crate) fn is_made_for_another(&self, vmid: VmId, node: &NodeName, sure: Made) -> bool {
+        lock(&self.made).get(&vmid).is_some_and(|(owner, made)| owner != node && *made >= sure)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A step under way.
+pub(crate) struct Work<'a> {
+    pub(crate) run: &'a Run<'a>,
+    pub(crate) planned: &'a Planned,
+    pub(crate) reserved: &'a Reserved,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn new(run: &'a Run<'a>, planned: &'a Planned, reserved: &'a Reserved) -> Self {
+        Self { run, planned, reserved }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.run.client
+    }
+
+    pub(crate) fn event(&self, event: Event<'_>) {
+        self.run.event(event);
+    }
+
+    pub(crate) fn warn(&self, words: &str) {
+        self.event(Event::Warned { step: self.planned, words });
+    }
+
+    /// Follows a task to its end and passes on what it warns of.
+    pub(crate) async fn follow(
+        &self,
+        upid: &Upid,
+        name: &str,
+        limit: Duration,
+    ) -> std::result::Result<(), TaskError> {
+        self.event(Event::Task { step: self.planned, upid });
+        let end = self.client().follow(upid, name, limit, &Voice(self)).await?;
+        for warning in &end.warnings {
+            self.warn(warning);
+        }
+        Ok(())
+    }
+
+    /// Looks again and again until the result of what this step did is seen.
+    pub(crate) async fn until<T, F, L>(&self, name: &str, limit: Duration, look: F) -> Result<T>
+    where
+        F: FnMut() -> L,
+        L: Future<Output = std::result::Result<Look<T>, Error>>,
+    {
+        let seen = Wait { name, limit, progress: &Voice(self) }.until(look).await;
+        seen.map_err(|source| StepError::Wait { doing: format!("see {name}"), source })
+    }
+
+    /// Waits until nothing holds a VM any more.
+    pub(crate) async fn settle(&self, found: Found, limit: Duration) -> Result<Settled> {
+        let watch = Watch { client: self.client(), stop: self.run.stop, progress: &Voice(self) };
+        watch.settle(found, limit).await
+    }
+
+    /// Waits for what others do; told to stop, it gives up, since nothing of ours is under way.
+    pub(crate) async fn unless_stopped<T>(&self, name: &str, waited: impl Future<Output = T>) -> Result<T> {
+        let stopped = || StepError::Interrupted { waiting_for: name.to_owned() };
+        self.run.stop.run_until_cancelled(waited).await.ok_or_else(stopped)
+    }
+}
+
+/// Passes on how a wait goes.
+struct Voice<'w, 'a>(&'w Work<'a>);
+
+impl Progress for Voice<'_, '_> {
+    fn report(&self, waiting: &Waiting<'_>) {
+        let Waiting { name, elapsed, limit, detail } = *waiting;
+        self.0.event(Event::Waiting { step: self.0.planned, name, detail, elapsed, limit });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u32) -> VmId {
+        VmId::try_from(number).unwrap()
+    }
+
+    #[test]
+    fn the_next_id_is_above_the_highest_and_wraps_once() {
+        let range = VmIdRange { start: id(200), end: id(203) };
+        let reserved = Reserved::default();
+        let used = BTreeSet::from([id(150), id(201), id(500)]);
+        assert_eq!(reserved.next(range, &used), Some(id(202)));
+        assert_eq!(reserved.next(range, &used), Some(id(203)));
+        assert_eq!(reserved.next(range, &used), Some(id(200)), "from the start again");
+        assert_eq!(reserved.next(range, &used), None);
+    }
+}

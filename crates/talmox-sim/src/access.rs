@@ -25,9 +25,17 @@ static BUILT_IN: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(||
     roles
 });
 
-pub(crate) fn built_in_roles() -> &'static BTreeMap<String, BTreeSet<String>> {
-    &BUILT_IN
-}
+/// The roles of the time when one privilege was for the guest agent and the monitor alike.
+static WITH_MONITOR: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
+    let mut roles = BUILT_IN.clone();
+    for (name, privileges) in &mut roles {
+        privileges.retain(|one| !one.starts_with("VM.GuestAgent.") && one != "VM.Replicate");
+        if matches!(name.as_str(), "Administrator" | "PVEAdmin" | "PVEVMAdmin") {
+            privileges.insert("VM.Monitor".into());
+        }
+    }
+    roles
+});
 
 pub(crate) fn is_privilege(name: &str) -> bool {
     BUILT_IN.get("Administrator").is_some_and(|all| all.contains(name))
@@ -39,6 +47,9 @@ pub struct Access {
     /// Roles beside the built-in ones.
     pub roles: BTreeMap<String, BTreeSet<String>>,
     pub acl: Vec<AclEntry>,
+    /// `VM.Monitor` stands for the privileges of the guest agent.
+    #[serde(default)]
+    pub(crate) has_monitor: bool,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -168,7 +179,11 @@ pub(crate) type Privileges = BTreeMap<String, bool>;
 
 impl Access {
     pub(crate) fn role(&self, name: &str) -> Option<&BTreeSet<String>> {
-        self.roles.get(name).or_else(|| BUILT_IN.get(name))
+        self.roles.get(name).or_else(|| self.built_in().get(name))
+    }
+
+    pub(crate) fn built_in(&self) -> &'static BTreeMap<String, BTreeSet<String>> {
+        if self.has_monitor { &WITH_MONITOR } else { &BUILT_IN }
     }
 
     /// Effective privileges on a path; the value says whether they reach further down.
@@ -195,7 +210,7 @@ impl Access {
         let by_user = || {
             let none = BTreeSet::new();
             let groups = user.map_or(&none, |user| &user.groups);
-            caller.user == ROOT && is_privilege(privilege)
+            caller.user == ROOT && self.role("Administrator").is_some_and(|all| all.contains(privilege))
                 || self.subject_holds("user", &caller.user, groups, path, pool, privilege)
         };
         let Some(token) = &caller.token else { return by_user() };
@@ -325,6 +340,7 @@ mod tests {
                 entry("/pool/p", "user", "a@pve", "PVEVMAdmin"),
                 entry("/storage/s", "user", "a@pve", "NoAccess"),
             ],
+            has_monitor: false,
         }
     }
 

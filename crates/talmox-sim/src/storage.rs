@@ -3,6 +3,7 @@
 mod kinds;
 mod queue;
 mod space;
+mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::drive::{Drive, LARGEST_IMAGE, print_size, too_large};
 use crate::files::FileFacts;
+use crate::release::Change;
 use crate::tasks::Job;
 use crate::world::World;
 
 pub(crate) use kinds::{Kind, State};
 pub(crate) use queue::{Allocations, Turn};
 pub(crate) use space::Figures;
+pub use spec::BadStorage;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Storage {
@@ -311,7 +314,8 @@ impl World {
             image.name.map_or_else(|| self.free_disk_name(node, storage_id, image.vmid), str::to_owned);
         // Ceph takes no notice of the format, the others of their kind refuse what they do not know.
         let format = if storage.kind == "rbd" { "raw" } else { image.format };
-        if !storage.holds_files() && !storage.traits().formats.contains(&format) {
+        let old = format == "qcow2" && !self.has(Change::FormatsOfBlocks);
+        if !storage.holds_files() && (old || !storage.traits().formats.contains(&format)) {
             return Err(format!("unsupported format '{format}'"));
         }
         let volid = Self::image_volid(&storage, image.vmid, &name, format);

@@ -159,6 +159,8 @@ pub struct World {
     pub pools: BTreeMap<String, Pool>,
     pub(crate) ha_resources: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) ha_rules: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(default)]
+    pub(crate) ha_groups: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) pci_mappings: BTreeMap<String, PciMapping>,
     pub options: BTreeMap<String, String>,
     /// Web servers by `host:port`.
@@ -203,6 +205,7 @@ impl World {
             pools: BTreeMap::new(),
             ha_resources: BTreeMap::new(),
             ha_rules: BTreeMap::new(),
+            ha_groups: BTreeMap::new(),
             pci_mappings: BTreeMap::new(),
             options: BTreeMap::new(),
             sites: BTreeMap::new(),

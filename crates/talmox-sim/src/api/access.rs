@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{Call, subdirs, unknown};
-use crate::access::{AclEntry, Caller, Token, built_in_roles};
+use crate::access::{AclEntry, Caller, Token};
 use crate::auth;
 use crate::reply::{Answer, ApiError};
 use crate::schema::split_list;
@@ -131,7 +131,7 @@ fn roles(world: &World) -> Value {
         let list: Vec<&str> = privileges.iter().map(String::as_str).collect();
         json!({"roleid": name, "privs": list.join(","), "special": special})
     };
-    let built_in = built_in_roles().iter().map(|(name, privileges)| one(name, privileges, 1));
+    let built_in = world.access.built_in().iter().map(|(name, privileges)| one(name, privileges, 1));
     built_in.chain(world.access.roles.iter().map(|(name, privileges)| one(name, privileges, 0))).collect()
 }
 
@@ -151,7 +151,7 @@ fn set_role(world: &mut World, method: &str, call: &Call) -> Answer {
     };
     need_user_file(world, &format!("{verb} role failed: "))?;
     let fail = |text: String| Err(ApiError::plain(format!("{verb} role failed: {text}")));
-    if built_in_roles().contains_key(&name) && method != "POST" {
+    if world.access.built_in().contains_key(&name) && method != "POST" {
         return fail(format!(
             "auto-generated role '{name}' cannot be {}",
             if method == "PUT" { "modified" } else { "deleted" }

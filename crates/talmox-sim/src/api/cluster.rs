@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Call, ha, mapping, subdirs, tasks, unknown};
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{self, split_list};
 use crate::world::{Reach, World};
@@ -56,8 +57,11 @@ pub(crate) fn vm_entry(world: &World, vmid: u32) -> Option<Map<String, Value>> {
         put("maxcpu", json!(stat.cpus));
         put("maxmem", json!(stat.memory));
         put("maxdisk", json!(stat.disk));
-        for figure in ["cpu", "mem", "memhost", "disk", "netin", "netout", "diskread", "diskwrite"] {
+        for figure in ["cpu", "mem", "disk", "netin", "netout", "diskread", "diskwrite"] {
             put(figure, json!(0));
+        }
+        if world.has(Change::NetworkResources) {
+            put("memhost", json!(0));
         }
     }
     for key in ["tags", "lock"] {
@@ -142,7 +146,14 @@ fn resources(world: &World, call: &Call) -> Value {
     }
     let sdn_path = "/sdn/zones/localnetwork";
     if wanted("sdn") && may(sdn_path, "SDN.Audit") {
+        let new = world.has(Change::NetworkResources);
         all.extend(world.nodes.keys().map(|node| {
+            if !new {
+                return json!({
+                    "id": format!("sdn/{node}/localnetwork"), "type": "sdn", "sdn": "localnetwork", "node": node,
+                    "status": "ok",
+                });
+            }
             json!({
                 "id": format!("network/{node}/zone/localnetwork"), "type": "network", "network": "localnetwork",
                 "network-type": "zone", "node": node, "status": "ok",

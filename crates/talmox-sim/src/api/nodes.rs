@@ -30,7 +30,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/capabilities") => Ok(subdirs("name", "qemu")),
         ("GET", "/capabilities/qemu") => Ok(subdirs("name", "cpu cpu-flags machines migration")),
         ("GET", "/capabilities/qemu/cpu") => Ok(cpus()),
-        ("GET", "/capabilities/qemu/machines") => Ok(machines()),
+        ("GET", "/capabilities/qemu/machines") => Ok(machines(world)),
         ("GET", "/vzdump/defaults") => Ok(backup_defaults()),
         ("GET", "/query-url-metadata") => transfer::url_metadata(world, call),
         ("GET", "/tasks") => Ok(tasks::list(world, call)),
@@ -150,14 +150,19 @@ fn cpus() -> Value {
 }
 
 /// Machine versions, newest first; `+pveN` where PVE changed something of its own.
-fn machines() -> Value {
+fn machines(world: &World) -> Value {
     const OWN: [(&str, u8, &str); 4] = [
         ("10.0", 1, "Set host_mtu vNIC option even with default value for migration compat."),
         ("9.2", 1, "Disables S3/S4 power states by default."),
         ("4.1", 2, "Increases the number of SCSI drives supported."),
         ("4.1", 1, "Introduction of pveX versioning, no changes."),
     ];
-    let mut versions = vec!["10.0".to_owned()];
+    // No newer than the QEMU that is there.
+    let mut versions: Vec<String> = ["10.0"]
+        .iter()
+        .filter(|one| world.known_release().qemu.starts_with(*one))
+        .map(|one| (*one).to_owned())
+        .collect();
     versions
         .extend((4..=9).rev().flat_map(|major| (0..=2).rev().map(move |minor| format!("{major}.{minor}"))));
     versions.extend(["3.1", "3.0"].map(str::to_owned));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::drive::{Drive, print_size, scale, too_large};
+use crate::release::Change;
 use crate::reply::ApiError;
 use crate::storage::{Allocations, NewImage, split_volid, visible_size};
 use crate::tasks::Job;
@@ -135,7 +136,8 @@ impl World {
         } else {
             self.make_empty(job, wanted, &drive, storage, size)?
         };
-        if drive.key == "efidisk0" && drive.get("pre-enrolled-keys") == Some("1") {
+        let marked = self.has(Change::CertificateMarker) && drive.key == "efidisk0";
+        if marked && drive.get("pre-enrolled-keys") == Some("1") {
             drive.set("ms-cert", "2023k");
         }
         drive.set("file", volid);
@@ -158,7 +160,10 @@ impl World {
             _ => scale(size, 30).ok_or_else(|| too_large(size))?,
         };
         let default = self.storage_on(storage, wanted.node)?.default_format();
-        let format = drive.get("format").unwrap_or(default).to_owned();
+        let format = match drive.key.as_str() {
+            "tpmstate0" if !self.has(Change::FormatsOfBlocks) => "raw".to_owned(),
+            _ => drive.get("format").unwrap_or(default).to_owned(),
+        };
         // Firmware variables are copied from a file.
         let data = if drive.key == "efidisk0" { size } else { 0 };
         let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size, data };

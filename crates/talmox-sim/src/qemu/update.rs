@@ -12,6 +12,7 @@ use super::perms::{Subject, Verb};
 use crate::api::Call;
 use crate::drive::{Drive, is_drive};
 use crate::jobs::Work;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{split_list, vm_option};
 use crate::storage::Allocations;
@@ -91,7 +92,9 @@ fn prepare(world: &mut World, call: &Call, at_once: bool) -> Result<UpdateJob, A
     world.add_macs(&mut settings);
     check_rights(world, call, &delete, &settings)?;
     world.vm_on(&call.node, vmid)?.check_lock().map_err(ApiError::Plain)?;
-    world.wait_for_lock(vmid)?;
+    if at_once || !world.has(Change::LockInWorker) {
+        world.wait_for_lock(vmid)?;
+    }
     check_current(world, call, vmid, &settings)?;
     if at_once {
         world.wait_for_storages(&call.node, &allocations(&settings, None))?;

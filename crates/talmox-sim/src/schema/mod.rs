@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use regex_lite::Regex;
 
-pub(crate) use check::{Args, normal_form, validate};
+pub(crate) use check::{Args, UNKNOWN, normal_form, validate};
 pub(crate) use formats::{is_tag, split_list};
 pub(crate) use properties::{Parsed, parse_as, print};
 pub(crate) use table::{Route, cpu_models, route_for, routes, vm_option};

@@ -124,6 +124,11 @@ impl Kind {
         KINDS.iter().find(|kind| kind.name == name).unwrap_or(&KINDS[0])
     }
 
+    /// All there are, for people to read.
+    pub(crate) fn names() -> String {
+        KINDS.map(|kind| kind.name).join(", ")
+    }
+
     /// Can a linked clone be made of such a volume?
     pub(crate) fn links(&self, state: State, format: &str) -> bool {
         match (self.name, state) {

@@ -4,6 +4,7 @@ mod common;
 mod permissions;
 mod robustness;
 mod storages;
+mod versions;
 
 use std::collections::BTreeMap;
 

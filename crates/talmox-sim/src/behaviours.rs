@@ -272,6 +272,7 @@ const TABLE: &[Behaviour] = &[
     row("storage.names", "Images, templates and linked clones are named as their type of storage names them.", Facts("§6")),
     row("storage.names.btrfs", "On btrfs a raw image is a subvolume, and a linked clone forgets its base.", Sources("pve-storage BTRFSPlugin.pm")),
     row("storage.grain", "Logical volumes are whole extents of 4 MiB, zvols and Ceph images whole mebibytes; files have any size.", Sources("pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm")),
+    row("storage.grain.asked", "A new disk is noted down with the size that was asked for, even where the storage made it larger.", Sources("qemu-server API2/Qemu.pm create_disks")),
     row("storage.efi", "EFI disks measure 1 MiB on ZFS and Ceph, 4 MiB on LVM.", Facts("§5")),
     row("storage.formats", "Blocks are raw, thick LVM also qcow2; what is asked for beyond that is refused for a new disk, and ignored for a copy.", Sources("pve-storage *Plugin.pm alloc_image")),
     row("storage.formats.words", "The refusal of a format ends without the place in the source.", Unproven),

@@ -131,10 +131,10 @@ impl World {
         storage: &str,
         size: &str,
     ) -> Result<String, String> {
-        let volid = if let Some(source) = drive.get("import-from").map(str::to_owned) {
-            self.import_disk(job, wanted, &drive, storage, &source)?
-        } else {
-            self.make_empty(job, wanted, &drive, storage, size)?
+        let imported = drive.get("import-from").map(str::to_owned);
+        let volid = match &imported {
+            Some(source) => self.import_disk(job, wanted, &drive, storage, source)?,
+            None => self.make_empty(job, wanted, &drive, storage, size)?,
         };
         let marked = self.has(Change::CertificateMarker) && drive.key == "efidisk0";
         if marked && drive.get("pre-enrolled-keys") == Some("1") {
@@ -142,6 +142,11 @@ impl World {
         }
         drive.set("file", volid);
         self.fill_size(wanted.node, &mut drive);
+        // Of a new disk the size that was asked for is noted down, in kibibytes, whatever the storage made of it.
+        let asked = scale(size, 30).filter(|_| imported.is_none());
+        if let Some(asked) = asked.filter(|_| !matches!(drive.key.as_str(), "efidisk0" | "tpmstate0")) {
+            drive.set("size", print_size(asked.div_ceil(1024) * 1024));
+        }
         Ok(self.created(job, &drive))
     }
 

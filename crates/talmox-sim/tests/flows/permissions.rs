@@ -504,6 +504,66 @@ fn a_pool_hands_its_rights_to_its_members() {
     assert_eq!(start(&mut lab), refusal("/vms/102, VM.PowerMgmt"));
 }
 
+/// A call by ticket: what a person does.
+fn send_by_ticket(lab: &mut Lab, password: &str, method: &str, path: &str, pairs: &[(&str, &str)]) -> Reply {
+    let login = Request {
+        method: "POST".into(),
+        path: "/api2/json/access/ticket".into(),
+        body: Body::Bytes {
+            content_type: None,
+            bytes: encode_form([("username", USER), ("password", password)]).into_bytes(),
+        },
+        ..Request::default()
+    };
+    let now = lab.world.clock();
+    let session = body(&lab.world.handle(&login, now))["data"].clone();
+    let text = |key: &str| session[key].as_str().map(str::to_owned);
+    let form = encode_form(pairs.iter().copied()).into_bytes();
+    let request = Request {
+        method: method.into(),
+        path: format!("/api2/json{path}"),
+        cookie: text("ticket"),
+        csrf: text("CSRFPreventionToken"),
+        body: if method == "POST" { Body::Bytes { content_type: None, bytes: form } } else { Body::Empty },
+        ..Request::default()
+    };
+    lab.world.handle(&request, now)
+}
+
+#[test]
+fn people_look_after_their_own_tokens_and_others_need_the_right() {
+    let mut lab = furnished();
+    if let Some(user) = lab.world.access.users.get_mut(USER) {
+        user.password = Some("secret".into());
+    }
+    let own = format!("/access/users/{USER}/token/new");
+    let others = "/access/users/root@pam/token/new";
+    assert_eq!(send_by_ticket(&mut lab, "secret", "POST", &own, &[]).status, 200);
+    let reply = send_by_ticket(&mut lab, "secret", "POST", others, &[]);
+    assert_eq!((reply.status, reply.reason.as_str()), (403, "Permission check failed"));
+    // A token is not the person it belongs to.
+    assert_eq!(send_as(&mut lab, "t", "GET", &own, &[]).reason, "Permission check failed");
+    give(&mut lab, "user", USER, &[grant("/access/groups", "User.Modify")]);
+    assert_eq!(send_as(&mut lab, "t", "GET", &own, &[]).status, 200);
+    assert_eq!(send_by_ticket(&mut lab, "secret", "POST", others, &[]).status, 200);
+    assert_eq!(send_as(&mut lab, "t", "GET", &format!("/access/users/{USER}"), &[]).status, 200);
+}
+
+#[test]
+fn entries_are_written_by_those_who_own_the_path() {
+    let mut lab = furnished();
+    let params = [("path", "/vms/100"), ("roles", "PVEAuditor"), ("users", USER)];
+    let reply = send_as(&mut lab, "t", "PUT", "/access/acl", &params);
+    assert_eq!(reply.reason, refusal("/vms/100, Permissions.Modify|VM.Allocate"));
+    for privilege in ["Permissions.Modify", "VM.Allocate"] {
+        give(&mut lab, "user", USER, &[grant("/vms/100", privilege)]);
+        assert_eq!(send_as(&mut lab, "t", "PUT", "/access/acl", &params).status, 200, "{privilege}");
+    }
+    let reply =
+        send_as(&mut lab, "t", "PUT", "/access/acl", &[("path", "/storage/zfs"), params[1], params[2]]);
+    assert_eq!(reply.reason, refusal("/storage/zfs, Permissions.Modify|Datastore.Allocate"));
+}
+
 #[test]
 fn tokens_end_when_they_expire() {
     let mut lab = furnished();

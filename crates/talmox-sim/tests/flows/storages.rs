@@ -129,6 +129,18 @@ fn sizes_are_rounded_up_to_what_the_type_can_make() {
 }
 
 #[test]
+fn a_new_disk_is_noted_down_as_it_was_asked_for() {
+    let mut lab = Lab::with_every_storage(&["a"]);
+    assert_eq!(create(&mut lab, "a", 100, &[("scsi0", "lvm:0.001"), ("scsi1", "zfspool:0.001")]), "OK");
+    let config = lab.get("/nodes/a/qemu/100/config");
+    assert_eq!((size(&config, "scsi0"), size(&config, "scsi1")), ("1049K".into(), "1049K".into()));
+    let listed = |lab: &mut Lab, storage: &str| {
+        lab.get(&format!("/nodes/a/storage/{storage}/content"))[0]["size"].clone()
+    };
+    assert_eq!((listed(&mut lab, "lvm"), listed(&mut lab, "zfspool")), (json!(4 << 20), json!(2 << 20)));
+}
+
+#[test]
 fn blocks_have_one_format_unless_asked_otherwise() {
     let mut lab = Lab::with_every_storage(&["a"]);
     for storage in ["zfspool", "lvmthin"] {

@@ -1,7 +1,10 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod permissions;
 mod robustness;
+mod storages;
+mod versions;
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,7 @@ mod crash;
 mod failures;
 mod life;
 mod moves;
+mod permissions;
 mod recorded;
 mod repeat;
 mod services;

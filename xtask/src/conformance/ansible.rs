@@ -41,7 +41,7 @@ fn play(session: &Session, peers: &[PathBuf], playbook: &str) -> anyhow::Result<
         .env("IMAGE_URL", format!("http://{SITE}/{IMAGE}"))
         .env("ISO_URL", format!("http://{SITE}/{ISO}"))
         .output()?;
-    said(output, 0, playbook)
+    said(&output, 0, playbook)
 }
 
 /// `changed  name of the task` for every task, and the counts of the recap.

@@ -43,8 +43,10 @@ fn prepare(session: &Session, bpg: &Path) -> anyhow::Result<PathBuf> {
     let place = mirror.join(ADDRESS);
     fs::create_dir_all(&place)?;
     symlink(bpg.join(BINARY), place.join(BINARY)).context("no mirror")?;
-    let settings =
-        format!("provider_installation {{\n  filesystem_mirror {{\n    path = {mirror:?}\n  }}\n}}\n");
+    let settings = format!(
+        "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
+        mirror.display()
+    );
     fs::write(session.scratch().join("tofurc"), settings)?;
     let folder = session.scratch().join("configuration");
     fs::create_dir_all(&folder)?;
@@ -94,7 +96,7 @@ impl Tofu<'_> {
             .env("PROXMOX_VE_API_TOKEN", &self.session.ready.token)
             .env("SSL_CERT_FILE", &self.session.ready.ca_file)
             .output()?;
-        let text = said(output, code, &format!("tofu {}", arguments.join(" ")))?;
+        let text = said(&output, code, &format!("tofu {}", arguments.join(" ")))?;
         self.session.say(title, &outcomes(&text));
         Ok(())
     }
@@ -104,9 +106,17 @@ impl Tofu<'_> {
 fn outcomes(text: &str) -> String {
     let tells = |line: &&str| {
         line.starts_with("  # ")
-            || ["Plan: ", "No changes.", "Apply complete!", "Destroy complete!", "Import successful!", "Success", "Removed "]
-                .iter()
-                .any(|begin| line.starts_with(begin))
+            || [
+                "Plan: ",
+                "No changes.",
+                "Apply complete!",
+                "Destroy complete!",
+                "Import successful!",
+                "Success",
+                "Removed ",
+            ]
+            .iter()
+            .any(|begin| line.starts_with(begin))
             || line.contains("successfully initialized")
     };
     text.lines().filter(tells).map(|line| format!("{}\n", line.trim_start())).collect()

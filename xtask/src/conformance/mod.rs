@@ -111,7 +111,10 @@ fn hold_against(name: &str, transcript: &str) -> anyhow::Result<()> {
     if expected == transcript {
         return Ok(());
     }
-    bail!("{name} reports something else than conformance/{name}/expected.txt:\n{}", difference(&expected, transcript))
+    bail!(
+        "{name} reports something else than conformance/{name}/expected.txt:\n{}",
+        difference(&expected, transcript)
+    )
 }
 
 /// The lines from the first different one on, of both.

@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
+
 use super::session::{IMAGE, ISO, SITE, Session, said};
 
 pub(super) fn run(session: &mut Session, peers: &[PathBuf]) -> anyhow::Result<()> {
-    for (title, part) in [
-        ("build", "build"),
-        ("build again", "build"),
-        ("remove", "remove"),
-        ("remove again", "remove"),
-    ] {
+    for (title, part) in
+        [("build", "build"), ("build again", "build"), ("remove", "remove"), ("remove again", "remove")]
+    {
         let text = script(session, peers, part)?;
         session.say(title, &text);
         session.say_world(&format!("the world after {title}"))?;
@@ -18,12 +17,12 @@ pub(super) fn run(session: &mut Session, peers: &[PathBuf]) -> anyhow::Result<()
     Ok(())
 }
 
-fn script(session: &Session, peers: &[PathBuf], part: &str) -> anyhow::Result<String> {
+fn script(session: &Session, peers: &[PathBuf], verb: &str) -> anyhow::Result<String> {
     let ((host, port), (user, name, secret)) = (session.address(), session.token());
     let output = session
-        .command(&peers[0].join("python/bin/python"))
+        .command(&peers.first().context("no Python")?.join("python/bin/python"))
         .arg(session.folder.join("life.py"))
-        .arg(part)
+        .arg(verb)
         .env("PVE_HOST", host)
         .env("PVE_PORT", port)
         .env("PVE_CA", &session.ready.ca_file)
@@ -34,5 +33,5 @@ fn script(session: &Session, peers: &[PathBuf], part: &str) -> anyhow::Result<St
         .env("IMAGE_URL", format!("http://{SITE}/{IMAGE}"))
         .env("ISO_URL", format!("http://{SITE}/{ISO}"))
         .output()?;
-    said(output, 0, &format!("life.py {part}"))
+    said(&output, 0, &format!("life.py {verb}"))
 }

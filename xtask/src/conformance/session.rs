@@ -177,7 +177,7 @@ fn qcow2() -> Vec<u8> {
 }
 
 /// What a program said, which must have ended with this code.
-pub(super) fn said(output: Output, code: i32, what: &str) -> anyhow::Result<String> {
+pub(super) fn said(output: &Output, code: i32, what: &str) -> anyhow::Result<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.code() == Some(code), "{what} ended with {}:\n{text}{errors}", output.status);

@@ -84,7 +84,12 @@ impl View {
             for storage in self.list(&format!("/nodes/{node}/storage"), "storage")? {
                 let path = format!("/nodes/{node}/storage/{}/content", plain(&storage["storage"]));
                 for volume in self.list(&path, "volid")? {
-                    writeln!(text, "volume {} on {node}: {}", plain(&volume["volid"]), plain(&volume["size"]))?;
+                    writeln!(
+                        text,
+                        "volume {} on {node}: {}",
+                        plain(&volume["volid"]),
+                        plain(&volume["size"])
+                    )?;
                 }
             }
         }
@@ -127,7 +132,8 @@ mod tests {
 
     #[test]
     fn what_the_server_makes_up_is_masked() {
-        let text = "net0: virtio=BC:24:11:0a:ff:00,bridge=vmbr0 uuid=0f0f0f0f-1111-2222-3333-444444444444 10:00";
+        let text =
+            "net0: virtio=BC:24:11:0a:ff:00,bridge=vmbr0 uuid=0f0f0f0f-1111-2222-3333-444444444444 10:00";
         assert_eq!(masked(text), "net0: virtio=MAC,bridge=vmbr0 uuid=UUID 10:00");
     }
 }

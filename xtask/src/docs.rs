@@ -9,12 +9,17 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 11] = [
+const VERBS: [&[&str]; 16] = [
     &["init"],
     &["validate"],
+    &["plan"],
+    &["apply"],
+    &["status"],
+    &["destroy"],
     &["explain"],
     &["render"],
     &["render", "vm"],
+    &["output"],
     &["sim"],
     &["sim", "behaviours"],
     &["schema"],

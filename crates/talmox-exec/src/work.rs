@@ -50,7 +50,16 @@ pub(crate) type Result<T = End> = std::result::Result<T, StepError>;
 #[derive(Default)]
 pub(crate) struct Reserved {
     ids: Mutex<BTreeSet<VmId>>,
-    made: Mutex<BTreeMap<VmId, NodeName>>,
+    made: Mutex<BTreeMap<VmId, (NodeName, Made)>>,
+}
+
+/// How sure it is that this run makes a VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Made {
+    /// Proxmox has taken it on; another run may still be faster.
+    Accepted,
+    /// The VM carries our mark.
+    Seen,
 }
 
 impl Reserved {
@@ -74,18 +83,17 @@ impl Reserved {
         Some(found)
     }
 
-    /// Proxmox has taken the making of this VM on.
-    pub(crate) fn note_made(&self, vmid: VmId, node: &NodeName) {
-        lock(&self.made).insert(vmid, node.clone());
+    pub(crate) fn note_made(&self, vmid: VmId, node: &NodeName, made: Made) {
+        lock(&self.made).insert(vmid, (node.clone(), made));
     }
 
     pub(crate) fn forget(&self, vmid: VmId) {
         lock(&self.made).remove(&vmid);
     }
 
-    /// Whether this run makes the VM for another node.
-    pub(crate) fn is_made_for_another(&self, vmid: VmId, node: &NodeName) -> bool {
-        lock(&self.made).get(&vmid).is_some_and(|owner| owner != node)
+    /// Whether this run makes the VM for another node, as surely as asked for.
+    pub(crate) fn is_made_for_another(&self, vmid: VmId, node: &NodeName, sure: Made) -> bool {
+        lock(&self.made).get(&vmid).is_some_and(|(owner, made)| owner != node && *made >= sure)
     }
 }
 

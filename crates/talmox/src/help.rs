@@ -7,18 +7,21 @@ use clap::CommandFactory as _;
 use crate::args::Cli;
 
 /// Groups of verbs. A verb in none of them is not shown, which a test forbids.
-const GROUPS: [(&str, &[&str]); 3] = [
+const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate"]),
-    ("Pieces", &["explain", "render"]),
+    ("Doing", &["plan", "apply", "status", "destroy"]),
+    ("Pieces", &["explain", "render", "output"]),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 
 const EXAMPLES: &str = "\
 Examples:
-  talmox init lab                          write a description to start from
-  talmox validate -f lab                   check it; every mistake is explained
-  talmox explain -f lab cp-1.memory        which file, line or default gave a value
-  talmox render vm -f lab cp-1             the VM as Proxmox would show it
+  talmox apply --simulate -f examples/homelab   build a cluster on a simulated Proxmox
+  talmox init lab                               write a description to start from
+  talmox validate -f lab                        check it; every mistake is explained
+  talmox plan -f lab                            what would be done, and why
+  talmox apply -f lab                           do it, after asking
+  talmox explain -f lab cp-1.memory             which file, line or default gave a value
 
 Every flag has a variable: --file is TALMOX_FILE. Exit code 0 is success, 1 any error.
 talmox VERB --help says more.";

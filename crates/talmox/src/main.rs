@@ -2,10 +2,14 @@
 
 mod args;
 mod commands;
+mod connect;
 mod failure;
 mod help;
+mod plan_file;
 mod printer;
-#[cfg_attr(not(test), expect(dead_code, reason = "the verbs that take --simulate use it"))]
+mod progress;
+mod prompt;
+mod screens;
 mod simulate;
 
 use std::process::ExitCode;
@@ -14,11 +18,14 @@ use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 
 use args::Cli;
-use failure::Failure;
+use commands::Exit;
+use failure::{Failure, Told};
 use printer::Printer;
 
-/// Every error, usage included. 2 is kept for "there are changes" under `--detailed-exitcode`.
+/// Every error, usage included.
 const FAILURE: u8 = 1;
+/// Only under `--detailed-exitcode`.
+const CHANGES: u8 = 2;
 
 fn main() -> ExitCode {
     let matches = match help::command().try_get_matches() {
@@ -31,7 +38,9 @@ fn main() -> ExitCode {
     };
     let printer = Printer::new(&cli.global);
     match commands::run(cli.command, &printer) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Exit::Done) => ExitCode::SUCCESS,
+        Ok(Exit::Changes) => ExitCode::from(CHANGES),
+        Err(told) if told.is::<Told>() => ExitCode::from(FAILURE),
         Err(failure) if failure.is::<Failure>() => {
             printer.failure(&failure);
             ExitCode::from(FAILURE)

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::args::{Format, Global, When};
-use crate::failure::Failure;
+use crate::failure::hints;
 
 pub(crate) struct Printer {
     color: When,
@@ -25,9 +25,23 @@ impl Printer {
         self.verbose
     }
 
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether a person is there to be asked.
     pub(crate) fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Whether somebody watches what is said.
+    pub(crate) fn is_watched() -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Whether somebody watches the data.
+    pub(crate) fn data_is_watched() -> bool {
+        io::stdout().is_terminal()
     }
 
     fn choice(&self) -> ColorChoice {
@@ -74,7 +88,7 @@ impl Printer {
         for cause in error.chain().skip(1) {
             text.push_str(&format!("\n  because: {cause}"));
         }
-        if let Some(hint) = error.downcast_ref::<Failure>().and_then(Failure::hint) {
+        for hint in hints(error) {
             let cyan = AnsiColor::BrightCyan.on_default().bold();
             text.push_str(&format!("\n{cyan}hint{cyan:#}: {hint}"));
         }

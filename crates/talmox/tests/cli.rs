@@ -219,8 +219,22 @@ fn explain_names_what_was_probably_meant() {
 fn completion_scripts_know_every_verb() {
     for (shell, check) in [("bash", true), ("zsh", false), ("fish", false)] {
         let script = run(&["completion", shell]).succeeded().stdout;
-        for verb in ["init", "validate", "explain", "render", "sim", "schema", "completion", "man", "version"]
-        {
+        for verb in [
+            "init",
+            "validate",
+            "plan",
+            "apply",
+            "status",
+            "destroy",
+            "explain",
+            "render",
+            "output",
+            "sim",
+            "schema",
+            "completion",
+            "man",
+            "version",
+        ] {
             assert!(script.contains(verb), "{shell} knows no {verb}");
         }
         if check {
@@ -244,7 +258,7 @@ fn manual_pages() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     pages.sort();
-    assert_eq!(pages.len(), 12, "{pages:?}");
+    assert_eq!(pages.len(), 17, "{pages:?}");
     assert!(pages.contains(&"talmox-render-vm.1".to_owned()));
 }
 

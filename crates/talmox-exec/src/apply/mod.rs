@@ -14,12 +14,12 @@ mod outcome;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use talmox_plan::{Plan, Request, Waiting, check, plan};
+use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
 use crate::find::find;
 use crate::locks::Watch;
-use crate::{Outcome, Reporter, Run, StepError, execute, observe};
+use crate::{ObserveError, Reporter, Run, StepError, execute, observe};
 use approval::Approval;
 pub use outcome::{ApplyError, Summary};
 
@@ -29,17 +29,15 @@ const ROUNDS: usize = 12;
 const IDLE_ROUNDS: u32 = 4;
 /// How often what others make is waited for before a plan without steps is taken for final.
 const WAITS: usize = 4;
+/// How often Proxmox is looked at before it is taken for gone, and how long is waited between.
+const LOOKS: u32 = 3;
+const LOOK_PAUSE: Duration = Duration::from_secs(5);
 /// How long somebody else may take to make a VM on an id of ours.
 const OTHERS_LIMIT: Duration = Duration::from_hours(1);
 
 /// Carries an approved plan out and goes on, within what was approved, until the cluster is as described.
 pub async fn apply(run: &Run<'_>, approved: &Plan) -> Result<Summary, ApplyError> {
-    let mut rounds = Rounds {
-        run,
-        request: run.request.clone(),
-        approval: Approval::of(approved),
-        summary: Summary::default(),
-    };
+    let mut rounds = Rounds { run, approval: Approval::of(approved), summary: Summary::default() };
     if !approved.refusals.is_empty() {
         return Err(ApplyError::Refused { refusals: approved.refusals.clone(), summary: rounds.summary });
     }
@@ -52,8 +50,6 @@ pub async fn apply(run: &Run<'_>, approved: &Plan) -> Result<Summary, ApplyError
 
 struct Rounds<'a> {
     run: &'a Run<'a>,
-    /// What was asked for, less what earlier rounds have done of it for good.
-    request: Request,
     approval: Approval,
     summary: Summary,
 }
@@ -63,7 +59,7 @@ impl Rounds<'_> {
         let mut now = Cow::Borrowed(approved);
         let mut idle = 0;
         for _ in 0..ROUNDS {
-            let outcome = execute(&Run { request: &self.request, ..*self.run }, &now).await;
+            let outcome = execute(self.run, &now).await;
             self.summary.add(&outcome);
             if outcome.interrupted || self.run.stop.is_cancelled() {
                 return Err(ApplyError::Interrupted { outcome, summary: self.summary });
@@ -71,7 +67,6 @@ impl Rounds<'_> {
             if !outcome.wants_another_plan() {
                 return Err(ApplyError::Failed { outcome, summary: self.summary });
             }
-            self.note_replaced(&outcome);
             idle = if outcome.got_further() { 0 } else { idle + 1 };
             now = Cow::Owned(self.next(&now, idle).await?);
             if now.steps.is_empty() {
@@ -84,16 +79,6 @@ impl Rounds<'_> {
         }
         let left = now.into_owned().steps.into_iter().map(|step| step.id).collect();
         Err(ApplyError::Endless { left, summary: self.summary })
-    }
-
-    /// A node that was built anew must not be built anew again in the next round.
-    fn note_replaced(&mut self, outcome: &Outcome) {
-        let remade = |step: &str| step.ends_with("/clone");
-        for done in outcome.done.iter().filter(|done| remade(done.step.as_str())) {
-            if let Some(node) = &done.node {
-                self.request.replace.remove(node);
-            }
-        }
     }
 
     /// Waits for others, looks, and plans what is left.
@@ -118,13 +103,13 @@ impl Rounds<'_> {
             let waited = wait_for(self.run, waiting).await;
             waited.map_err(|source| ApplyError::blocked(source, summary()))?;
         }
-        let observed = observe(self.run.client, self.run.desired).await;
+        let observed = look(self.run).await;
         let observed = observed.map_err(|source| ApplyError::Observe { source, summary: summary() })?;
-        let next = plan(self.run.desired, &observed, &self.request, self.run.nonce);
+        let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
         if !next.refusals.is_empty() {
             return Err(ApplyError::Refused { refusals: next.refusals, summary: summary() });
         }
-        let violations = check(&next, self.run.desired, &observed, &self.request);
+        let violations = check(&next, self.run.desired, &observed, self.run.request);
         if !violations.is_empty() {
             return Err(ApplyError::Unsafe { violations, summary: summary() });
         }
@@ -133,6 +118,21 @@ impl Rounds<'_> {
             return Err(ApplyError::OutsideApproval { beyond, summary: summary() });
         }
         Ok(next)
+    }
+}
+
+/// Looks, more than once if Proxmox does not answer: half-way through is no good place to give up.
+async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
+    let mut tries = 1;
+    loop {
+        match observe(run.client, run.desired).await {
+            Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
+                tracing::warn!(tries, "looking again: {}", error.source);
+                run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;
+                tries += 1;
+            }
+            other => return other,
+        }
     }
 }
 

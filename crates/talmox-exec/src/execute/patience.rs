@@ -26,7 +26,7 @@ pub(super) async fn carry_out(work: &Work<'_>) -> Result {
         match steps::run(work).await {
             // What is there may well be the work of a try whose answer was lost.
             Ok(End::Unchanged) if unsure => return Ok(End::Changed),
-            Err(error) if is_passing(&error) && attempt < TRIES => {
+            Err(error) if attempt < TRIES && is_passing(&error, attempt) => {
                 unsure |= error.may_have_happened();
                 tracing::warn!(step = %work.planned.id, attempt, "trying again: {error}");
                 wait(work, &error, attempt, start).await?;
@@ -37,14 +37,15 @@ pub(super) async fn carry_out(work: &Work<'_>) -> Result {
     }
 }
 
-/// Whether the same step may well succeed a little later: another operation held a lock, or nobody knows what became of
-/// the last call.
-fn is_passing(error: &StepError) -> bool {
+/// Whether the same step may well succeed a little later: another operation held a lock, nobody knows what became of the
+/// last call, or the VM went away between two calls, which the first look of another try will see.
+fn is_passing(error: &StepError, attempt: u32) -> bool {
     let busy = matches!(
         error.kind(),
         Some(ErrorKind::Busy | ErrorKind::Locked { .. } | ErrorKind::QuorumLost | ErrorKind::Conflict)
     );
-    busy || error.may_have_happened()
+    let vanished = error.kind() == Some(&ErrorKind::NotFound) && attempt == 1;
+    busy || vanished || error.may_have_happened()
 }
 
 async fn wait(

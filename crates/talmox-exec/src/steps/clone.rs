@@ -59,6 +59,7 @@ pub(super) async fn run(work: &Work<'_>, order: &Order<'_>) -> Result {
     for _ in 0..TRIES {
         match attempt(work, order, &mark).await? {
             Made::Ours { found, wrote } => {
+                work.reserved.note_made(mark.vmid, &mark.node, crate::work::Made::Seen);
                 let end = if mark.vmid == order.mark.vmid { plain(wrote) } else { instead(mark.vmid, wrote) };
                 return doubles::count(work, &mark, &found, end).await;
             }
@@ -88,7 +89,7 @@ async fn attempt(work: &Work<'_>, order: &Order<'_>, mark: &Mark) -> Result<Made
     if let Some(vm) = listed.iter().find(|vm| vm.vmid == mark.vmid) {
         return whose(work, &vm.node, mark, false).await;
     }
-    let others = doubles::bearers(work, mark, &listed).await?;
+    let others = doubles::bearers(work, mark, &listed, crate::work::Made::Accepted).await?;
     if let Some(other) = others.first() {
         return Ok(Made::Another(other.vmid));
     }
@@ -118,7 +119,7 @@ async fn send(work: &Work<'_>, order: &Order<'_>, mark: &Mark) -> Result<Made> {
         Ok(upid) => upid,
         Err(error) => return after_refusal(work, order, mark, StepError::call(doing)(error)).await,
     };
-    work.reserved.note_made(mark.vmid, &mark.node);
+    work.reserved.note_made(mark.vmid, &mark.node, crate::work::Made::Accepted);
     match work.follow(&upid, &doing, COPY_LIMIT).await {
         Ok(()) => whose(work, host, mark, true).await,
         Err(error) => after_failure(work, order, mark, doing, error).await,

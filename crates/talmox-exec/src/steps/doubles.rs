@@ -1,8 +1,8 @@
 //! Counting again: one node, one VM.
 //!
 //! Two runs that saw different worlds may make a node's VM on different ids, and each is told that it succeeded. So after a
-//! clone everybody looks who else carries the mark. The lower id stays; whoever made the other takes it away again,
-//! which it can while that VM has never run.
+//! clone everybody looks who else carries the mark. One that runs already stays, else the one with the lower id; whoever made
+//! the other takes it away again, which it can while that VM has never run.
 
 use std::time::Duration;
 
@@ -13,20 +13,25 @@ use talmox_types::Mark;
 use super::clone::{COPY_LIMIT, is_of_node};
 use super::remove::destroy;
 use crate::StepError;
-use crate::find::{Found, check, find, vms};
+use crate::find::{Found, find, vms};
 use crate::locks::{Settled, is_of_making};
-use crate::work::{End, Result, Work};
+use crate::work::{End, Made, Result, Work};
 
 /// How long another run gets to take its own VM away.
 const OTHERS_LIMIT: Duration = Duration::from_mins(1);
 
 /// VMs beside the mark's own that carry the mark of its node, lowest id first. Who is still being made is waited for.
-pub(super) async fn bearers(work: &Work<'_>, mark: &Mark, listed: &[VmResource]) -> Result<Vec<Found>> {
+pub(super) async fn bearers(
+    work: &Work<'_>,
+    mark: &Mark,
+    listed: &[VmResource],
+    sure: Made,
+) -> Result<Vec<Found>> {
     let range = work.run.desired.proxmox.vmid_range;
     let may_be = |vm: &&VmResource| {
         let being_made = vm.name.is_none() || matches!(vm.lock.as_deref(), Some("clone" | "create"));
         vm.vmid != mark.vmid
-            && !work.reserved.is_made_for_another(vm.vmid, &mark.node)
+            && !work.reserved.is_made_for_another(vm.vmid, &mark.node, sure)
             && (vm.name.as_deref() == Some(mark.node.as_str()) || (being_made && range.contains(vm.vmid)))
     };
     let mut bearers = Vec::new();
@@ -73,69 +78,69 @@ fn is_of_host(error: &StepError) -> bool {
 pub(super) async fn count(work: &Work<'_>, mark: &Mark, own: &Found, end: End) -> Result {
     let doing = format!("count the VMs of {}", mark.node);
     let listed = vms(work.client()).await.map_err(StepError::call(doing))?;
-    let others = bearers(work, mark, &listed).await?;
+    let others = bearers(work, mark, &listed, Made::Seen).await?;
     let Some(lowest) = others.first() else { return Ok(end) };
     if lowest.vmid < own.vmid {
         take_away(work, mark, own, lowest).await?;
         return Ok(End::Instead { vmid: lowest.vmid, wrote: true });
     }
     for other in &others {
-        see_gone(work, mark, own, other).await?;
+        if !is_left_alone(work, mark, own, other).await? {
+            take_away(work, mark, own, other).await?;
+            return Ok(End::Instead { vmid: other.vmid, wrote: true });
+        }
     }
     Ok(end)
 }
 
 /// Removes a VM that this run made and that never ran; the mark is read again before.
 async fn take_away(work: &Work<'_>, mark: &Mark, superfluous: &Found, stays: &Found) -> Result<()> {
-    let double = || StepError::Double {
+    let client = work.client();
+    let too_late = || double(mark, stays, superfluous);
+    let own = superfluous.mark().filter(|mark| mark.incarnation == work.run.nonce.as_str());
+    let vm = Expected { host: superfluous.host.clone(), mark: own.ok_or_else(too_late)? };
+    let Some(found) = work.find(&vm).await? else { return Ok(()) };
+    let doing = format!("look whether {} runs", found.name());
+    if found.is_running(client).await.map_err(StepError::call(doing))? {
+        return Err(too_late());
+    }
+    work.warn(&format!("{} was made twice: {} stays, {} goes", mark.node, stays.vmid, found.vmid));
+    work.reserved.forget(found.vmid);
+    destroy(work, &found, false).await
+}
+
+/// Sees to it that a VM with a higher id goes: takes it away, or waits for whoever made it. False if that one runs
+/// by now, and ours has to go instead.
+async fn is_left_alone(work: &Work<'_>, mark: &Mark, own: &Found, other: &Found) -> Result<bool> {
+    if other.mark().is_some_and(|mark| mark.incarnation == work.run.nonce.as_str()) {
+        return take_away(work, mark, other, own).await.map(|()| true);
+    }
+    let client = work.client();
+    let name = format!("{} to be taken away by who made it", other.name());
+    let look = async || -> std::result::Result<Look<bool>, Error> {
+        // Its id may be somebody else's by now.
+        let same = |found: &Found| found.mark() == other.mark();
+        let Some(found) = find(client, &other.host, other.vmid).await?.filter(same) else {
+            return Ok(Look::Done(true));
+        };
+        match found.is_running(client).await {
+            Ok(true) => Ok(Look::Done(false)),
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(Look::NotYet("still there".to_owned())),
+        }
+    };
+    match work.unless_stopped(&name, work.until(&name, OTHERS_LIMIT, look)).await? {
+        Err(StepError::Wait { source: WaitError::Deadline { .. }, .. }) => Err(double(mark, own, other)),
+        seen => seen,
+    }
+}
+
+fn double(mark: &Mark, stays: &Found, superfluous: &Found) -> StepError {
+    StepError::Double {
         node: mark.node.clone(),
         vmid: stays.vmid,
         host: stays.host.clone(),
         other: superfluous.vmid,
         other_host: superfluous.host.clone(),
-    };
-    let client = work.client();
-    let mark =
-        superfluous.mark().filter(|mark| mark.incarnation == work.run.nonce.as_str()).ok_or_else(double)?;
-    let doing = format!("read {}", superfluous.name());
-    let seen =
-        find(client, &superfluous.host, superfluous.vmid).await.map_err(StepError::call(doing.clone()))?;
-    let Some(found) = seen else { return Ok(()) };
-    check(&Expected { host: found.host.clone(), mark }, &found)?;
-    if found.is_running(client).await.map_err(StepError::call(doing))? {
-        return Err(double());
-    }
-    work.warn(&format!(
-        "{} was made twice: {} stays, {} goes",
-        stays.mark().map_or_else(String::new, |mark| mark.node.to_string()),
-        stays.vmid,
-        found.vmid
-    ));
-    work.reserved.forget(found.vmid);
-    destroy(work, &found, false).await
-}
-
-/// Waits for whoever made the other VM to take it away, if that was not this run.
-async fn see_gone(work: &Work<'_>, mark: &Mark, own: &Found, other: &Found) -> Result<()> {
-    if other.mark().is_some_and(|mark| mark.incarnation == work.run.nonce.as_str()) {
-        return take_away(work, mark, other, own).await;
-    }
-    let client = work.client();
-    let name = format!("{} to be taken away by who made it", other.name());
-    let look = async || -> std::result::Result<Look<()>, Error> {
-        Ok(match find(client, &other.host, other.vmid).await? {
-            None => Look::Done(()),
-            Some(_) => Look::NotYet("still there".to_owned()),
-        })
-    };
-    match work.unless_stopped(&name, work.until(&name, OTHERS_LIMIT, look)).await? {
-        Err(StepError::Wait { source: WaitError::Deadline { .. }, .. }) => Err(StepError::Double {
-            node: mark.node.clone(),
-            vmid: own.vmid,
-            host: own.host.clone(),
-            other: other.vmid,
-            other_host: other.host.clone(),
-        }),
-        other => other,
     }
 }

@@ -161,7 +161,7 @@ impl Planner<'_> {
         let ignored = found.ignore(&self.desired.proxmox.ignore_drift);
         if !ignored.is_empty() {
             let keys = ignored.into_iter().collect::<Vec<_>>().join(", ");
-            let text = format!("{keys} differ and are left alone (ignore_drift)");
+            let text = format!("left alone though different (ignore_drift): {keys}");
             self.note(Some(&node.name), NoteKind::Ignored, text);
         }
     }
@@ -237,7 +237,8 @@ impl Planner<'_> {
         let last = self.write(node, vm, changes, needs, effect);
         if needs_restart && restarts {
             let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
-            let reason = format!("{} take effect at a restart", after_reboot.join(", "));
+            let waits = if after_reboot.len() == 1 { "waits" } else { "wait" };
+            let reason = format!("{} {waits} for a restart", after_reboot.join(", "));
             self.push(Draft::new(Some(&node.name), step, &reason, Effect::Reboot).after(last));
         } else if needs_restart {
             let (node, vmid) = (node.name.clone(), vm.vmid());

@@ -90,7 +90,13 @@ impl<'a> Planner<'a> {
         let owned: Vec<_> = self.identities.of_node(&node.name).cloned().collect();
         match owned.as_slice() {
             [] => self.missing(node),
-            [one] if self.request.replace.contains(&node.name) => self.replace(node, one),
+            // One of this very run is the replacement already.
+            [one]
+                if self.request.replace.contains(&node.name)
+                    && one.mark.incarnation != self.nonce.as_str() =>
+            {
+                self.replace(node, one);
+            }
             [one] => self.existing(node, one),
             [first, others @ ..] => {
                 let (first, others): (VmId, Vec<String>) =

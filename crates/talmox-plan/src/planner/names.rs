@@ -5,14 +5,19 @@ use std::collections::BTreeSet;
 use talmox_types::NodeName;
 
 use super::Planner;
-use crate::Goal;
+use crate::{Goal, NoteKind};
 
 pub(super) fn check_names(planner: &mut Planner<'_>) {
     let declared: BTreeSet<NodeName> = planner.desired.nodes.iter().map(|node| node.name.clone()).collect();
     let there: BTreeSet<NodeName> = planner.identities.ours().map(|owned| owned.mark.node.clone()).collect();
     let request = planner.request;
     for node in &request.targets {
-        if !declared.contains(node) && !there.contains(node) {
+        if declared.contains(node) || there.contains(node) {
+            continue;
+        }
+        if request.goal == Goal::Destroy {
+            nothing_to_remove(planner, "--target", node);
+        } else {
             planner.refuse(None, format!("--target {node}: there is no such node"), known(&declared));
         }
     }
@@ -37,11 +42,15 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
             ];
             planner.refuse(None, format!("--remove {node}: the description still has this node"), choices);
         } else if !there.contains(node) {
-            let undeclared: BTreeSet<NodeName> = there.difference(&declared).cloned().collect();
-            let problem = format!("--remove {node}: no VM of this cluster is called that");
-            planner.refuse(None, problem, known(&undeclared));
+            nothing_to_remove(planner, "--remove", node);
         }
     }
+}
+
+/// What is not there is as good as removed: the same command can be run again.
+fn nothing_to_remove(planner: &mut Planner<'_>, flag: &str, node: &NodeName) {
+    let text = format!("{flag} {node}: no VM of this cluster is called that, so there is nothing to remove");
+    planner.note(None, NoteKind::Warning, text);
 }
 
 fn known(names: &BTreeSet<NodeName>) -> Vec<String> {

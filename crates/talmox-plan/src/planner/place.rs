@@ -83,7 +83,8 @@ pub(super) fn find<'a>(
         let problem = format!("there is no host for it: {}", reasons.join("; "));
         return Err(NoPlace { problem, choices: vec!["talmox status shows what is there".to_owned()] });
     };
-    spread(desired, places, node, &hosts, &mut place)?;
+    let only_one = observed.hosts.len() == 1;
+    spread(desired, places, node, (hosts.len(), only_one), &mut place)?;
     Ok(place)
 }
 
@@ -91,7 +92,7 @@ fn spread(
     desired: &Desired,
     places: &Places,
     node: &Node,
-    hosts: &[HostName],
+    (hosts, only_one): (usize, bool),
     place: &mut Place<'_>,
 ) -> Result<(), NoPlace> {
     if node.role != Role::Controller {
@@ -99,9 +100,10 @@ fn spread(
     }
     let beside = places.on(&place.host).iter().find(|(_, role)| *role == Role::Controller);
     let Some((other, _)) = beside else { return Ok(()) };
-    let why = match (&node.vm.host, hosts.len()) {
+    let why = match (&node.vm.host, hosts) {
+        _ if only_one => "only one host".to_owned(),
         (Some(_), _) => "the description says so".to_owned(),
-        (None, 1) => "only one host".to_owned(),
+        (None, 1) => "only one host may carry it".to_owned(),
         (None, count) => format!("{count} hosts carry control planes already"),
     };
     let text = format!("same host as {other} ({why})");

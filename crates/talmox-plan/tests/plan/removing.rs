@@ -54,10 +54,27 @@ fn removal_goes_by_names_that_mean_something() {
         [
             "--replace w-8: the description has no such node",
             "--remove w-1: the description still has this node",
-            "--remove w-9: no VM of this cluster is called that",
         ]
     );
     assert!(plan.steps.is_empty());
+    assert_eq!(
+        plan.notes[0].text,
+        "--remove w-9: no VM of this cluster is called that, so there is nothing to remove"
+    );
+}
+
+#[test]
+fn what_this_run_has_replaced_is_not_replaced_again() {
+    let desired = desired(1, 1);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2001, |config| {
+        let text = config.description().unwrap().replace("aaaa0001", nonce().as_str());
+        config.set("description", &text);
+        config.remove("smbios1");
+    });
+    let request = Request { replace: names(&["w-1"]), ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    assert!(!steps(&plan).iter().any(|step| step.contains("/remove")), "{:?}", steps(&plan));
 }
 
 #[test]

@@ -210,19 +210,63 @@ async fn two_runs_at_once_both_finish() {
     }
 }
 
+/// What is done to a cluster of one node that is there, or not.
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Create,
+    Change,
+    Replace,
+    Destroy,
+}
+
+impl Job {
+    /// The world before, made without faults.
+    async fn prepare(self, lab: &Lab) {
+        prepared(lab).await;
+        if !matches!(self, Self::Create) {
+            let client = lab.client();
+            plan_and_apply(&Bench::new(description(1, 0, "")), &client).await.unwrap();
+        }
+    }
+
+    fn bench(self, nonce: u32) -> Bench {
+        let more = if matches!(self, Self::Change) { CHANGES } else { "" };
+        let mut bench = Bench::new(description(1, 0, more));
+        bench.nonce = Nonce::new(nonce);
+        match self {
+            Self::Create => {}
+            Self::Change => bench.request.allow_reboot = true,
+            Self::Replace => drop(bench.request.replace.insert(node("cp-1"))),
+            Self::Destroy => bench.request.goal = Goal::Destroy,
+        }
+        bench
+    }
+
+    async fn assert_done(self, lab: &Lab, mut bench: Bench, client: &Client) {
+        if matches!(self, Self::Destroy) {
+            assert!(vms(lab).await.is_empty());
+            return;
+        }
+        bench.request.replace.clear();
+        assert_converged(lab, &bench, client).await;
+    }
+}
+
+/// More memory, a larger disk and one more: a change that restarts, one that grows and one that adds.
+const CHANGES: &str =
+    "proxmox_vm_defaults:\n  memory: 6144\n  disk_size: 120\n  vm_disks:\n    - slot: 1\n      size: 5\n";
+
 /// Dies before or after every call there is; the same command again always gets there.
-#[tokio::test(start_paused = true)]
-async fn after_a_crash_at_any_call_the_same_command_gets_there() {
+async fn dies_everywhere(job: Job) -> usize {
     let mut died = 0;
     for sent in [false, true] {
         for number in 1.. {
             let lab = Lab::one_host(3);
-            prepared(&lab).await;
-            let bench = Bench::new(description(1, 0, ""));
+            job.prepare(&lab).await;
+            let bench = job.bench(0xb2);
             lab.plan(When::call(number), Fault::KillClient { sent });
             let client = lab.client();
-            let observed = observe(&client, &bench.desired).await;
-            if let Ok(observed) = observed {
+            if let Ok(observed) = observe(&client, &bench.desired).await {
                 let plan = plan(&bench.desired, &observed, &bench.request, &bench.nonce);
                 let _ = apply(&bench.run(&client), &plan).await;
             }
@@ -231,16 +275,53 @@ async fn after_a_crash_at_any_call_the_same_command_gets_there() {
             }
             died += 1;
             lab.transport().revive_client();
-            let mut again = Bench::new(description(1, 0, ""));
-            again.nonce = Nonce::new(0xb2);
+            let again = job.bench(0xc3);
             let client = lab.client();
             if let Err(error) = plan_and_apply(&again, &client).await {
-                panic!("call {number}, sent {sent}: {error:#?}\n{}", lab.calls());
+                panic!("{job:?}, call {number}, sent {sent}: {error:#?}\n{}", lab.calls());
             }
-            assert_converged(&lab, &again, &client).await;
+            job.assert_done(&lab, again, &client).await;
+            assert_no_stray_volumes(&lab).await;
         }
     }
-    assert!(died >= 60, "the client died only {died} times");
+    died
+}
+
+/// Every image belongs to a VM that names it.
+async fn assert_no_stray_volumes(lab: &Lab) {
+    let client = lab.client();
+    for volume in client.content(&host(1), &talmox_test::storage("local-zfs"), Some("images")).await.unwrap()
+    {
+        let owner = volume.volid.owner().unwrap();
+        let config = client.vm_config(&host(1), owner).await.unwrap();
+        let text = volume.volid.to_string();
+        let named = config.iter().any(|(_, value)| value.split(',').next() == Some(&text));
+        assert!(named, "nobody names {text}: {config:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_dies_at_any_call_is_finished_by_the_same_command() {
+    let died = Box::pin(dies_everywhere(Job::Create)).await;
+    assert!(died >= 40, "the client died only {died} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_dies_at_any_call_is_finished_by_the_same_command() {
+    let died = Box::pin(dies_everywhere(Job::Change)).await;
+    assert!(died >= 40, "the client died only {died} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_dies_at_any_call_is_finished_by_the_same_command() {
+    let died = Box::pin(dies_everywhere(Job::Replace)).await;
+    assert!(died >= 50, "the client died only {died} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destruction_that_dies_at_any_call_is_finished_by_the_same_command() {
+    let died = Box::pin(dies_everywhere(Job::Destroy)).await;
+    assert!(died >= 20, "the client died only {died} times");
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,4 +347,57 @@ async fn an_interrupted_run_says_so() {
     let again = Bench::new(description(3, 3, ""));
     plan_and_apply(&again, &client).await.unwrap();
     assert_converged(&lab, &again, &client).await;
+}
+
+/// Answers that are lost, late, cut off or refused, at random calls of every kind: the run gets there by itself, or says
+/// what stood in the way and gets there when it is run again.
+#[tokio::test(start_paused = true)]
+async fn random_faults_delay_and_never_harm() {
+    let mut repeats = 0;
+    for seed in 0..20 {
+        let lab = Lab::one_host(seed);
+        prepared(&lab).await;
+        let random = Seeded::new(seed);
+        let foreign = [("name", "mail"), ("memory", "512")];
+        let owner = lab.root();
+        make_vm(&lab, &owner, 1, vmid(2001 + u32::try_from(random.below(4)).unwrap()), &foreign).await;
+        for _ in 0..12 {
+            let fault = match random.below(8) {
+                0 => Fault::ReplyLost,
+                1 => Fault::BodyCut,
+                2 => Fault::Hang { reached: random.below(2) == 0 },
+                3 => Fault::Refused,
+                4 => Fault::reply(596, "Connection timed out"),
+                5 => {
+                    Fault::reply(500, "can't lock file '/var/lock/qemu-server/lock-2000.conf' - got timeout")
+                }
+                6 => Fault::reply(500, "got no worker upid - start worker failed"),
+                _ => Fault::ReplyShortened,
+            };
+            lab.plan(When::call(1 + random.below(150)), fault);
+        }
+        let mut result = None;
+        for attempt in 0..6_u32 {
+            let mut bench = Bench::new(description(1, 2, ""));
+            bench.nonce = Nonce::new(0xd0 + attempt);
+            let client = lab.client();
+            let Ok(observed) = observe(&client, &bench.desired).await else { continue };
+            let plan = plan(&bench.desired, &observed, &bench.request, &bench.nonce);
+            // A host that seemed down is looked at again the next time.
+            if apply(&bench.run(&client), &plan).await.is_ok_and(|summary| summary.waiting.is_empty()) {
+                result = Some(bench);
+                break;
+            }
+            repeats += 1;
+        }
+        let bench = result.unwrap_or_else(|| panic!("seed {seed} never got there\n{}", lab.calls()));
+        // Faults that have not happened must not befall the judge.
+        for _ in 0..150 {
+            let _ = lab.client().version().await;
+        }
+        assert_converged(&lab, &bench, &lab.client()).await;
+        assert_eq!(vms(&lab).await["foreign"].len(), 1);
+        assert_no_stray_volumes(&lab).await;
+    }
+    assert!(repeats < 10, "{repeats} runs had to be repeated");
 }

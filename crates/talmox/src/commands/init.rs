@@ -1,7 +1,7 @@
 //! `talmox init`
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::path::Path;
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, StorageI
 use crate::args::Init;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::prompt;
 
 pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     refuse_existing(&args.folder)?;
@@ -216,18 +217,12 @@ impl Asker {
     }
 }
 
-/// One question on stderr, so that stdout stays data; an empty answer is the default.
+/// One question; an empty answer is the default.
 fn ask(question: &str, default: &str) -> anyhow::Result<String> {
-    let mut stderr = io::stderr().lock();
-    write!(stderr, "{question} [{default}]: ")?;
-    stderr.flush()?;
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line)?;
-    if read == 0 {
+    let Some(answer) = prompt::line(&format!("{question} [{default}]: "))? else {
         return Err(Failure::new("no answer; nothing was written")
             .with_hint("--yes takes every default")
             .into());
-    }
-    let answer = line.trim();
-    Ok(if answer.is_empty() { default.to_owned() } else { answer.to_owned() })
+    };
+    Ok(if answer.is_empty() { default.to_owned() } else { answer })
 }

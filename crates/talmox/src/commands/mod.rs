@@ -1,12 +1,20 @@
 //! One module per verb.
 
+mod apply;
+mod carry_out;
 mod completion;
+mod destroy;
 mod explain;
 mod init;
 mod man;
+mod output;
+mod plan;
 mod render;
 mod schema;
+mod shared;
+mod signals;
 mod sim;
+mod status;
 mod validate;
 mod version;
 
@@ -19,17 +27,31 @@ use crate::args::Command;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<()> {
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Done,
+    /// There are changes, and somebody wants to know by the exit code.
+    Changes,
+}
+
+pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
+    let done = |result: anyhow::Result<()>| result.map(|()| Exit::Done);
     match command {
-        Command::Init(args) => init::run(&args, printer),
-        Command::Validate(args) => validate::run(&args, printer),
-        Command::Explain(args) => explain::run(&args, printer),
-        Command::Render(args) => render::run(&args, printer),
-        Command::Sim(args) => sim::run(&args, printer),
-        Command::Schema(args) => schema::run(&args, printer),
-        Command::Completion(args) => completion::run(&args, printer),
-        Command::Man(args) => man::run(&args, printer),
-        Command::Version(args) => version::run(&args, printer),
+        Command::Init(args) => done(init::run(&args, printer)),
+        Command::Validate(args) => done(validate::run(&args, printer)),
+        Command::Plan(args) => plan::run(&args, printer),
+        Command::Apply(args) => apply::run(&args, printer),
+        Command::Status(args) => done(status::run(&args, printer)),
+        Command::Destroy(args) => destroy::run(&args, printer),
+        Command::Explain(args) => done(explain::run(&args, printer)),
+        Command::Render(args) => done(render::run(&args, printer)),
+        Command::Output(args) => done(output::run(&args, printer)),
+        Command::Sim(args) => done(sim::run(&args, printer)),
+        Command::Schema(args) => done(schema::run(&args, printer)),
+        Command::Completion(args) => done(completion::run(&args, printer)),
+        Command::Man(args) => done(man::run(&args, printer)),
+        Command::Version(args) => done(version::run(&args, printer)),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use talmox_sim::serve::{CallLog, Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{Starter, World, check_release};
 
+use super::signals::Signals;
 use crate::args::{Format, Sim, SimBehaviours, SimWhat};
 use crate::failure::Failure;
 use crate::printer::{BOLD, Printer};
@@ -38,11 +39,11 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
     runtime.block_on(async {
         // Heard from now on: whoever starts us may end us as soon as we are ready.
-        let end = end_signal()?;
+        let signals = Signals::listen()?;
         let ready = Ready::new(&world, &settings)?;
         let server = Server::start(world, settings).await.map_err(in_words)?;
         ready.with_hosts(&server).show(args.output.output, printer)?;
-        server.run_until(end).await?;
+        server.run_until(signals.once()).await?;
         printer.say("ended");
         Ok(())
     })
@@ -112,26 +113,6 @@ fn in_words(error: ServeError) -> anyhow::Error {
         | ServeError::NoHost { .. } => return error.into(),
     };
     Failure::new(said).with_hint("--port 0 takes any port that is free").into()
-}
-
-/// Resolves when the program shall end: Ctrl-C, or the polite signal of a service manager.
-fn end_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        Ok(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        })
-    }
-    #[cfg(not(unix))]
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
 }
 
 /// What those who want to use the simulator need.

@@ -1,0 +1,176 @@
+//! Verbs that look at Proxmox, and those that change it.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, ValueEnum};
+use talmox_types::NodeName;
+
+use super::{Connection, Description, Output};
+
+/// Which nodes are meant, and what may be done to them.
+#[derive(Args)]
+pub(crate) struct Scope {
+    /// Only this node; repeat it, or separate names by commas
+    #[arg(long, env = "TALMOX_TARGET", value_name = "NODE", value_delimiter = ',')]
+    pub target: Vec<NodeName>,
+    /// Remove this node, which the description no longer has, with its disks
+    #[arg(long, env = "TALMOX_REMOVE", value_name = "NODE", value_delimiter = ',')]
+    pub remove: Vec<NodeName>,
+    /// Remove every node the description no longer has, with its disks
+    #[arg(long, env = "TALMOX_PRUNE", value_parser = FalseyValueParser::new())]
+    pub prune: bool,
+    /// Build the VM of this node anew, with empty disks
+    #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
+    pub replace: Vec<NodeName>,
+    /// Restart running VMs for changes that need it
+    #[arg(long, env = "TALMOX_ALLOW_REBOOT", value_parser = FalseyValueParser::new())]
+    pub allow_reboot: bool,
+}
+
+/// How a run is let loose, and how it reports.
+#[derive(Args)]
+pub(crate) struct Approval {
+    /// Do not ask
+    #[arg(long, env = "TALMOX_AUTO_APPROVE", value_parser = FalseyValueParser::new())]
+    pub auto_approve: bool,
+    /// How many steps at a time (default: as many as Proxmox bears well)
+    #[arg(long, env = "TALMOX_PARALLELISM", value_name = "N")]
+    pub parallelism: Option<NonZeroUsize>,
+    /// How progress is told: text, or json for one object per line on stderr
+    #[arg(
+        long,
+        env = "TALMOX_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text",
+        hide_possible_values = true
+    )]
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Show what apply would do, without doing it
+///
+/// Looks at Proxmox and compares it with the description; nothing is written. What a change comes from stands below it.
+/// Exits with 1 if something is refused; with --detailed-exitcode 2 means that there are changes.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox plan                                   what would be done, and why
+  talmox plan --simulate -f examples/homelab    the same on a simulated Proxmox
+  talmox plan --target worker-2 --allow-reboot  one node, and let it restart
+  talmox plan --out homelab.plan                keep it, for: talmox apply homelab.plan
+  talmox plan -o markdown                       for a pull request; json and yaml for programs")]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(flatten)]
+    pub scope: Scope,
+    /// Format of the plan on stdout: table, json, yaml or markdown
+    #[arg(
+        short,
+        long,
+        env = "TALMOX_OUTPUT",
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_possible_values = true
+    )]
+    pub output: PlanFormat,
+    /// File to keep the plan in, for apply; no secret is in it
+    #[arg(long, env = "TALMOX_OUT", value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Exit with 2 if there are changes
+    #[arg(long, env = "TALMOX_DETAILED_EXITCODE", value_parser = FalseyValueParser::new())]
+    pub detailed_exitcode: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanFormat {
+    Table,
+    Json,
+    Yaml,
+    Markdown,
+}
+
+/// Make the cluster's VMs as described
+///
+/// Shows the plan, asks, and carries it out. Running it again is always safe, and the way to go on after anything went
+/// wrong. Ctrl-C finishes what is under way; a second one stops at once. With a plan file exactly that plan is carried out,
+/// and refused if the description or Proxmox have changed since.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox apply                                  show the plan, ask, do it
+  talmox apply --simulate -f examples/homelab   the same on a simulated Proxmox
+  talmox apply homelab.plan                     the plan that was kept and looked at
+  talmox apply --replace worker-2               build one VM anew
+  talmox apply --auto-approve --log-format json for a pipeline")]
+pub(crate) struct Apply {
+    /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
+    #[arg(
+        value_name = "PLANFILE",
+        conflicts_with_all = ["target", "remove", "prune", "replace", "allow_reboot"]
+    )]
+    pub plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(flatten)]
+    pub scope: Scope,
+    #[command(flatten)]
+    pub approval: Approval,
+}
+
+/// Remove the cluster's VMs and their disks
+///
+/// Lists every VM and disk and asks for the cluster's name to be typed. What is not proven to be this cluster's is not
+/// touched.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox destroy                                everything of this cluster
+  talmox destroy --target worker-3              one node
+  talmox destroy --simulate --auto-approve      on a simulated Proxmox, without asking")]
+pub(crate) struct Destroy {
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Only this node; repeat it, or separate names by commas
+    #[arg(long, env = "TALMOX_TARGET", value_name = "NODE", value_delimiter = ',')]
+    pub target: Vec<NodeName>,
+    #[command(flatten)]
+    pub approval: Approval,
+}
+
+/// Show every node: its VM, host, power, address, and what differs
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox status                                 one look
+  talmox status --watch                         again every two seconds; --watch=10 every ten
+  talmox status -o json | jq '.nodes[] | select(.state != \"present\")'")]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Look again every so many seconds (default: 2)
+    #[arg(
+        long,
+        env = "TALMOX_WATCH",
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2",
+        value_parser = clap::value_parser!(u16).range(1..=3600)
+    )]
+    pub watch: Option<u16>,
+    #[command(flatten)]
+    pub output: Output,
+}

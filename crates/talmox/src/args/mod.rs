@@ -1,0 +1,157 @@
+//! Every verb and flag. Each flag has a `TALMOX_*` variable of its name.
+
+mod before;
+mod doing;
+mod others;
+mod pieces;
+
+pub(crate) use before::{Init, Validate};
+pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Plan, PlanFormat, Scope, Status};
+pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
+pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderVm, RenderWhat};
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+#[derive(Parser)]
+#[command(name = "talmox", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Args)]
+pub(crate) struct Global {
+    /// Say less: errors only
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "TALMOX_QUIET",
+        value_parser = FalseyValueParser::new(),
+        conflicts_with = "verbose",
+        help_heading = "Everywhere"
+    )]
+    pub quiet: bool,
+    /// Say more: notes too
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "TALMOX_VERBOSE",
+        value_parser = FalseyValueParser::new(),
+        help_heading = "Everywhere"
+    )]
+    pub verbose: bool,
+    /// When to use colour: auto, always or never (`NO_COLOR` is honoured too)
+    #[arg(
+        long,
+        global = true,
+        env = "TALMOX_COLOR",
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        help_heading = "Everywhere"
+    )]
+    pub color: When,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Init(Init),
+    Validate(Validate),
+    Plan(Plan),
+    Apply(Apply),
+    Status(Status),
+    Destroy(Destroy),
+    Explain(Explain),
+    Render(Render),
+    Output(Outputs),
+    Sim(Sim),
+    Schema(Schema),
+    Completion(Completion),
+    Man(Man),
+    Version(Version),
+}
+
+/// The description a command works on.
+#[derive(Args)]
+pub(crate) struct Description {
+    /// Description: a folder with cluster.yaml and nodes.yaml, or one file
+    #[arg(short, long, env = "TALMOX_FILE", value_name = "PATH", default_value = ".")]
+    pub file: PathBuf,
+}
+
+/// How data is printed.
+#[derive(Args)]
+pub(crate) struct Output {
+    /// Format of the data on stdout: table, json or yaml
+    #[arg(
+        short,
+        long,
+        env = "TALMOX_OUTPUT",
+        value_name = "FORMAT",
+        default_value = "table",
+        hide_possible_values = true
+    )]
+    pub output: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+/// Which world a command works on.
+#[derive(Args)]
+pub(crate) struct Connection {
+    /// Work on a simulated Proxmox, made to fit the description and kept in a folder (default: one in the
+    /// user's state folder)
+    #[arg(
+        long,
+        env = "TALMOX_SIMULATE",
+        value_name = "FOLDER",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        default_value = "off",
+        hide_default_value = true
+    )]
+    pub simulate: Simulate,
+}
+
+/// Whether the world is simulated, and where it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Simulate {
+    Off,
+    Here,
+    Folder(PathBuf),
+}
+
+impl FromStr for Simulate {
+    type Err = Infallible;
+
+    /// The words a switch takes mean what they mean everywhere; anything else is a folder.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "" | "1" | "y" | "yes" | "t" | "true" | "on" => Self::Here,
+            "0" | "n" | "no" | "f" | "false" | "off" => Self::Off,
+            _ => Self::Folder(PathBuf::from(text)),
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! `talmox plan`
+
+use talmox_plan::Plan;
+
+use super::Exit;
+use super::shared::{Job, block_on, nonce, quoted};
+use crate::args::{Format, PlanFormat};
+use crate::failure::Told;
+use crate::plan_file::PlanFile;
+use crate::printer::Printer;
+use crate::screens::{Places, PlanData, Story, Verbosity, nothing_to_do, plan_markdown, plan_text};
+
+pub(super) fn run(args: &crate::args::Plan, printer: &Printer) -> anyhow::Result<Exit> {
+    block_on(async {
+        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let result = plan(&job, args, printer).await;
+        job.session.close().await?;
+        result
+    })
+}
+
+async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow::Result<Exit> {
+    let request = job.request(&args.scope)?;
+    let nonce = nonce()?;
+    let plan = job.plan(&request, &nonce).await?;
+    show(job, &plan, args.output, printer)?;
+    if !plan.refusals.is_empty() {
+        return Err(Told.into());
+    }
+    if let Some(path) = &args.out {
+        PlanFile::new(&args.description.file, &job.desired, &request, &nonce, &plan)?.write(path)?;
+        let apply = job.command(&format!("apply {}", quoted(&path.display().to_string())));
+        printer.say(&format!("kept in {}; to carry it out: {apply}", path.display()));
+    }
+    let changes = args.detailed_exitcode && !plan.is_empty();
+    Ok(if changes { Exit::Changes } else { Exit::Done })
+}
+
+fn show(job: &Job, plan: &Plan, format: PlanFormat, printer: &Printer) -> anyhow::Result<()> {
+    let story = Story::new(plan, &job.desired);
+    let places = Places::of(plan, &job.outcome.description);
+    match format {
+        PlanFormat::Table => printer.data(&text(job, plan, printer)),
+        PlanFormat::Markdown => printer.data(&plan_markdown(&story, &places)),
+        PlanFormat::Json => printer.structured(Format::Json, &PlanData::new(&story, &places)),
+        PlanFormat::Yaml => printer.structured(Format::Yaml, &PlanData::new(&story, &places)),
+    }
+}
+
+/// The plan for people.
+pub(super) fn text(job: &Job, plan: &Plan, printer: &Printer) -> String {
+    let verbosity = if printer.is_verbose() { Verbosity::Everything } else { Verbosity::Normal };
+    if plan.is_empty() && plan.refusals.is_empty() {
+        return nothing_to_do(plan, &job.desired, verbosity, job.session.requests(), job.elapsed());
+    }
+    let places = Places::of(plan, &job.outcome.description);
+    plan_text(&Story::new(plan, &job.desired), &places, verbosity)
+}

@@ -1,0 +1,140 @@
+//! What plan, apply, destroy, status and output have in common: read, connect, look, decide.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use talmox_config::Outcome;
+use talmox_plan::{Goal, Nonce, Observed, Plan, Request, check, plan};
+use talmox_types::NodeName;
+use talmox_types::desired::Desired;
+
+use super::{read, unknown_node};
+use crate::args::{Connection, Description, Scope, Simulate};
+use crate::connect::Session;
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// A description that was read, and the way to its Proxmox.
+pub(super) struct Job {
+    /// In a box: a description has a field for every key there is.
+    pub(super) outcome: Box<Outcome>,
+    pub(super) desired: Desired,
+    pub(super) session: Session,
+    started: Instant,
+    /// `-f` and `--simulate` as they were given, for commands to type next.
+    pub(super) flags: String,
+}
+
+impl Job {
+    pub(super) async fn open(
+        description: &Description,
+        connection: &Connection,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let (outcome, desired) = boxed(&description.file, printer)?;
+        let started = Instant::now();
+        let session = Session::open(&desired, &description.file, connection, printer).await?;
+        Ok(Self { outcome, desired, session, started, flags: flags(description, connection) })
+    }
+
+    /// Looks at Proxmox.
+    pub(super) async fn observe(&self) -> anyhow::Result<Observed> {
+        let observed = talmox_exec::observe(&self.session.client, &self.desired);
+        observed.await.context("could not look at Proxmox; nothing was changed")
+    }
+
+    /// Looks, plans, and has the plan checked.
+    pub(super) async fn plan(&self, request: &Request, nonce: &Nonce) -> anyhow::Result<Plan> {
+        let observed = self.observe().await?;
+        let plan = plan(&self.desired, &observed, request, nonce);
+        let violations = check(&plan, &self.desired, &observed, request);
+        if violations.is_empty() {
+            return Ok(plan);
+        }
+        let list: Vec<String> = violations.iter().map(|violation| format!("\n  {violation}")).collect();
+        Err(Failure::new(format!("this plan breaks a safety rule and is not carried out:{}", list.concat()))
+            .with_hint("this is a mistake of talmox, not yours; nothing was changed")
+            .into())
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// A command to type next, on the same description and world.
+    pub(super) fn command(&self, verb: &str) -> String {
+        format!("talmox {verb}{}", self.flags)
+    }
+
+    /// Names must be of declared nodes, unless they are named as gone.
+    pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
+        let Scope { target, remove, prune, replace, allow_reboot } = scope;
+        for name in target.iter().filter(|name| !remove.contains(name)).chain(replace) {
+            self.declared(name)?;
+        }
+        let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
+        Ok(Request {
+            goal: Goal::Converge,
+            targets: set(target),
+            remove: set(remove),
+            prune: *prune,
+            replace: set(replace),
+            allow_reboot: *allow_reboot,
+        })
+    }
+
+    fn declared(&self, name: &NodeName) -> Result<(), Failure> {
+        match self.outcome.description.member(name.as_str()) {
+            Ok(_) => Ok(()),
+            Err(closest) => {
+                Err(unknown_node(&self.outcome, name.as_str(), closest.as_ref().map(NodeName::as_str)))
+            }
+        }
+    }
+}
+
+fn flags(description: &Description, connection: &Connection) -> String {
+    let mut flags = match &connection.simulate {
+        Simulate::Off => String::new(),
+        Simulate::Here => " --simulate".to_owned(),
+        Simulate::Folder(folder) => format!(" --simulate={}", quoted(&folder.display().to_string())),
+    };
+    if description.file != Path::new(".") {
+        flags.push_str(&format!(" -f {}", quoted(&description.file.display().to_string())));
+    }
+    flags
+}
+
+fn boxed(path: &Path, printer: &Printer) -> anyhow::Result<(Box<Outcome>, Desired)> {
+    let (outcome, desired) = read(path, printer)?;
+    Ok((Box::new(outcome), desired))
+}
+
+/// As a shell wants it.
+pub(super) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@~".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// What tells the VMs this run makes from those of another.
+pub(super) fn nonce() -> anyhow::Result<Nonce> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
+    Ok(Nonce::new(u32::from_be_bytes(bytes)))
+}
+
+/// Runs what waits for the network. What still blocks at the end, such as a question nobody answered, is left behind.
+pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}

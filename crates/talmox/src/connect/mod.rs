@@ -1,0 +1,123 @@
+//! How a command gets to Proxmox: which endpoint, whose credentials, which certificates.
+//!
+//! ```text
+//!  description ─┐
+//!  environment ─┴─ choose() ─▶ Choice ─▶ Session { client, .. }
+//!                  pure        endpoints, credentials, trust, and which source gave each
+//! ```
+//!
+//! With `--simulate` the world is served by this very process, and neither is asked.
+
+mod choose;
+mod count;
+mod environment;
+mod secret;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
+use talmox_types::desired::Desired;
+
+use crate::args::{Connection, Simulate};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::simulate::{self, Simulated};
+use choose::choose;
+use count::Counted;
+use environment::Environment;
+
+/// A way to Proxmox that is open.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    counted: Arc<Counted>,
+    simulated: Option<Simulated>,
+}
+
+impl Session {
+    /// Opens the way a command was told to take.
+    pub(crate) async fn open(
+        desired: &Desired,
+        description: &Path,
+        connection: &Connection,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let folder = match &connection.simulate {
+            Simulate::Off => return Self::real(desired, description, printer),
+            Simulate::Here => None,
+            Simulate::Folder(folder) => Some(folder.as_path()),
+        };
+        // The world is large, and so is what waits for it.
+        let simulated = Box::pin(simulate::open(desired, folder)).await?;
+        printer.say(&format!("{}\n", simulated.banner(description)));
+        Self::simulated(simulated)
+    }
+
+    /// Proxmox itself, as description and environment say.
+    fn real(desired: &Desired, description: &Path, printer: &Printer) -> anyhow::Result<Self> {
+        let folder = folder(description);
+        let choice = choose(&desired.proxmox, &Environment::of_process(), &|reference| {
+            secret::read(reference, &folder)
+        })?;
+        for warning in &choice.warnings {
+            printer.say(warning);
+        }
+        for said in choice.said.iter().filter(|_| printer.is_verbose()) {
+            printer.say(said);
+        }
+        let trust = choice.trust.load(&folder)?;
+        Self::new(choice.endpoints, &choice.credentials, trust, None)
+    }
+
+    fn simulated(simulated: Simulated) -> anyhow::Result<Self> {
+        let endpoints: Result<Vec<Endpoint>, _> =
+            simulated.endpoints().iter().map(|text| Endpoint::parse(text)).collect();
+        let credentials = Credentials::token(simulated.token())?;
+        let trust = Trust::Authorities(simulated.authority().to_owned());
+        Self::new(endpoints?, &credentials, trust, Some(simulated))
+    }
+
+    fn new(
+        endpoints: Vec<Endpoint>,
+        credentials: &Credentials,
+        trust: Trust,
+        simulated: Option<Simulated>,
+    ) -> anyhow::Result<Self> {
+        let transport = HttpsTransport::new(trust).map_err(|error| Failure::new(error.to_string()))?;
+        let counted = Arc::new(Counted::new(Arc::new(transport)));
+        let transport = Arc::clone(&counted) as Arc<dyn Transport>;
+        let client = Client::new(endpoints, credentials, transport, Settings::default())
+            .context("could not get ready to ask Proxmox")?;
+        Ok(Self { client, counted, simulated })
+    }
+
+    /// Requests so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.counted.requests()
+    }
+
+    /// The folder of a world that is not real.
+    pub(crate) fn simulated_in(&self) -> Option<&Path> {
+        self.simulated.as_ref().map(Simulated::folder)
+    }
+
+    /// Ends it; a simulated world is kept.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        let Self { client, counted, simulated } = self;
+        drop((client, counted));
+        match simulated {
+            Some(simulated) => simulated.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// The folder paths in a description are relative to.
+fn folder(description: &Path) -> PathBuf {
+    if description.is_dir() {
+        description.to_owned()
+    } else {
+        description.parent().unwrap_or(Path::new("")).to_owned()
+    }
+}

@@ -1,0 +1,61 @@
+//! Plain lines, for logs and pipes.
+
+use talmox_exec::{Event, Reporter};
+use talmox_plan::{Plan, Planned};
+use talmox_pve::client::Waiting;
+
+use super::patience::{Patience, waits_for};
+use super::{Sink, subject};
+use crate::screens::{could, doing, done, duration, safe};
+
+pub(crate) struct Lines<'a> {
+    sink: Sink<'a>,
+    width: usize,
+    patience: Patience,
+}
+
+impl<'a> Lines<'a> {
+    pub(crate) fn new(plan: &Plan, sink: Sink<'a>) -> Self {
+        let width = plan.steps.iter().map(|step| subject(step).len()).max().unwrap_or_default();
+        Self { sink, width, patience: Patience::default() }
+    }
+
+    fn line(&self, step: &Planned, words: &str) {
+        (self.sink)(&format!("{:<width$}  {words}", subject(step), width = self.width));
+    }
+}
+
+impl Reporter for Lines<'_> {
+    fn event(&self, event: Event<'_>) {
+        match event {
+            Event::Started { .. } | Event::Task { .. } => {}
+            Event::Waiting { step, detail, elapsed, .. } => {
+                if self.patience.is_over(step.id.as_str(), elapsed) {
+                    self.line(
+                        step,
+                        &format!("still {}: {}   {}", doing(step), safe(detail), duration(elapsed)),
+                    );
+                }
+            }
+            Event::Warned { step, words } => self.line(step, &format!("Proxmox warns: {}", safe(words))),
+            Event::OtherId { step, vmid } => {
+                self.line(step, &format!("made as {vmid}: somebody else has the id that was planned"));
+            }
+            Event::Done { step, elapsed } => {
+                self.line(step, &format!("{}   {}", done(step), duration(elapsed)));
+            }
+            Event::Failed { step, error } => {
+                self.line(step, &format!("could not {}: {}", could(&step.step), safe(&error.to_string())));
+            }
+            Event::Skipped { step, because } => {
+                self.line(step, &format!("did not {}: {}", could(&step.step), safe(because)));
+            }
+        }
+    }
+
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        if self.patience.is_over(waiting.name, waiting.elapsed) {
+            (self.sink)(&waits_for(waiting));
+        }
+    }
+}

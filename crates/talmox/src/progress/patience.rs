@@ -1,0 +1,33 @@
+//! When a wait is worth a word.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use talmox_pve::client::Waiting;
+
+use crate::screens::{duration, safe};
+
+/// A wait that takes longer is mentioned, and again after as long.
+const STILL: Duration = Duration::from_secs(30);
+
+/// How often each wait was mentioned.
+#[derive(Default)]
+pub(super) struct Patience(Mutex<BTreeMap<String, u64>>);
+
+impl Patience {
+    /// Whether so long a wait has not been mentioned yet.
+    pub(super) fn is_over(&self, wait: &str, elapsed: Duration) -> bool {
+        let times = elapsed.as_secs() / STILL.as_secs();
+        let mut mentioned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = mentioned.entry(wait.to_owned()).or_default();
+        let news = times > *before;
+        *before = times.max(*before);
+        news
+    }
+}
+
+/// A wait that belongs to no step.
+pub(super) fn waits_for(waiting: &Waiting<'_>) -> String {
+    format!("waiting for {}: {}   {}", safe(waiting.name), safe(waiting.detail), duration(waiting.elapsed))
+}

@@ -1,0 +1,27 @@
+//! What people and programs are shown, made from plain data: no screen asks anything of the world.
+
+mod ending;
+mod places;
+mod plan_data;
+mod plan_markdown;
+mod plan_text;
+mod status;
+mod story;
+mod table;
+mod text;
+mod words;
+
+pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
+pub(crate) use places::Places;
+pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};
+pub(crate) use plan_markdown::plan_markdown;
+pub(crate) use plan_text::{Verbosity, nothing_to_do, plan_text, waits};
+pub(crate) use status::{OutputData, StatusData, output_text, status_text};
+pub(crate) use story::Story;
+pub(crate) use text::{duration, plural, safe};
+pub(crate) use words::{could, doing, done};
+
+#[cfg(test)]
+pub(crate) mod testbed;
+#[cfg(test)]
+mod tests;

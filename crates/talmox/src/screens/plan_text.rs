@@ -1,0 +1,401 @@
+//! A plan on a terminal.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use talmox_plan::{Applies, Change, CloneKind, Effect, NoteKind, Plan, Planned, Step, Volume, Waiting};
+use talmox_types::NodeName;
+use talmox_types::desired::{Desired, Role};
+
+use super::places::Places;
+use super::story::{Act, Machine, Sign, Story};
+use super::text::{duration, listed, padded, plural, safe, short_uid, size, width};
+use super::words::{could, verb_of};
+use crate::printer::{BOLD, DIM, GREEN};
+
+pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
+pub(super) const RED: Style = AnsiColor::Red.on_default();
+const MAGENTA: Style = AnsiColor::Magenta.on_default();
+const CYAN: Style = AnsiColor::Cyan.on_default();
+
+/// Whether what is not from us and left alone is told too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    Normal,
+    Everything,
+}
+
+/// The whole plan: what is, what will happen, and the sum of it.
+pub(crate) fn plan_text(story: &Story<'_>, places: &Places, verbosity: Verbosity) -> String {
+    let mut parts = vec![heading(story), templates(story) + &acts(story, places), remarks(story, verbosity)];
+    parts.push(later(story));
+    parts.push(waiting(story.plan));
+    parts.push(refusals(story.plan));
+    parts.push(sum(story));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
+}
+
+/// When there is nothing to do.
+pub(crate) fn nothing_to_do(
+    plan: &Plan,
+    desired: &Desired,
+    verbosity: Verbosity,
+    requests: u64,
+    elapsed: Duration,
+) -> String {
+    let story = Story::new(plan, desired);
+    let mut parts = vec![remarks(&story, verbosity), waiting(plan)];
+    parts.retain(|part| !part.is_empty());
+    let cost = format!(
+        "({}, {}, {})",
+        plural(desired.nodes.len(), "VM"),
+        plural(usize::try_from(requests).unwrap_or(usize::MAX), "request"),
+        duration(elapsed)
+    );
+    parts.push(if plan.waiting.is_empty() {
+        format!("{GREEN}No changes.{GREEN:#} {} matches its description {cost}.\n", plan.cluster)
+    } else {
+        format!("{YELLOW}Nothing can be done now.{YELLOW:#} {} waits {cost}.\n", plan.cluster)
+    });
+    parts.join("\n")
+}
+
+fn heading(story: &Story<'_>) -> String {
+    let Plan { cluster, uid, .. } = story.plan;
+    let uid = uid.as_ref().map_or_else(|| "no uid yet".to_owned(), |uid| format!("uid {}", short_uid(uid)));
+    if !story.acts.is_empty() && story.is_from_nothing() {
+        let count = |role| story.desired.nodes.iter().filter(|node| node.role == role).count();
+        return format!(
+            "talmox will build cluster {BOLD}{cluster}{BOLD:#} ({uid}): {}, {}\n",
+            plural(count(Role::Controller), "control plane"),
+            plural(count(Role::Worker), "worker")
+        );
+    }
+    format!("cluster {BOLD}{cluster}{BOLD:#} ({uid})\n")
+}
+
+/// What the new VMs are cloned from, once for each template.
+fn templates(story: &Story<'_>) -> String {
+    let mut used: BTreeMap<(u32, String, String, &str), usize> = BTreeMap::new();
+    for planned in &story.plan.steps {
+        let Step::CloneVm { template, clone, .. } = &planned.step else { continue };
+        let how = match clone {
+            CloneKind::Linked => "linked clone",
+            CloneKind::Full { .. } => "full clone",
+        };
+        let key = (template.vmid.get(), safe(&template.name), template.host.to_string(), how);
+        *used.entry(key).or_default() += 1;
+    }
+    used.into_iter()
+        .map(|((vmid, name, host, how), count)| {
+            format!("{DIM}      template  {name}  {vmid} on {host}, {}{DIM:#}\n", plural(count, how))
+        })
+        .collect()
+}
+
+fn acts(story: &Story<'_>, places: &Places) -> String {
+    let names = width(story.acts.iter().filter_map(Act::node).map(NodeName::as_str));
+    let machines: Vec<Option<Machine>> = story.acts.iter().map(|act| story.machine(act)).collect();
+    let columns = Columns::of(machines.iter().flatten());
+    let rows = story.acts.iter().zip(&machines).map(|(act, machine)| {
+        let style = style(act.sign);
+        let start = format!(
+            "  {style}{:<3}{style:#} {:<9} {}",
+            act.sign.symbol(),
+            act.kind(),
+            padded(act.name(), names)
+        );
+        let indent = " ".repeat(18 + names);
+        let lines = match (act.sign, machine) {
+            (Sign::Create, Some(machine)) => vec![columns.row(machine, act) + &placement(story, act)],
+            (Sign::Change, _) => changed(act, places),
+            (Sign::Replace, Some(machine)) => {
+                let old = act
+                    .replaced()
+                    .map_or_else(String::new, |(vmid, host)| format!(" in place of {vmid} on {host}"));
+                let mut lines = vec![columns.row(machine, act), format!("built anew{old}, with empty disks")];
+                lines.extend(lost(act));
+                lines
+            }
+            (Sign::Create | Sign::Replace | Sign::Destroy, _) => {
+                let mut lines =
+                    vec![act.at.map_or_else(String::new, |(vmid, host)| format!("{vmid} on {host}"))];
+                lines.extend(lost(act));
+                lines
+            }
+        };
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        format!("{start}  {}", lines.join(&format!("\n{indent}"))).trim_end().to_owned() + "\n"
+    });
+    rows.collect()
+}
+
+fn style(sign: Sign) -> Style {
+    match sign {
+        Sign::Create => GREEN,
+        Sign::Change => YELLOW,
+        Sign::Replace => MAGENTA,
+        Sign::Destroy => RED,
+    }
+}
+
+/// Widths of what is told of new machines.
+struct Columns {
+    cpu: usize,
+    memory: usize,
+    disk: usize,
+    address: usize,
+}
+
+impl Columns {
+    fn of<'m>(machines: impl Iterator<Item = &'m Machine> + Clone) -> Self {
+        Self {
+            cpu: width(machines.clone().map(|machine| machine.cpu.as_str())),
+            memory: width(machines.clone().map(|machine| machine.memory.as_str())),
+            disk: width(machines.clone().map(|machine| machine.disk.as_str())),
+            address: width(machines.map(|machine| machine.address.as_str())),
+        }
+    }
+
+    fn row(&self, machine: &Machine, act: &Act<'_>) -> String {
+        let Self { cpu, memory, disk, address } = *self;
+        let right = |text: &str, width| format!("{text:>width$}");
+        let at = act.at.map_or_else(String::new, |(vmid, host)| format!("{vmid} on {host}"));
+        format!(
+            "{}  {}  {}  {}  {at}",
+            right(&machine.cpu, cpu),
+            right(&machine.memory, memory),
+            right(&machine.disk, disk),
+            padded(&machine.address, address)
+        )
+    }
+}
+
+/// Where a machine goes, if that deserves a word.
+fn placement(story: &Story<'_>, act: &Act<'_>) -> String {
+    let notes = story.plan.notes.iter().filter(|note| note.kind == NoteKind::Placement);
+    let own = notes.filter(|note| note.node.as_ref() == act.node());
+    own.map(|note| format!("   {YELLOW}!{YELLOW:#} {}", safe(&note.text))).collect()
+}
+
+fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
+    let told: Vec<(String, &Change)> = act.changes().map(|change| (difference(change), change)).collect();
+    let wide = width(told.iter().map(|(text, _)| text.as_str())).min(56);
+    let mut lines = Vec::new();
+    for (text, change) in told {
+        let effect = match change.applies {
+            Applies::Now => String::new(),
+            Applies::AfterReboot if act.reboots() => format!("{YELLOW}restarts it{YELLOW:#}"),
+            Applies::AfterReboot => format!("{YELLOW}needs a reboot{YELLOW:#}"),
+        };
+        lines.push(format!("{}   {effect}", padded(&text, wide)).trim_end().to_owned());
+        let place = act.node().zip(change.field.as_deref()).and_then(|(node, field)| places.get(node, field));
+        lines.extend(place.map(|place| format!("{DIM}{place}{DIM:#}")));
+    }
+    lines.extend(act.steps.iter().filter(|planned| planned.changes.is_empty()).map(|planned| deed(planned)));
+    if lines.is_empty() {
+        let later: Vec<String> = act
+            .later
+            .iter()
+            .map(|intent| format!("{}: {}", verb_of(&intent.step), safe(&intent.reason)))
+            .collect();
+        lines.extend(later);
+    }
+    lines.extend(lost(act));
+    lines
+}
+
+fn deed(planned: &Planned) -> String {
+    let style = match planned.effect {
+        Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => YELLOW,
+        Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => Style::new(),
+    };
+    format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))
+}
+
+/// Volumes that go, each with its size.
+fn lost(act: &Act<'_>) -> Vec<String> {
+    let volumes: Vec<(String, String)> = act
+        .destroys()
+        .map(|volume| {
+            let bytes = volume_size(volume);
+            (format!("{} {}", volume.slot, safe(&volume.volume.to_string())), bytes)
+        })
+        .collect();
+    let wide = width(volumes.iter().map(|(text, _)| text.as_str()));
+    let line =
+        |(text, bytes): (String, String)| format!("{RED}destroys{RED:#} {}  {bytes}", padded(&text, wide));
+    volumes.into_iter().map(line).collect()
+}
+
+pub(super) fn volume_size(volume: &Volume) -> String {
+    match volume.size {
+        Some(bytes) => size(bytes),
+        None if volume.volume.is_cloud_init() => "cloud-init drive".to_owned(),
+        None => "size not known".to_owned(),
+    }
+}
+
+/// Old and new. Of property strings only the parts that differ.
+pub(super) fn difference(change: &Change) -> String {
+    let unit = if ["memory", "balloon"].contains(&change.key.as_str()) { " MiB" } else { "" };
+    let (old, new) = match (&change.old, &change.new) {
+        (Some(old), Some(new)) => differing_parts(old, new),
+        (old, new) => (old.clone().unwrap_or_default(), new.clone().unwrap_or_default()),
+    };
+    let (key, old, new) = (safe(&change.key), safe(&old), safe(&new));
+    match (change.old.is_some(), change.new.is_some()) {
+        (true, true) => format!("{key} {old} → {new}{unit}"),
+        (false, true) => format!("{key} set to {new}{unit}"),
+        (true, false) => format!("{key} removed, was {old}{unit}"),
+        (false, false) => key,
+    }
+}
+
+fn differing_parts(old: &str, new: &str) -> (String, String) {
+    let is_list = |text: &str| text.contains(',') && text.contains('=') && !text.contains('\n');
+    if !is_list(old) && !is_list(new) {
+        return (old.to_owned(), new.to_owned());
+    }
+    let (before, after): (Vec<&str>, Vec<&str>) = (old.split(',').collect(), new.split(',').collect());
+    let only = |these: &[&str], those: &[&str]| {
+        let kept: Vec<&str> = these.iter().copied().filter(|part| !those.contains(part)).collect();
+        if kept.is_empty() { "–".to_owned() } else { kept.join(",") }
+    };
+    (only(&before, &after), only(&after, &before))
+}
+
+fn remarks(story: &Story<'_>, verbosity: Verbosity) -> String {
+    let shown_with_its_act = |node: Option<&NodeName>| {
+        story.acts.iter().any(|act| act.sign == Sign::Create && act.node().is_some() && act.node() == node)
+    };
+    let notes = story.plan.notes.iter().filter_map(|note| {
+        let (sign, style) = match note.kind {
+            NoteKind::Undeclared | NoteKind::Copy => ("?", CYAN),
+            NoteKind::Placement if shown_with_its_act(note.node.as_ref()) => return None,
+            NoteKind::Warning | NoteKind::LeftOut | NoteKind::Placement => ("!", YELLOW),
+            NoteKind::Ignored => ("=", DIM),
+            NoteKind::Foreign if verbosity == Verbosity::Everything => ("=", DIM),
+            NoteKind::Foreign => return None,
+        };
+        let node = note.node.as_ref().map_or_else(String::new, |node| format!("{node}  "));
+        Some(format!("  {style}{sign:<3}{style:#} {node}{}\n", safe(&note.text)))
+    });
+    notes.collect()
+}
+
+/// What follows once the steps are done, by what is done.
+fn later(story: &Story<'_>) -> String {
+    let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
+    for intent in &story.plan.later {
+        let name = intent.node.as_ref().map(ToString::to_string);
+        match groups.iter_mut().find(|(step, _)| *step == intent.step) {
+            Some((_, names)) => names.extend(name),
+            None => groups.push((&intent.step, name.into_iter().collect())),
+        }
+    }
+    if groups.is_empty() {
+        return String::new();
+    }
+    let told = groups.iter().map(|(step, names)| format!("{} {}", verb_of(step), listed(names)));
+    format!("then: {}\n", told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join(" · "))
+}
+
+/// What is waited for, with what would end the wait.
+fn waiting(plan: &Plan) -> String {
+    plan.waiting.iter().map(|waiting| format!("  {YELLOW}…{YELLOW:#}   {}\n", waits(waiting))).collect()
+}
+
+pub(crate) fn waits(waiting: &Waiting) -> String {
+    match waiting {
+        Waiting::InFlight { vmid, host, lock } => {
+            format!("VM {vmid} on {host} is being made ({}): whose it is shows when that is done", safe(lock))
+        }
+        Waiting::Locked { node, vmid, host, lock } => {
+            format!("{node}  VM {vmid} on {host} is locked ({}): Proxmox is busy with it", safe(lock))
+        }
+        Waiting::HostDown { host, nodes, reason } => {
+            let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            let about = if names.is_empty() {
+                String::new()
+            } else {
+                format!(", so {} cannot be told", listed(&names))
+            };
+            format!("host {host} does not answer{about}: {}", safe(reason))
+        }
+        Waiting::Reboot { node, vmid, keys } => {
+            let keys: Vec<String> = keys.iter().map(|key| safe(key)).collect();
+            let wait = if keys.len() == 1 { "waits" } else { "wait" };
+            format!("{node}  {} of VM {vmid} {wait} for a restart: --allow-reboot", listed(&keys))
+        }
+    }
+}
+
+fn refusals(plan: &Plan) -> String {
+    let one = |refusal: &talmox_plan::Refusal| {
+        let node = refusal.node.as_ref().map_or_else(String::new, |node| format!("{node}  "));
+        let mut text = format!("  {RED}✗{RED:#}   {node}{}\n", safe(&refusal.problem));
+        for (index, choice) in refusal.choices.iter().enumerate() {
+            let lead = if index == 0 { "choose:" } else { "    or:" };
+            text.push_str(&format!("      {DIM}{lead}{DIM:#} {}\n", safe(choice)));
+        }
+        text
+    };
+    plan.refusals.iter().map(one).collect()
+}
+
+/// `Plan: 6 to create, 1 to change, 0 to destroy. No reboot of anything that runs.`
+pub(super) fn sum(story: &Story<'_>) -> String {
+    let count = |sign| story.count(sign);
+    let replaced = match count(Sign::Replace) {
+        0 => String::new(),
+        number => format!("{number} to replace, "),
+    };
+    let mut text = format!(
+        "{BOLD}Plan:{BOLD:#} {} to create, {} to change, {replaced}{} to destroy.",
+        count(Sign::Create),
+        count(Sign::Change),
+        count(Sign::Destroy)
+    );
+    let (reboots, stops) = (story.interrupted(Effect::Reboot), story.interrupted(Effect::Stop));
+    if !reboots.is_empty() {
+        text.push_str(&format!(" {}: {}.", plural(reboots.len(), "reboot"), listed(&reboots)));
+    }
+    let stays = |name: &String| story.acts.iter().any(|act| act.name() == name && act.sign == Sign::Change);
+    let stops: Vec<String> = stops.into_iter().filter(stays).collect();
+    if !stops.is_empty() {
+        text.push_str(&format!(" {} stopped: {}.", stops.len(), listed(&stops)));
+    }
+    match story.destroyed() {
+        (0, _)
+            if story.plan.refusals.is_empty()
+                && reboots.is_empty()
+                && stops.is_empty()
+                && count(Sign::Replace) + count(Sign::Destroy) == 0 =>
+        {
+            text.push_str(" No reboot of anything that runs.");
+        }
+        (0, _) => {}
+        (number, bytes) => {
+            let unknown = story
+                .acts
+                .iter()
+                .flat_map(Act::destroys)
+                .any(|volume| volume.size.is_none() && !volume.volume.is_cloud_init());
+            let least = if unknown { "at least " } else { "" };
+            let are = if number == 1 { "is" } else { "are" };
+            text.push_str(&format!(
+                " {} with {least}{} {are} destroyed.",
+                plural(number, "volume"),
+                size(bytes)
+            ));
+        }
+    }
+    match story.plan.refusals.len() {
+        0 => {}
+        number => text.push_str(&format!(" {RED}{number} refused:{RED:#} nothing is done.")),
+    }
+    text + "\n"
+}

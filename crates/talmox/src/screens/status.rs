@@ -1,0 +1,196 @@
+//! Every node and its VM at one moment.
+
+use anstyle::Style;
+use serde::Serialize;
+use talmox_plan::{NodeState, NodeView, Power, View};
+
+use super::plan_text::{RED, YELLOW, difference};
+use super::table::{Cell, table};
+use super::text::{listed, padded, plural, safe, short_uid, width};
+use crate::printer::{BOLD, DIM, GREEN};
+
+/// The state of a cluster for programs.
+#[derive(Serialize)]
+pub(crate) struct StatusData<'v> {
+    format: &'static str,
+    #[serde(flatten)]
+    view: &'v View,
+}
+
+impl<'v> StatusData<'v> {
+    pub(crate) fn new(view: &'v View) -> Self {
+        Self { format: "talmox.status/v1", view }
+    }
+}
+
+/// A sum, a line for each node, and what to type about it. `flags` lead to the same description and world.
+pub(crate) fn status_text(view: &View, flags: &str) -> String {
+    let uid =
+        view.uid.as_ref().map_or_else(|| "no uid yet".to_owned(), |uid| format!("uid {}", short_uid(uid)));
+    let head = format!("{BOLD}{}{BOLD:#}  {} · {uid}\n", view.cluster, sum(view));
+    let declared = view.nodes.iter().map(|node| row(node, &remarks(node)));
+    let undeclared = view.undeclared.iter().map(|node| {
+        let mut remarks = vec!["not in the description".to_owned()];
+        remarks.extend(node.lock.as_ref().map(|lock| format!("busy ({})", safe(lock))));
+        row(node, &remarks)
+    });
+    head + &table(&["NODE", "VM", "HOST", "ADDRESS", "NOTES"], declared.chain(undeclared))
+        + &next(view, flags)
+}
+
+/// Commands that would make it as described.
+fn next(view: &View, flags: &str) -> String {
+    let names =
+        |nodes: &[&NodeView]| nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>().join(",");
+    let differs = |node: &&NodeView| {
+        matches!(node.state, NodeState::Missing | NodeState::Unfinished) || !node.drift.is_empty()
+    };
+    let different: Vec<&NodeView> = view.nodes.iter().filter(differs).collect();
+    let pending: Vec<&NodeView> = view.nodes.iter().filter(|node| pending(node).next().is_some()).collect();
+    let undeclared: Vec<&NodeView> = view.undeclared.iter().collect();
+    let mut commands = Vec::new();
+    if different.len() == view.nodes.len() {
+        commands.push((format!("talmox apply{flags}"), "makes it as described"));
+    } else if !different.is_empty() {
+        let target = names(&different);
+        commands.push((format!("talmox apply --target {target}{flags}"), "makes them as described"));
+    }
+    if !pending.is_empty() {
+        let target = names(&pending);
+        let command = format!("talmox apply --target {target} --allow-reboot{flags}");
+        commands.push((command, "restarts for what is pending"));
+    }
+    if !undeclared.is_empty() {
+        commands.push((
+            format!("talmox apply --remove {}{flags}", names(&undeclared)),
+            "removes what is undeclared",
+        ));
+    }
+    let width = width(commands.iter().map(|(command, _)| command.as_str()));
+    let lines = commands.iter().enumerate().map(|(index, (command, what))| {
+        let lead = if index == 0 { "\nnext:" } else { "     " };
+        format!("{lead} {}  {DIM}{what}{DIM:#}\n", padded(command, width))
+    });
+    lines.collect()
+}
+
+fn sum(view: &View) -> String {
+    let count = |is: &dyn Fn(&NodeView) -> bool| view.nodes.iter().filter(|node| is(node)).count();
+    let all = view.nodes.len();
+    let running = count(&|node| node.power == Some(Power::Running));
+    let style = if running == all { GREEN } else { YELLOW };
+    let mut parts = vec![format!("{style}{running} of {} run{style:#}", plural(all, "VM"))];
+    for (number, what) in [
+        (count(&|node| node.state == NodeState::Missing), "missing"),
+        (count(&|node| !node.drift.is_empty()), "not as described"),
+        (count(&|node| pending(node).next().is_some()), "waiting for a restart"),
+        (view.undeclared.len(), "undeclared"),
+    ] {
+        if number > 0 {
+            parts.push(format!("{YELLOW}{number} {what}{YELLOW:#}"));
+        }
+    }
+    parts.join(" · ")
+}
+
+fn row(node: &NodeView, remarks: &[String]) -> Vec<Cell> {
+    let nothing = || "–".to_owned();
+    let power = match node.power {
+        Some(Power::Running) => (" run", GREEN),
+        Some(Power::Stopped) => (" stop", YELLOW),
+        Some(Power::Unknown) => (" ?", YELLOW),
+        None => ("", Style::new()),
+    };
+    let vm = node.vmid.map_or_else(nothing, |vmid| format!("{vmid}{}", power.0));
+    let address = if node.addresses.is_empty() { nothing() } else { node.addresses.join(", ") };
+    let style = match node.state {
+        NodeState::Present | NodeState::Unfinished => Style::new(),
+        NodeState::Missing | NodeState::Unknown => YELLOW,
+        NodeState::Lost | NodeState::Double => RED,
+    };
+    vec![
+        Cell::plain(node.node.to_string()),
+        Cell { text: vm, style: power.1 },
+        Cell::plain(node.host.as_ref().map_or_else(nothing, ToString::to_string)),
+        Cell::plain(address),
+        Cell { text: remarks.join(" · "), style },
+    ]
+}
+
+/// What is written and waits; what is not written yet shows as a difference.
+fn pending(node: &NodeView) -> impl Iterator<Item = &String> {
+    node.pending.iter().filter(|key| !node.drift.iter().any(|change| change.key == **key))
+}
+
+fn remarks(node: &NodeView) -> Vec<String> {
+    let mut remarks: Vec<String> = match node.state {
+        NodeState::Present => Vec::new(),
+        NodeState::Missing => vec!["missing".to_owned()],
+        NodeState::Unfinished => vec!["its making was interrupted".to_owned()],
+        NodeState::Lost => vec!["a VM that may be it has no mark".to_owned()],
+        NodeState::Double => vec!["has more than one VM".to_owned()],
+        NodeState::Unknown => vec!["not known".to_owned()],
+    };
+    remarks.extend(node.lock.as_ref().map(|lock| format!("busy ({})", safe(lock))));
+    remarks.extend(node.ha.as_ref().map(|state| format!("HA {}", safe(state))));
+    let keys: Vec<String> = pending(node).map(|key| safe(key)).collect();
+    if !keys.is_empty() {
+        remarks.push(format!("pending: {} (reboot)", listed(&keys)));
+    }
+    if !node.drift.is_empty() {
+        let drift: Vec<String> = node.drift.iter().map(difference).collect();
+        remarks.push(format!("differs: {}", drift.join(", ")));
+    }
+    remarks.extend(node.notes.iter().map(|note| safe(note)));
+    remarks
+}
+
+/// What other tools want to know of a node, under the names they know it by.
+#[derive(Serialize)]
+pub(crate) struct OutputData<'v> {
+    format: &'static str,
+    cluster: &'v str,
+    nodes: std::collections::BTreeMap<&'v str, NodeOutput<'v>>,
+}
+
+#[derive(Serialize)]
+struct NodeOutput<'v> {
+    vmid: Option<u32>,
+    vm_name: &'v str,
+    /// The Proxmox host.
+    node: Option<&'v str>,
+    ip_address: Option<&'v str>,
+    ip_addresses: &'v [String],
+    mac_address: Option<&'v str>,
+    role: Option<talmox_types::desired::Role>,
+}
+
+impl<'v> OutputData<'v> {
+    pub(crate) fn new(view: &'v View) -> Self {
+        let one = |node: &'v NodeView| NodeOutput {
+            vmid: node.vmid.map(talmox_types::VmId::get),
+            vm_name: node.node.as_str(),
+            node: node.host.as_ref().map(talmox_types::HostName::as_str),
+            ip_address: node.addresses.first().map(String::as_str),
+            ip_addresses: &node.addresses,
+            mac_address: node.mac.as_deref(),
+            role: node.role,
+        };
+        let nodes = view.nodes.iter().map(|node| (node.node.as_str(), one(node))).collect();
+        Self { format: "talmox.output/v1", cluster: view.cluster.as_str(), nodes }
+    }
+}
+
+pub(crate) fn output_text(view: &View) -> String {
+    let text = |value: Option<String>| Cell::plain(value.unwrap_or_else(|| "–".to_owned()));
+    let rows = view.nodes.iter().map(|node| {
+        vec![
+            Cell::plain(node.node.to_string()),
+            text(node.vmid.map(|vmid| vmid.to_string())),
+            text(node.host.as_ref().map(ToString::to_string)),
+            text((!node.addresses.is_empty()).then(|| node.addresses.join(", "))),
+            Cell { text: node.mac.clone().unwrap_or_default(), style: DIM },
+        ]
+    });
+    table(&["NAME", "VMID", "HOST", "ADDRESS", "MAC"], rows)
+}

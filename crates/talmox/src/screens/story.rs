@@ -1,0 +1,239 @@
+//! A plan as people think of it: what happens to each machine, instead of which step follows which.
+
+use std::collections::BTreeSet;
+
+use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Volume};
+use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
+use talmox_types::desired::{Desired, Node, NodeAddress};
+use talmox_types::{HostName, NodeName, PoolName, VmId};
+
+/// What happens to a thing as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sign {
+    Create,
+    Change,
+    Replace,
+    Destroy,
+}
+
+impl Sign {
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Self::Create => "+",
+            Self::Change => "~",
+            Self::Replace => "-/+",
+            Self::Destroy => "-",
+        }
+    }
+}
+
+/// What happens to one VM, or to the pool.
+pub(crate) struct Act<'p> {
+    pub(crate) sign: Sign,
+    pub(crate) subject: Subject<'p>,
+    /// Where it is or will be.
+    pub(crate) at: Option<(VmId, &'p HostName)>,
+    pub(crate) steps: Vec<&'p Planned>,
+    pub(crate) later: Vec<&'p Intent>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'p> {
+    Vm(&'p NodeName),
+    Pool(&'p PoolName),
+}
+
+/// What is told of a machine that will be made.
+pub(super) struct Machine {
+    pub(super) cpu: String,
+    pub(super) memory: String,
+    pub(super) disk: String,
+    pub(super) address: String,
+}
+
+/// A plan, told.
+pub(crate) struct Story<'p> {
+    pub(crate) plan: &'p Plan,
+    pub(crate) desired: &'p Desired,
+    pub(crate) acts: Vec<Act<'p>>,
+}
+
+impl<'p> Story<'p> {
+    pub(crate) fn new(plan: &'p Plan, desired: &'p Desired) -> Self {
+        let mut acts: Vec<Act<'p>> = plan.steps.iter().filter_map(pool_act).collect();
+        // The pool is made first and removed last, and is told there.
+        let last = acts.iter().position(|act| act.sign == Sign::Destroy).unwrap_or(acts.len());
+        let removed = acts.split_off(last);
+        acts.extend(nodes_in_order(plan, desired).into_iter().map(|node| vm_act(plan, node)));
+        acts.extend(removed);
+        Self { plan, desired, acts }
+    }
+
+    pub(crate) fn count(&self, sign: Sign) -> usize {
+        self.acts.iter().filter(|act| act.sign == sign).count()
+    }
+
+    /// Nodes that are up and go down for a while or for good, with what is done to them.
+    pub(super) fn interrupted(&self, effect: Effect) -> Vec<String> {
+        let hit = self.acts.iter().filter(|act| act.effects().any(|e| e == effect));
+        hit.filter_map(|act| act.node().map(ToString::to_string)).collect()
+    }
+
+    /// Every volume that is gone afterwards.
+    pub(super) fn destroyed(&self) -> (usize, DiskSize) {
+        let volumes = self.acts.iter().flat_map(Act::destroys);
+        let (count, bytes) = volumes.fold((0, 0_u64), |(count, bytes), volume| {
+            (count + 1, bytes.saturating_add(volume.size.map_or(0, DiskSize::bytes)))
+        });
+        (count, DiskSize::from_bytes(bytes))
+    }
+
+    /// Whether every declared node is made, and nothing else happens.
+    pub(super) fn is_from_nothing(&self) -> bool {
+        let made: BTreeSet<&NodeName> =
+            self.acts.iter().filter(|act| act.sign == Sign::Create).filter_map(Act::node).collect();
+        self.acts.iter().all(|act| act.sign == Sign::Create)
+            && self.desired.nodes.iter().all(|node| made.contains(&node.name))
+    }
+
+    pub(super) fn machine(&self, act: &Act<'_>) -> Option<Machine> {
+        let node = self.desired.nodes.iter().find(|node| Some(&node.name) == act.node())?;
+        let vm = &node.vm;
+        let disks = vm.extra_disks.iter().map(|disk| disk.size);
+        let disk: Vec<String> =
+            std::iter::once(vm.disk_size).chain(disks).map(|gib| gib.to_string()).collect();
+        Some(Machine {
+            cpu: format!("{} cpu", vm.cores * vm.sockets),
+            memory: super::text::memory(vm.memory),
+            disk: format!("{} GiB", disk.join("+")),
+            address: address(node, act),
+        })
+    }
+}
+
+fn address(node: &Node, act: &Act<'_>) -> String {
+    match &node.address {
+        NodeAddress::Declared(pair) => pair.to_string(),
+        NodeAddress::FromPool(_) => {
+            let taken = act.steps.iter().find_map(|planned| {
+                let Step::ConfigureVm { set, .. } = &planned.step else { return None };
+                Some(static_addresses(set.get("ipconfig0")?))
+            });
+            match taken {
+                Some(addresses) if !addresses.is_empty() => addresses.join(", "),
+                Some(_) | None => "from its pool".to_owned(),
+            }
+        }
+    }
+}
+
+/// The addresses a VM is given by its cloud-init drive.
+fn static_addresses(text: &str) -> Vec<String> {
+    let Ok(config) = IpConfig::parse(text) else { return Vec::new() };
+    let mut addresses = Vec::new();
+    if let Some(Ipv4Setting::Static(cidr)) = config.ip {
+        addresses.push(cidr.address().to_string());
+    }
+    if let Some(Ipv6Setting::Static(cidr)) = config.ip6 {
+        addresses.push(cidr.address().to_string());
+    }
+    addresses
+}
+
+/// Declared nodes in their order, then the others by name.
+fn nodes_in_order<'p>(plan: &'p Plan, desired: &'p Desired) -> Vec<&'p NodeName> {
+    let steps = plan.steps.iter().filter_map(|step| step.node.as_ref());
+    let touched: BTreeSet<&NodeName> =
+        steps.chain(plan.later.iter().filter_map(|intent| intent.node.as_ref())).collect();
+    let declared = desired.nodes.iter().map(|node| &node.name).filter(|name| touched.contains(name));
+    let mut order: Vec<&NodeName> = declared.collect();
+    let others: Vec<&NodeName> = touched.iter().copied().filter(|name| !order.contains(name)).collect();
+    order.extend(others);
+    order
+}
+
+fn vm_act<'p>(plan: &'p Plan, node: &'p NodeName) -> Act<'p> {
+    let steps: Vec<&Planned> = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node)).collect();
+    let later: Vec<&Intent> = plan.later.iter().filter(|intent| intent.node.as_ref() == Some(node)).collect();
+    let made = steps.iter().find_map(|planned| {
+        let Step::CloneVm { host, mark, .. } = &planned.step else { return None };
+        Some((mark.vmid, host))
+    });
+    let there = steps.iter().find_map(|planned| planned.step.vm().map(|vm| (vm.vmid(), &vm.host)));
+    let mut act = Act { sign: Sign::Change, subject: Subject::Vm(node), at: made.or(there), steps, later };
+    act.sign = act.sign_by_effects();
+    act
+}
+
+fn pool_act(planned: &Planned) -> Option<Act<'_>> {
+    let (sign, pool) = if let Step::CreatePool { pool, .. } = &planned.step {
+        (Sign::Create, pool)
+    } else if let Step::DeletePool { pool, .. } = &planned.step {
+        (Sign::Destroy, pool)
+    } else {
+        return None;
+    };
+    Some(Act { sign, subject: Subject::Pool(pool), at: None, steps: vec![planned], later: Vec::new() })
+}
+
+impl<'p> Act<'p> {
+    pub(crate) fn node(&self) -> Option<&'p NodeName> {
+        match self.subject {
+            Subject::Vm(node) => Some(node),
+            Subject::Pool(_) => None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self.subject {
+            Subject::Vm(_) => "vm",
+            Subject::Pool(_) => "pool",
+        }
+    }
+
+    pub(super) fn name(&self) -> &'p str {
+        match self.subject {
+            Subject::Vm(node) => node.as_str(),
+            Subject::Pool(pool) => pool.as_str(),
+        }
+    }
+
+    pub(super) fn changes(&self) -> impl Iterator<Item = &'p Change> {
+        self.steps.iter().flat_map(|planned| &planned.changes)
+    }
+
+    pub(super) fn destroys(&self) -> impl Iterator<Item = &'p Volume> {
+        self.steps.iter().flat_map(|planned| &planned.destroys)
+    }
+
+    pub(super) fn effects(&self) -> impl Iterator<Item = Effect> {
+        let now = self.steps.iter().map(|planned| planned.effect);
+        now.chain(self.later.iter().map(|intent| intent.effect))
+    }
+
+    /// The VM that goes so that another takes its place.
+    pub(super) fn replaced(&self) -> Option<(VmId, &'p HostName)> {
+        let mut removals = self.steps.iter().filter(|planned| planned.step.word() == "remove");
+        removals.find_map(|planned| planned.step.vm().map(|vm| (vm.vmid(), &vm.host)))
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.steps.iter().any(|planned| planned.step.word() == word)
+            || self.later.iter().any(|intent| intent.step == word)
+    }
+
+    fn sign_by_effects(&self) -> Sign {
+        match (self.has("clone"), self.has("remove")) {
+            _ if self.effects().any(|effect| effect == Effect::Replace) => Sign::Replace,
+            (true, true) => Sign::Replace,
+            (true, false) => Sign::Create,
+            (false, true) => Sign::Destroy,
+            (false, false) => Sign::Change,
+        }
+    }
+
+    /// Whether the VM is restarted, now or later.
+    pub(super) fn reboots(&self) -> bool {
+        self.effects().any(|effect| effect == Effect::Reboot)
+    }
+}

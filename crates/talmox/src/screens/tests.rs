@@ -1,0 +1,249 @@
+//! Every screen, as a person sees it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use talmox_plan::{NodeState, NodeView, Plan, Power, View};
+use talmox_types::desired::Role;
+
+use super::testbed::{self, homelab, name};
+use super::*;
+
+/// Without colour, as in a file.
+fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+/// Escape sequences made visible, so that a snapshot can be read.
+fn coloured(text: &str) -> String {
+    text.replace('\u{1b}', "␛")
+}
+
+fn shown(plan: &Plan, verbosity: Verbosity) -> String {
+    let (outcome, desired) = homelab();
+    let places = Places::of(plan, &outcome.description);
+    plan_text(&Story::new(plan, &desired), &places, verbosity)
+}
+
+fn markdown(plan: &Plan) -> String {
+    let (outcome, desired) = homelab();
+    plan_markdown(&Story::new(plan, &desired), &Places::of(plan, &outcome.description))
+}
+
+fn data(plan: &Plan) -> serde_json::Value {
+    let (outcome, desired) = homelab();
+    let (story, places) = (Story::new(plan, &desired), Places::of(plan, &outcome.description));
+    serde_json::to_value(PlanData::new(&story, &places)).unwrap()
+}
+
+#[test]
+fn plan_from_nothing() {
+    let text = shown(&testbed::from_nothing(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+}
+
+#[test]
+fn plan_of_changes() {
+    let text = shown(&testbed::changes(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+}
+
+#[test]
+fn plan_to_replace_and_remove() {
+    let text = shown(&testbed::replace_and_remove(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+}
+
+#[test]
+fn plan_to_destroy() {
+    let text = shown(&testbed::destroy(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+}
+
+#[test]
+fn plan_with_refusals() {
+    let text = shown(&testbed::refusals(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+}
+
+#[test]
+fn undeclared_copies_and_what_is_waited_for() {
+    let (_, desired) = homelab();
+    let text =
+        |verbosity| nothing_to_do(&testbed::remarks(), &desired, verbosity, 9, Duration::from_millis(240));
+    assert_snapshot!(plain(&text(Verbosity::Normal)));
+    assert_snapshot!(plain(&text(Verbosity::Everything)));
+    assert_snapshot!(coloured(&text(Verbosity::Normal)));
+}
+
+#[test]
+fn nothing_to_be_done() {
+    let (_, desired) = homelab();
+    let text = nothing_to_do(&testbed::empty(), &desired, Verbosity::Normal, 9, Duration::from_millis(240));
+    assert_snapshot!(plain(&text), @"No changes. homelab matches its description (6 VMs, 9 requests, 0.2 s).");
+    assert_snapshot!(coloured(&text));
+}
+
+#[test]
+fn a_cluster_without_uid_is_planned() {
+    let plan = Plan { uid: None, ..testbed::changes() };
+    assert!(plain(&shown(&plan, Verbosity::Normal)).starts_with("cluster homelab (no uid yet)\n"));
+}
+
+#[test]
+fn plans_for_pull_requests() {
+    assert_snapshot!(markdown(&testbed::from_nothing()));
+    assert_snapshot!(markdown(&testbed::refusals()));
+    assert_snapshot!(markdown(&testbed::replace_and_remove()));
+    assert_snapshot!(markdown(&testbed::remarks()));
+    assert_snapshot!(markdown(&testbed::empty()));
+}
+
+#[test]
+fn plans_for_programs_fit_their_schema() {
+    let schema: serde_json::Value = serde_json::from_str(PLAN_SCHEMA).unwrap();
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    for plan in [
+        testbed::from_nothing(),
+        testbed::changes(),
+        testbed::replace_and_remove(),
+        testbed::destroy(),
+        testbed::remarks(),
+        testbed::refusals(),
+        testbed::empty(),
+    ] {
+        let data = data(&plan);
+        let errors: Vec<String> =
+            validator.iter_errors(&data).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+    let mut wrong = data(&testbed::changes());
+    wrong["steps"][0]["effect"] = "explode".into();
+    assert!(!validator.is_valid(&wrong));
+    assert_snapshot!(serde_json::to_string_pretty(&data(&testbed::changes())).unwrap());
+}
+
+#[test]
+fn the_end_of_a_run() {
+    let finish = Finish {
+        cluster: "homelab",
+        result: "6 VMs as described".to_owned(),
+        steps: 19,
+        elapsed: Duration::from_secs(41),
+        simulated: true,
+        waiting: testbed::changes().waiting.iter().map(waits).collect(),
+        next: vec![
+            ("look", "talmox status --simulate".to_owned()),
+            ("change", "edit, then talmox plan".to_owned()),
+        ],
+    };
+    assert_snapshot!(plain(&finished(&finish)));
+    assert_snapshot!(coloured(&finished(&finish)));
+}
+
+#[test]
+fn something_breaks_half_way() {
+    let run = Broken {
+        failures: vec![Failed {
+            what: "could not clone 9000 to 2001 on pve2".to_owned(),
+            causes: vec!["Proxmox said: out of space (task UPID:pve2:…)".to_owned()],
+            hints: vec!["`pvesm status` on pve2 shows what is left".to_owned()],
+            retry_is_safe: true,
+        }],
+        state: BTreeMap::from([
+            (name("cp-1"), "runs"),
+            (name("cp-2"), "was not created"),
+            (name("cp-3"), "runs"),
+            (name("worker-1"), "runs"),
+        ]),
+        interrupted: false,
+        again: "talmox apply -f homelab".to_owned(),
+    };
+    assert_snapshot!(plain(&broken(&run)));
+    assert_snapshot!(coloured(&broken(&run)));
+    let interrupted = Broken { failures: Vec::new(), interrupted: true, ..run };
+    assert_snapshot!(plain(&broken(&interrupted)));
+}
+
+fn node(name: &str, vmid: Option<u32>) -> NodeView {
+    NodeView {
+        node: testbed::name(name),
+        role: Some(if name.starts_with("cp") { Role::Controller } else { Role::Worker }),
+        state: NodeState::Present,
+        vmid: vmid.map(testbed::id),
+        host: vmid.map(|_| "pve".parse().unwrap()),
+        power: vmid.map(|_| Power::Running),
+        addresses: vec!["10.0.7.11".to_owned()],
+        mac: Some("BC:24:11:00:00:01".to_owned()),
+        lock: None,
+        pool: None,
+        ha: None,
+        drift: Vec::new(),
+        pending: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// One node in each state there is.
+fn view() -> View {
+    let drift = testbed::changes().steps[0].changes.clone();
+    View {
+        cluster: "homelab".parse().unwrap(),
+        uid: testbed::empty().uid,
+        nodes: vec![
+            node("cp-1", Some(2000)),
+            NodeView { power: Some(Power::Stopped), ..node("cp-2", Some(2001)) },
+            NodeView { lock: Some("clone".to_owned()), ..node("cp-3", Some(2002)) },
+            NodeView { drift, ha: Some("started".to_owned()), ..node("worker-1", Some(2003)) },
+            NodeView { pending: vec!["memory".to_owned()], ..node("worker-2", Some(2004)) },
+            NodeView { state: NodeState::Missing, ..node("worker-3", None) },
+            NodeView {
+                state: NodeState::Unfinished,
+                power: Some(Power::Stopped),
+                ..node("worker-4", Some(2006))
+            },
+            NodeView {
+                state: NodeState::Lost,
+                notes: vec!["VM 2010 on pve has its MAC and no mark".to_owned()],
+                ..node("worker-5", None)
+            },
+            NodeView { state: NodeState::Double, ..node("worker-6", Some(2007)) },
+            NodeView {
+                state: NodeState::Unknown,
+                addresses: Vec::new(),
+                mac: None,
+                ..node("worker-7", None)
+            },
+        ],
+        undeclared: vec![NodeView { role: None, ..node("old-worker", Some(2009)) }],
+    }
+}
+
+#[test]
+fn status() {
+    let text = status_text(&view(), " -f lab");
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+    assert_snapshot!(
+        serde_json::to_string_pretty(&StatusData::new(&view()))
+            .unwrap()
+            .lines()
+            .take(40)
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+}
+
+#[test]
+fn outputs() {
+    assert_snapshot!(plain(&output_text(&view())));
+    let few = View { nodes: vec![node("cp-1", Some(2000)), node("worker-3", None)], ..view() };
+    assert_snapshot!(serde_json::to_string_pretty(&OutputData::new(&few)).unwrap());
+    assert_snapshot!(serde_saphyr::to_string(&OutputData::new(&few)).unwrap());
+}

@@ -1,0 +1,87 @@
+//! A step in words: before, during and after.
+
+use talmox_plan::{CloneKind, Planned, Step};
+
+use super::text::size;
+
+/// What a step does, and to what: `clone 9000 to 2000 on pve`.
+pub(crate) fn could(step: &Step) -> String {
+    let (verb, rest) = parts(step);
+    format!("{} {rest}", verb.now)
+}
+
+/// `cloning 9000 to 2000 on pve`.
+pub(crate) fn doing(planned: &Planned) -> String {
+    let (verb, rest) = parts(&planned.step);
+    format!("{} {rest}", verb.during)
+}
+
+/// `cloned 9000 to 2000 on pve`.
+pub(crate) fn done(planned: &Planned) -> String {
+    let (verb, rest) = parts(&planned.step);
+    format!("{} {rest}", verb.after)
+}
+
+/// The verb of an intent, which has only the step's short word.
+pub(super) fn verb_of(word: &str) -> &str {
+    match word {
+        "clone" => "create",
+        "create-pool" => "create the pool",
+        "add-disk" => "add a disk to",
+        "grow-disk" => "grow the disk of",
+        "join-pool" => "put into the pool",
+        "delete-pool" => "remove the pool",
+        "reboot" => "restart",
+        other => other,
+    }
+}
+
+struct Verb {
+    now: &'static str,
+    during: &'static str,
+    after: &'static str,
+}
+
+const fn verb(now: &'static str, during: &'static str, after: &'static str) -> Verb {
+    Verb { now, during, after }
+}
+
+fn parts(step: &Step) -> (Verb, String) {
+    match step {
+        Step::CreatePool { pool, .. } => (verb("create", "creating", "created"), format!("pool {pool}")),
+        Step::CloneVm { host, mark, template, clone, .. } => {
+            let onto = match clone {
+                CloneKind::Linked => String::new(),
+                CloneKind::Full { storage } => format!(", in full to {storage}"),
+            };
+            let rest = format!("{} to {} on {host}{onto}", template.vmid, mark.vmid);
+            (verb("clone", "cloning", "cloned"), rest)
+        }
+        Step::ConfigureVm { vm, .. } => {
+            (verb("configure", "configuring", "configured"), format!("{} on {}", vm.vmid(), vm.host))
+        }
+        Step::AddDisk { vm, slot, storage, size: bytes, .. } => {
+            let rest = format!("{slot} with {} on {storage} to {}", size(*bytes), vm.vmid());
+            (verb("add", "adding", "added"), rest)
+        }
+        Step::GrowDisk { vm, slot, to } => {
+            (verb("grow", "growing", "grew"), format!("{slot} of {} to {}", vm.vmid(), size(*to)))
+        }
+        Step::JoinPool { vm, pool } => {
+            (verb("put", "putting", "put"), format!("{} into pool {pool}", vm.vmid()))
+        }
+        Step::StartVm { vm } => {
+            (verb("start", "starting", "started"), format!("{} on {}", vm.vmid(), vm.host))
+        }
+        Step::StopVm { vm, .. } => {
+            (verb("stop", "stopping", "stopped"), format!("{} on {}", vm.vmid(), vm.host))
+        }
+        Step::RebootVm { vm, .. } => {
+            (verb("restart", "restarting", "restarted"), format!("{} on {}", vm.vmid(), vm.host))
+        }
+        Step::RemoveVm { vm, .. } => {
+            (verb("remove", "removing", "removed"), format!("{} from {}", vm.vmid(), vm.host))
+        }
+        Step::DeletePool { pool, .. } => (verb("remove", "removing", "removed"), format!("pool {pool}")),
+    }
+}

@@ -103,6 +103,10 @@ resource "proxmox_virtual_environment_vm" "worker" {
   scsi_hardware = "virtio-scsi-pci"
   on_boot       = true
 
+  agent {
+    enabled = true
+    timeout = "30s"
+  }
   clone {
     vm_id = proxmox_virtual_environment_vm.template.vm_id
     full  = true

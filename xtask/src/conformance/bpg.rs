@@ -52,7 +52,7 @@ fn prepare(session: &Session, bpg: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir(&session.folder)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "tf") {
+        if path.extension().is_some_and(|extension| extension == "tf" || extension == "iso") {
             fs::copy(&path, folder.join(path.file_name().context("a file without a name")?))?;
         }
     }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
-use talmox_sim::{AclEntry, FileFacts, Site, Started, Starter, World};
+use talmox_sim::{FileFacts, Site, Started, Starter, World};
 
 use super::{Calls, folder, root, view};
 
@@ -49,6 +49,8 @@ pub(super) struct Session {
     /// The program's files.
     pub(super) folder: PathBuf,
     simulator: Child,
+    /// What was set up before the program ran.
+    settings: Vec<String>,
     transcript: String,
 }
 
@@ -66,13 +68,15 @@ impl Session {
         for part in ["home", "state"] {
             fs::create_dir_all(scratch.join(part))?;
         }
-        fs::write(scratch.join("state/world.json"), world(rights).save())?;
+        let world = world(rights);
+        fs::write(scratch.join("state/world.json"), world.save())?;
+        let settings = view::settings(world)?;
         let mut simulator = simulator(&scratch).spawn().context("could not run talmox sim")?;
         let mut line = String::new();
         BufReader::new(simulator.stdout.take().context("talmox sim says nothing")?).read_line(&mut line)?;
         let ready = serde_json::from_str(&line).context("talmox sim did not start")?;
         let (folder, transcript) = (folder(name), String::new());
-        Ok(Self { ready, scratch, folder, simulator, transcript })
+        Ok(Self { ready, scratch, folder, simulator, settings, transcript })
     }
 
     pub(super) fn scratch(&self) -> &Path {
@@ -111,7 +115,11 @@ impl Session {
 
     /// Says how the world looks.
     pub(super) fn say_world(&mut self, title: &str) -> anyhow::Result<()> {
-        let text = view::lines(World::load(&self.read("state/world.json")?)?)?;
+        let world = World::load(&self.read("state/world.json")?)?;
+        let (now, before) = (view::settings(world.clone())?, &self.settings);
+        let new = now.iter().filter(|line| !before.contains(line)).map(|line| format!("{line}\n"));
+        let gone = before.iter().filter(|line| !now.contains(line)).map(|line| format!("gone: {line}\n"));
+        let text = view::lines(world)? + &new.chain(gone).collect::<String>();
         self.say(title, if text.is_empty() { "nothing\n" } else { &text });
         Ok(())
     }
@@ -152,14 +160,7 @@ fn world(rights: Rights) -> World {
     let Started { mut world, token, .. } =
         Starter::new(HOSTS, SEED, u64::try_from(epoch).unwrap_or_default()).build();
     if rights == Rights::Administrator {
-        let user = token.split('!').next().unwrap_or_default();
-        world.access.acl.push(AclEntry {
-            path: "/".into(),
-            kind: "user".into(),
-            subject: user.into(),
-            role: "Administrator".into(),
-            propagate: true,
-        });
+        view::see_all(&mut world, &token);
     }
     let iso = FileFacts::of_bytes(b"no real ISO, but nobody boots from it");
     let files = [(IMAGE.into(), FileFacts::of_bytes(&qcow2())), (ISO.into(), iso)].into();

@@ -295,6 +295,7 @@ const TABLE: &[Behaviour] = &[
     row("ha.manager", "Where a manager runs it starts and stops VMs as asked.", Unproven),
     row("mapping.pci", "PCI mappings are kept and shown; devices are not probed.", Unproven),
     row("host.figures", "Load, memory and disk figures of hosts are constants.", Unproven),
+    row("host.containers", "There are no containers: their list is empty.", Unproven),
     row("host.network", "Interfaces and bridges are listed by kind.", Transcript("06-permissions-cluster-ha-pools"),
     ),
     row("host.capabilities", "CPU models and machine versions are those of QEMU 10.0.", Transcript("06-permissions-cluster-ha-pools"),

@@ -1,6 +1,7 @@
 //! Ansible with community.proxmox, by playbooks of ours.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Context as _;
 
@@ -16,21 +17,43 @@ pub(super) fn run(session: &mut Session, peers: &[PathBuf]) -> anyhow::Result<()
         let text = play(session, peers, playbook)?;
         session.say(title, &outcomes(&text));
         session.say_world(&format!("the world after {title}"))?;
+        if playbook == "build.yaml" {
+            let text = inventory(session, peers)?;
+            session.say("inventory", &text);
+        }
     }
     Ok(())
 }
 
+/// What Ansible itself makes of the VMs it finds.
+fn inventory(session: &Session, peers: &[PathBuf]) -> anyhow::Result<String> {
+    let output = command(session, peers, "ansible-inventory")?
+        .arg("--inventory")
+        .arg(session.folder.join("lab.proxmox.yaml"))
+        .arg("--graph")
+        .output()?;
+    said(&output, 0, "ansible-inventory")
+}
+
 fn play(session: &Session, peers: &[PathBuf], playbook: &str) -> anyhow::Result<String> {
-    let peer = peers.first().context("no Ansible")?;
-    let ((host, port), (user, name, secret)) = (session.address(), session.token());
-    let output = session
-        .command(&peer.join("python/bin/ansible-playbook"))
+    let output = command(session, peers, "ansible-playbook")?
         .arg(session.folder.join(playbook))
         .args(["--inventory", "localhost,"])
+        .output()?;
+    said(&output, 0, playbook)
+}
+
+fn command(session: &Session, peers: &[PathBuf], program: &str) -> anyhow::Result<Command> {
+    let peer = peers.first().context("no Ansible")?;
+    let ((host, port), (user, name, secret)) = (session.address(), session.token());
+    let mut command = session.command(&peer.join("python/bin").join(program));
+    command
         .env("ANSIBLE_COLLECTIONS_PATH", peer.join("collections"))
         .env("ANSIBLE_LOCALHOST_WARNING", "False")
         .env("ANSIBLE_NOCOLOR", "1")
         .env("ANSIBLE_PYTHON_INTERPRETER", peer.join("python/bin/python"))
+        .env("REQUESTS_CA_BUNDLE", &session.ready.ca_file)
+        .env("PROXMOX_URL", &session.ready.endpoint)
         .env("PROXMOX_HOST", host)
         .env("PROXMOX_PORT", port)
         .env("PROXMOX_USER", user)
@@ -39,9 +62,8 @@ fn play(session: &Session, peers: &[PathBuf], playbook: &str) -> anyhow::Result<
         .env("PROXMOX_CA_PATH", &session.ready.ca_file)
         .env("PROXMOX_API_TIMEOUT", "30")
         .env("IMAGE_URL", format!("http://{SITE}/{IMAGE}"))
-        .env("ISO_URL", format!("http://{SITE}/{ISO}"))
-        .output()?;
-    said(&output, 0, playbook)
+        .env("ISO_URL", format!("http://{SITE}/{ISO}"));
+    Ok(command)
 }
 
 /// `changed  name of the task` for every task, and the counts of the recap.

@@ -140,6 +140,24 @@ fn disks_grow_and_are_added_and_never_shrink() {
 }
 
 #[test]
+fn a_disk_somebody_else_hung_there_is_not_ours_to_change() {
+    let mut desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        config.set("scsi1", "local-zfs:vm-9999-pvc-1,size=10G");
+    });
+    assert!(planned(&desired, &observed, &Request::default()).is_empty());
+    let (size, storage) = (50, storage("local-zfs"));
+    desired.nodes[0].vm.extra_disks = vec![ExtraDisk { slot: 1, size, storage, keep: false, mount: None }];
+    let plan = planned(&desired, &observed, &Request::default());
+    assert_eq!(
+        problems(&plan),
+        ["scsi1 holds local-zfs:vm-9999-pvc-1, which belongs to 9999 and not to VM 2000"]
+    );
+    assert!(plan.steps.is_empty());
+}
+
+#[test]
 fn firmware_and_storage_do_not_change() {
     let mut desired = desired(2, 0);
     let observed = converged(&desired);

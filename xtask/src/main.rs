@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use xtask::{docs, truth};
+use xtask::{conformance, docs, truth};
 
 const USAGE: &str = "\
 usage:
+  cargo xtask conformance [proxmoxer] [ansible] [bpg]
+                                                   run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
                                                    replay recorded replies of Proxmox VE against the simulator";
@@ -14,6 +16,7 @@ usage:
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
+        Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
         Some("truth") => truth::command(args),
         _ => Err(anyhow::anyhow!(USAGE)),

@@ -354,6 +354,7 @@ const TABLE: &[Behaviour] = &[
     row("version.groups", "8.4 has HA groups and knows no rules.", Facts("§9")),
     row("version.groups.words", "What is said of HA groups that are taken, missing or in use.", Unproven),
     row("host.figures", "Load, memory and disk figures of hosts are constants.", Unproven),
+    row("host.containers", "There are no containers: their list is empty.", Unproven),
     row("host.network", "Interfaces and bridges are listed by kind.", Transcript("06-permissions-cluster-ha-pools"),
     ),
     row("host.capabilities", "CPU models and machine versions are those of QEMU 10.0.", Transcript("06-permissions-cluster-ha-pools"),

@@ -140,6 +140,13 @@ fn split_path(path: &str) -> Option<(String, String)> {
     Some(((*format).to_owned(), format!("/{}", rest.join("/"))))
 }
 
+/// The path of a call as the API names it, if there is such a call.
+#[cfg(feature = "serve")]
+pub(crate) fn endpoint(method: &str, path: &str) -> Option<String> {
+    let (_, path) = split_path(path)?;
+    route_for(method, &path).map(|(route, _)| route.template.clone())
+}
+
 /// The format of the web interface: always 200, with the outcome in the body.
 fn as_extjs(reply: &Reply) -> Reply {
     let mut body: Value = serde_json::from_slice(&reply.body).unwrap_or_else(|_| json!({"data": null}));

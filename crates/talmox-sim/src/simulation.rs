@@ -29,6 +29,18 @@ pub enum Delivery {
     HostDown,
 }
 
+impl Delivery {
+    /// How long it takes beyond the time on the wire.
+    #[cfg(feature = "serve")]
+    pub(crate) fn delay(&self) -> u64 {
+        match self {
+            Self::Reply(reply) | Self::ReplyThenClose(reply) | Self::Cut(reply, _) => reply.delay,
+            Self::Lost { delay } => *delay,
+            Self::Silence | Self::HostDown => 0,
+        }
+    }
+}
+
 /// How far a call came.
 pub enum Progress {
     Done(Delivery),

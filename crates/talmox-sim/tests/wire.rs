@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use talmox_sim::Starter;
-use talmox_sim::serve::{Server, Settings};
+use talmox_sim::serve::{CallLog, LoggedCall, Server, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -27,8 +27,11 @@ impl Wire {
     }
 
     async fn with(latency: Duration, speed: f64) -> Self {
+        Self::set(Settings { latency, speed, ..Settings::default() }).await
+    }
+
+    async fn set(settings: Settings) -> Self {
         let started = Starter::new(1, 9, 1_790_000_000_000).build();
-        let settings = Settings { latency, speed, ..Settings::default() };
         let server = Server::start(started.world, settings).await.unwrap();
         Self { server, token: started.token, root_password: started.root_password }
     }
@@ -96,6 +99,26 @@ async fn errors_are_said_in_the_reason_phrase_and_close_the_connection() {
     let unauthenticated = wire.last("GET /api2/json/nodes HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(unauthenticated.starts_with("HTTP/1.1 401 No ticket\r\n"), "{unauthenticated}");
     assert!(unauthenticated.ends_with("\r\n\r\n"), "a 401 has no body: {unauthenticated}");
+}
+
+#[tokio::test]
+async fn calls_are_written_down_without_what_was_sent() {
+    let file = std::env::temp_dir().join(format!("talmox-call-log-{}", std::process::id()));
+    let log = Some(CallLog::create(&file).unwrap());
+    let wire = Wire::set(Settings { latency: Duration::ZERO, log, ..Settings::default() }).await;
+    wire.last(&wire.head("GET /api2/json/nodes/pve1/qemu/100/config?current=1", "")).await;
+    let body = format!("username=root@pam&password={}", wire.root_password);
+    wire.last(&wire.request("POST /api2/json/colours", FORM, &body)).await;
+    #[expect(clippy::disallowed_methods, reason = "the log this test asked for")]
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let calls: Vec<LoggedCall> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> =
+        calls.iter().map(|call| (call.method.as_str(), call.endpoint.as_deref(), call.status)).collect();
+    let config = Some("/nodes/{node}/qemu/{vmid}/config");
+    assert_eq!(told, [("GET", config, Some(500)), ("POST", None, Some(501))]);
+    assert_eq!(calls[0].path, "/api2/json/nodes/pve1/qemu/100/config");
+    assert!(!text.contains(&wire.root_password) && !text.contains(&wire.token), "{text}");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ pub(crate) async fn open(desired: &Desired, folder: Option<&Path>) -> anyhow::Re
         Failure::new(format!("the simulated Proxmox in {} has lost its token", path.display()))
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
-    let settings = Settings { latency: LATENCY, speed: SPEED, port: 0, keep: Keep::World(folder) };
+    let settings = Settings { latency: LATENCY, speed: SPEED, port: 0, keep: Keep::World(folder), log: None };
     let server = Server::start(world, settings).await.map_err(in_words)?;
     Ok(Simulated { server, token: SecretString::from(token), folder: path })
 }

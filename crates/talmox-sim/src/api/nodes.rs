@@ -21,7 +21,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/status") => Ok(status(world, call)),
         ("GET", "/network") => Ok(network(world, call)),
         ("GET", "/network/{iface}") => interface(world, call),
-        ("GET", "/hardware/usb") => Ok(json!([])),
+        ("GET", "/hardware/usb" | "/lxc") => Ok(json!([])),
         ("GET", "/dns") => {
             Ok(json!({"dns1": world.nodes.get(&call.node).map(|node| node.name_server.clone())}))
         }

@@ -49,7 +49,9 @@ pub(super) async fn answer(
     // What is not saved is not acknowledged; the saver tries once more and ends the server if that fails too.
     let delivery = talk.shared.handle(&request).await.map_err(io::Error::other)?;
     let handled = Instant::now();
-    let answered = |delay: u64| until((arrived + wire).max(handled + talk.shared.wall(delay)));
+    let due = |delay: u64| (arrived + wire).max(handled + talk.shared.wall(delay));
+    let answered = |delay: u64| until(due(delay));
+    talk.shared.note_call(&request, &delivery, due(delivery.delay()) - arrived);
     match delivery {
         Delivery::Reply(reply) => {
             answered(reply.delay).await;

@@ -12,6 +12,7 @@ mod connection;
 mod exchange;
 mod host;
 mod latency;
+mod log;
 mod outgoing;
 mod state;
 
@@ -33,6 +34,7 @@ use clock::Clock;
 use host::Door;
 use latency::Latency;
 pub use latency::RECORDED_GET;
+pub use log::{CallLog, LoggedCall};
 pub use state::StateFolder;
 
 use crate::saved::LoadError;
@@ -50,6 +52,8 @@ pub struct Settings {
     /// The port of the first host, the others take the next ones; 0 for any free ones.
     pub port: u16,
     pub keep: Keep,
+    /// Where calls are written to, if anywhere.
+    pub log: Option<CallLog>,
 }
 
 /// What is written to disk.
@@ -81,7 +85,8 @@ impl Keep {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { latency: Duration::from_millis(RECORDED_GET), speed: 1.0, port: 0, keep: Keep::Nothing }
+        let latency = Duration::from_millis(RECORDED_GET);
+        Self { latency, speed: 1.0, port: 0, keep: Keep::Nothing, log: None }
     }
 }
 
@@ -130,6 +135,7 @@ pub(crate) struct Shared {
     clock: Clock,
     latency: Latency,
     calls: AtomicU64,
+    log: Option<CallLog>,
     /// Where the world is kept, if it is.
     folder: Option<StateFolder>,
     /// How often the world changed; rises after the change is made.
@@ -241,6 +247,12 @@ impl Shared {
         self.latency.of(method, self.calls.fetch_add(1, Ordering::Relaxed))
     }
 
+    fn note_call(&self, request: &Request, delivery: &Delivery, took: Duration) {
+        if let Some(log) = &self.log {
+            log.write(request, delivery, took);
+        }
+    }
+
     fn wall(&self, milliseconds: u64) -> Duration {
         self.clock.wall(milliseconds)
     }
@@ -259,7 +271,7 @@ pub struct Server {
 impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
-        let Settings { latency, speed, port, keep } = settings;
+        let Settings { latency, speed, port, keep, log } = settings;
         let hosts = world.nodes.len();
         if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
             return Err(ServeError::Ports { port, hosts });
@@ -292,6 +304,7 @@ impl Server {
             simulation: Mutex::new(Simulation::new(world)),
             latency: Latency::new(latency),
             calls: AtomicU64::new(0),
+            log,
             folder: keep.world().cloned(),
             changes: AtomicU64::new(0),
             saved: Arc::default(),

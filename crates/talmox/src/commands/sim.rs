@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use serde::Serialize;
-use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
+use talmox_sim::serve::{CallLog, Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{RELEASE, Starter, World, check_release};
 
 use super::signals::Signals;
@@ -33,7 +33,8 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
     let (keep, _temporary) = keep(args.state.as_deref())?;
     let world = world(args, &keep)?;
     let latency = Duration::from_millis(args.latency);
-    let settings = Settings { latency, speed: args.speed, port: args.port, keep };
+    let log = args.call_log.as_deref().map(log).transpose()?;
+    let settings = Settings { latency, speed: args.speed, port: args.port, keep, log };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
     runtime.block_on(async {
@@ -46,6 +47,10 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         printer.say("ended");
         Ok(())
     })
+}
+
+fn log(path: &Path) -> anyhow::Result<CallLog> {
+    CallLog::create(path).with_context(|| format!("could not write {}", path.display()))
 }
 
 /// A world from its folder, or a new one.

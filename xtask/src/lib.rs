@@ -1,5 +1,6 @@
 //! Chores of the workspace that are programs of their own.
 
 pub mod docs;
+pub mod parameters;
 mod simulator;
 pub mod truth;

@@ -54,5 +54,10 @@ pub fn normal_form(option: &str, value: &str) -> Result<String, String> {
     schema::normal_form(option, value)
 }
 
+/// Method and path template of every endpoint there is.
+pub fn endpoints() -> impl Iterator<Item = (&'static str, &'static str)> {
+    schema::routes().iter().map(|route| (route.method.as_str(), route.template.as_str()))
+}
+
 /// The QEMU that new VMs say they were made with.
 pub(crate) const QEMU_VERSION: &str = "10.0.2";

@@ -19,6 +19,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::parameters;
 use data::{Chain, Pair, Worlds};
 use replay::Replay;
 use scope::out_of_scope;
@@ -64,15 +65,24 @@ pub struct Assumed {
 
 /// Runs the chore and gives what it prints.
 pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
-    let (mut transcripts, mut worlds, mut json) = (None, None, false);
+    let (mut transcripts, mut worlds, mut json, mut parameters) = (None, None, false, false);
     while let Some(arg) = args.next() {
         let mut file = || args.next().map(PathBuf::from).with_context(|| format!("{arg} wants a file"));
         match arg.as_str() {
             "--transcripts" => transcripts = Some(file()?),
             "--worlds" => worlds = Some(file()?),
             "--json" => json = true,
+            "--parameters" => parameters = true,
             other => anyhow::bail!("unknown option {other}"),
         }
+    }
+    if parameters {
+        let report = parameters::compare(&shared_data())?;
+        return if json {
+            Ok(serde_json::to_string_pretty(&report)?)
+        } else {
+            Ok(parameters::print(&report))
+        };
     }
     let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
     let report = replay(&transcripts, worlds.as_deref())?;

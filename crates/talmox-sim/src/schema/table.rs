@@ -53,7 +53,6 @@ pub(crate) fn vm_option(key: &str) -> Option<&'static Prop> {
     TABLES.vm_config.get(key)
 }
 
-#[cfg(test)]
 pub(crate) fn routes() -> &'static [Route] {
     &TABLES.routes
 }

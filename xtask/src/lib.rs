@@ -2,5 +2,6 @@
 
 pub mod docs;
 pub mod parameters;
+pub mod recorded;
 mod simulator;
 pub mod truth;

@@ -306,7 +306,10 @@ fn lacking(endpoint: &Endpoint, base: &Params) -> Vec<Case> {
         form(params)
     };
     let mut cases: Vec<Case> = removable.iter().map(|name| without(&[name])).collect();
-    cases.push(without(&removable));
+    // Without a kind there is no telling what else is needed.
+    let kind = endpoint.variant.as_ref().map(|(key, _)| key);
+    let all: Vec<&String> = removable.into_iter().filter(|name| Some(*name) != kind).collect();
+    cases.push(without(&all));
     cases
 }
 
@@ -329,6 +332,8 @@ fn unknown(endpoint: &Endpoint, base: &Params) -> Vec<Case> {
     };
     let mut cases: Vec<Case> =
         names.into_iter().chain(beyond).map(|name| with(name, Given::Text("1".into()))).collect();
+    let of_others = endpoint.of_other_kinds.iter();
+    cases.extend(of_others.map(|(name, prop)| with(name.clone(), good_value(prop, name))));
     if !endpoint.path.ends_with("/upload") {
         cases.push(with("bogus".into(), Given::Null));
     }
@@ -341,7 +346,8 @@ fn two_at_once(endpoint: &Endpoint, base: &Params) -> Vec<Case> {
         .keys
         .iter()
         .filter(|(name, prop)| {
-            let keeps = prop.kind != Kind::Array && prop.requires.is_none();
+            let is_kind = endpoint.variant.as_ref().is_some_and(|(key, _)| key == *name);
+            let keeps = prop.kind != Kind::Array && prop.requires.is_none() && !is_kind;
             keeps && !is_path_variable(endpoint, name) && endpoint.proxied_by.as_ref() != Some(name)
         })
         .filter_map(|(name, prop)| Some((name, bad_text(prop, name)?)))

@@ -66,6 +66,8 @@ pub(crate) struct Endpoint {
     pub(crate) keys: Keys,
     /// The kind, if there are several: the parameter and its value.
     pub(crate) variant: Option<(String, String)>,
+    /// Parameters that only other kinds have.
+    pub(crate) of_other_kinds: Keys,
     /// Other parameters are taken as well.
     pub(crate) open: bool,
     /// The parameter that names the host which answers: a wrong one fails before any check.
@@ -139,13 +141,18 @@ fn read_endpoint(method: &str, path: &str, info: &Value, formats: &Formats) -> a
     if kinds.is_empty() {
         kinds.push((None, Keys::new()));
     }
-    let endpoint = |(variant, own): (Option<(String, String)>, Keys)| Endpoint {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        keys: common.clone().into_iter().chain(own).collect(),
-        variant,
-        open: flag(&parameters["additionalProperties"]),
-        proxied_by: info["proxyto"].as_str().map(str::to_owned),
+    let every: Keys = kinds.iter().flat_map(|(_, keys)| keys.clone()).collect();
+    let endpoint = |(variant, own): (Option<(String, String)>, Keys)| {
+        let of_other_kinds = every.clone().into_iter().filter(|(name, _)| !own.contains_key(name)).collect();
+        Endpoint {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            keys: common.clone().into_iter().chain(own).collect(),
+            variant,
+            of_other_kinds,
+            open: flag(&parameters["additionalProperties"]),
+            proxied_by: info["proxyto"].as_str().map(str::to_owned),
+        }
     };
     Ok(kinds.into_iter().map(endpoint).collect())
 }

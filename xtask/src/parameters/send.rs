@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use talmox_sim::{Body, FileFacts, Request, Starter, World, encode_form, percent_encode};
+use talmox_sim::{Body, FileFacts, Pool, Request, Starter, World, encode_form, percent_encode};
 
 use super::generate::{Case, Encoding, is_path_variable};
 use super::oracle::{Errors, Given, is_of_schema};
@@ -30,6 +30,9 @@ impl Server {
         let started = Starter::new(2, 1, 1_700_000_000_000).build();
         let mut world = started.world;
         world.add_vm("pve1", 100, BTreeMap::new(), false);
+        // A pool that is not there is refused as if one had no right to it.
+        let pools = super::samples::values("pve-poolid").into_iter().map(|name| (name, Pool::default()));
+        world.pools.extend(pools);
         let body = encode_form([("username", "root@pam"), ("password", started.root_password.as_str())]);
         let login = Request {
             method: "POST".into(),

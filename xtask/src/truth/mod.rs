@@ -19,7 +19,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::parameters;
+use crate::{parameters, recorded};
 use data::{Chain, Pair, Worlds};
 use replay::Replay;
 use scope::out_of_scope;
@@ -63,30 +63,40 @@ pub struct Assumed {
     pub what: String,
 }
 
+/// What is compared with the simulator.
+#[derive(Clone, Copy)]
+enum Truth {
+    Transcripts,
+    Parameters,
+    Recorded,
+}
+
 /// Runs the chore and gives what it prints.
 pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
-    let (mut transcripts, mut worlds, mut json, mut parameters) = (None, None, false, false);
+    let (mut transcripts, mut worlds, mut json, mut truth) = (None, None, false, Truth::Transcripts);
     while let Some(arg) = args.next() {
         let mut file = || args.next().map(PathBuf::from).with_context(|| format!("{arg} wants a file"));
         match arg.as_str() {
             "--transcripts" => transcripts = Some(file()?),
             "--worlds" => worlds = Some(file()?),
             "--json" => json = true,
-            "--parameters" => parameters = true,
+            "--parameters" => truth = Truth::Parameters,
+            "--recorded" => truth = Truth::Recorded,
             other => anyhow::bail!("unknown option {other}"),
         }
     }
-    if parameters {
-        let report = parameters::compare(&shared_data())?;
-        return if json {
-            Ok(serde_json::to_string_pretty(&report)?)
-        } else {
-            Ok(parameters::print(&report))
-        };
+    match truth {
+        Truth::Transcripts => {
+            let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
+            show(&replay(&transcripts, worlds.as_deref())?, json, print)
+        }
+        Truth::Parameters => show(&parameters::compare(&shared_data())?, json, parameters::print),
+        Truth::Recorded => show(&recorded::replay(&shared_data().join("recorded"))?, json, recorded::print),
     }
-    let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
-    let report = replay(&transcripts, worlds.as_deref())?;
-    if json { Ok(serde_json::to_string_pretty(&report)?) } else { Ok(print(&report)) }
+}
+
+fn show<R: Serialize>(report: &R, json: bool, print: fn(&R) -> String) -> anyhow::Result<String> {
+    if json { Ok(serde_json::to_string_pretty(report)?) } else { Ok(print(report)) }
 }
 
 /// Where the truth lies, unless somebody says otherwise: beside the workspace.

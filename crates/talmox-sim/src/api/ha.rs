@@ -256,10 +256,6 @@ fn add_rule(world: &mut World, call: &Call) -> Answer {
         return Err(ApiError::plain(format!("create ha rule failed: HA rule '{id}' already defined")));
     }
     let entry = fields(call, &RULE_KEYS);
-    let needed = if call.args.text("type") == "node-affinity" { "nodes" } else { "affinity" };
-    if !entry.contains_key(needed) {
-        return Err(ApiError::parameter(needed, "property is missing and it is not optional"));
-    }
     check_rule(world, &id, &entry, "create")?;
     world.ha_rules.insert(id, entry);
     Ok(Value::Null)

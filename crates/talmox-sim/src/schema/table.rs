@@ -27,6 +27,8 @@ pub(crate) struct Route {
     pub(crate) proxied: bool,
     pub(crate) check: Check,
     pub(crate) takes_vm_config: bool,
+    /// Parameters it does not know are ignored.
+    pub(crate) open: bool,
     pub(crate) props: BTreeMap<String, Prop>,
 }
 
@@ -125,6 +127,7 @@ fn read_route(head: &str, lines: &[&str]) -> Route {
         protected: flags.contains(&"protected"),
         tokens_allowed: !flags.contains(&"notoken"),
         proxied: flags.contains(&"proxy=node"),
+        open: flags.contains(&"open"),
         check: Check::read(check),
         parts: template.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
         takes_vm_config,
@@ -178,6 +181,7 @@ fn read_prop(line: &str) -> Prop {
         pattern: pattern.and_then(|pattern| Regex::new(&format!("^(?:{pattern})$")).ok()),
         values: Vec::new(),
         requires: None,
+        only_for: None,
     };
     match kind {
         "alias" => prop.alias = words.next().map(str::to_owned),
@@ -202,6 +206,7 @@ fn read_attribute(prop: &mut Prop, word: &str) {
         "minlen" => prop.min_len = value.parse().ok(),
         "maxlen" => prop.max_len = value.parse().ok(),
         "requires" => prop.requires = text(),
+        "for" => prop.only_for = text(),
         "enum" => prop.values = value.split(',').map(str::to_owned).collect(),
         _ => {}
     }

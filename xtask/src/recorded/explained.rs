@@ -1,0 +1,19 @@
+//! Where a production server and the simulator differ for a reason.
+
+use super::file::Exchange;
+
+struct Reason {
+    why: &'static str,
+    holds: fn(&Exchange, &str) -> bool,
+}
+
+const TABLE: &[Reason] = &[];
+
+pub(crate) fn reasons() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|reason| reason.why)
+}
+
+/// The reason of a difference, if there is one.
+pub(crate) fn why(exchange: &Exchange, difference: &str) -> Option<&'static str> {
+    TABLE.iter().find(|reason| (reason.holds)(exchange, difference)).map(|reason| reason.why)
+}

@@ -9,9 +9,13 @@ use super::file::{Exchange, Recording};
 use super::shape;
 use super::world::{REDACTED, TOKEN};
 
-/// How long a task is waited for that had ended when it was recorded: milliseconds.
+/// How long something is waited for that had happened when it was recorded: milliseconds.
 const PATIENCE: u64 = 600_000;
 const SECOND: u64 = 1000;
+/// A VM that is there only to wake the manager.
+const PASSING_VM: u32 = 999_999_999;
+/// A VM without disks is elsewhere by then.
+const MIGRATION: u64 = 60 * SECOND;
 
 pub(crate) struct Replay {
     world: World,
@@ -27,7 +31,7 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn new(recording: &Recording, world: World) -> Self {
         let by_token = recording.cluster().is_none();
-        Self {
+        let mut replay = Self {
             world,
             now: 60 * SECOND,
             authorization: by_token.then(|| format!("PVEAPIToken=root@pam!{TOKEN}={REDACTED}")),
@@ -35,18 +39,46 @@ impl Replay {
             tasks: BTreeMap::new(),
             name: recording.name.clone(),
             assumed: Vec::new(),
+        };
+        if was_awake(recording) {
+            replay.wake_manager();
         }
+        replay
+    }
+
+    /// A manager that once had something to manage stays awake.
+    fn wake_manager(&mut self) {
+        let Some(host) = self.world.nodes.keys().next().cloned() else { return };
+        self.log_in();
+        self.world.add_vm(&host, PASSING_VM, BTreeMap::new(), false);
+        let form = [("sid", format!("vm:{PASSING_VM}")), ("state", "stopped".to_owned())];
+        let form = form.map(|(key, value)| (key.to_owned(), value));
+        self.ask("POST", "/cluster/ha/resources", &form.into());
+        self.now += 60 * SECOND;
+        self.ask("DELETE", &format!("/cluster/ha/resources/vm:{PASSING_VM}"), &BTreeMap::new());
+        self.ask("DELETE", &format!("/nodes/{host}/qemu/{PASSING_VM}"), &BTreeMap::new());
+        self.now += 60 * SECOND;
+        self.ticket = None;
+        self.assumed.push(format!("{}: high availability had been in use before", self.name));
+    }
+
+    fn log_in(&mut self) {
+        let form = [("username", "root@pam"), ("password", REDACTED)];
+        let form = form.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let reply = self.ask("POST", "/access/ticket", &form.into());
+        let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+        self.keep_ticket(&body["data"]);
     }
 
     /// Replays one exchange and tells where the replies differ.
     pub(crate) fn step(&mut self, exchange: &Exchange) -> Vec<String> {
-        self.follow_vm(exchange);
+        self.follow_vms(exchange);
         let mut reply = self.send(exchange);
-        if exchange.data()["status"] == "stopped" && exchange.path.contains("/tasks/") {
-            reply = self.wait_for_end(exchange, reply);
-        }
-        if (exchange.path == "/cluster/ha/rules") && exchange.code() == 200 && reply.status == 500 {
-            reply = self.wait_for_manager(exchange, reply);
+        // Nobody recorded how long the recorder slept between two looks.
+        let deadline = self.now + PATIENCE;
+        while self.now < deadline && is_early(exchange, &reply) {
+            self.now += SECOND;
+            reply = self.send(exchange);
         }
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         self.remember(exchange, &body["data"]);
@@ -54,8 +86,18 @@ impl Replay {
     }
 
     /// The manager of high availability moved VMs as it pleased: they are brought where the recording finds them.
-    fn follow_vm(&mut self, exchange: &Exchange) {
-        let Some((host, vmid)) = exchange.vm() else { return };
+    fn follow_vms(&mut self, exchange: &Exchange) {
+        let shown = exchange
+            .entries()
+            .filter(|entry| entry["type"] == "qemu")
+            .filter_map(|entry| Some((entry["node"].as_str()?.to_owned(), entry["vmid"].to_string())));
+        let asked = exchange.vm().map(|(host, vmid)| (host.to_owned(), vmid.to_owned()));
+        for (host, vmid) in shown.chain(asked).collect::<Vec<_>>() {
+            self.follow_vm(&host, &vmid);
+        }
+    }
+
+    fn follow_vm(&mut self, host: &str, vmid: &str) {
         let list = self.ask("GET", "/cluster/resources", &BTreeMap::from([("type".into(), "vm".into())]));
         let body: Value = serde_json::from_slice(&list.body).unwrap_or_default();
         let entries = body["data"].as_array().cloned().unwrap_or_default();
@@ -63,30 +105,15 @@ impl Replay {
         let Some(other) = entry.and_then(|entry| entry["node"].as_str()).filter(|node| *node != host) else {
             return;
         };
-        let form =
-            BTreeMap::from([("target".to_owned(), host.to_owned()), ("online".to_owned(), "1".to_owned())]);
-        self.ask("POST", &format!("/nodes/{other}/qemu/{vmid}/migrate"), &form);
-        self.now += 120 * SECOND;
+        let form = [("target", host), ("online", "1")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        // What the manager looks after it moves itself, and here it moves nothing: it looks away.
+        let looks = |state: &str| BTreeMap::from([("state".to_owned(), state.to_owned())]);
+        let resource = format!("/cluster/ha/resources/vm:{vmid}");
+        self.ask("PUT", &resource, &looks("ignored"));
+        self.ask("POST", &format!("/nodes/{other}/qemu/{vmid}/migrate"), &form.into());
+        self.now += MIGRATION;
+        self.ask("PUT", &resource, &looks("started"));
         self.assumed.push(format!("{}: high availability moved VM {vmid} from {other} to {host}", self.name));
-    }
-
-    fn wait_for_end(&mut self, exchange: &Exchange, mut reply: Reply) -> Reply {
-        let deadline = self.now + PATIENCE;
-        while self.now < deadline && String::from_utf8_lossy(&reply.body).contains(r#""status":"running""#) {
-            self.now += SECOND;
-            reply = self.send(exchange);
-        }
-        reply
-    }
-
-    /// Rules are refused until the manager has seen its hosts; how long that takes is chance.
-    fn wait_for_manager(&mut self, exchange: &Exchange, mut reply: Reply) -> Reply {
-        let deadline = self.now + 120 * SECOND;
-        while self.now < deadline && reply.status == 500 {
-            self.now += SECOND;
-            reply = self.send(exchange);
-        }
-        reply
     }
 
     fn send(&mut self, exchange: &Exchange) -> Reply {
@@ -145,6 +172,10 @@ impl Replay {
         {
             self.tasks.insert(recorded.to_owned(), own.to_owned());
         }
+        self.keep_ticket(data);
+    }
+
+    fn keep_ticket(&mut self, data: &Value) {
         if let (Some(ticket), Some(csrf)) = (data["ticket"].as_str(), data["CSRFPreventionToken"].as_str()) {
             self.ticket = Some((ticket.to_owned(), csrf.to_owned()));
         }
@@ -186,6 +217,35 @@ impl Replay {
         found.extend(shape::differences("data", recorded, &own));
         found
     }
+}
+
+/// Does the recording show what is yet to come here? A task has ended, a manager knows its hosts, a VM has a name.
+fn is_early(exchange: &Exchange, reply: &Reply) -> bool {
+    let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let nameless = |data: &Value| {
+        let mut entries = data.as_array().into_iter().flatten();
+        entries.any(|entry| entry["type"] == "qemu" && entry["name"].is_null())
+    };
+    let ended = |data: &Value| data["status"] == "stopped";
+    match exchange.path.as_str() {
+        "/cluster/ha/rules" => exchange.code() == 200 && reply.status == 500,
+        "/cluster/resources" => !nameless(exchange.data()) && nameless(&body["data"]),
+        path => path.contains("/tasks/") && ended(exchange.data()) && body["data"]["status"] == "running",
+    }
+}
+
+/// Was high availability in use before the recording? Hosts have a state in it, or rules are taken at once.
+fn was_awake(recording: &Recording) -> bool {
+    let mut exchanges = recording.exchanges.iter();
+    let first = exchanges.find_map(|exchange| match (exchange.method.as_str(), exchange.path.as_str()) {
+        ("POST", "/cluster/ha/rules") => Some(exchange.code() == 200),
+        (_, "/cluster/resources") => {
+            let mut hosts = exchange.entries().filter(|entry| entry["type"] == "node");
+            hosts.next().map(|host| !host["hastate"].is_null())
+        }
+        _ => None,
+    });
+    first.unwrap_or_default()
 }
 
 fn same_values(recorded: &Value, own: &Value, keys: &[&str]) -> Vec<String> {

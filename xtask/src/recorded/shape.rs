@@ -2,23 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Objects whose keys are names that a state has given.
 const BY_NAME: [&str; 2] = ["node_status", "service_status"];
 
 /// Where two values differ in keys or types.
 pub(crate) fn differences(path: &str, recorded: &Value, simulated: &Value) -> Vec<String> {
+    let single = |value| BTreeMap::from([("", Fields::of([value]))]);
     match (recorded, simulated) {
-        (Value::Object(one), Value::Object(_)) if BY_NAME.iter().any(|name| path.ends_with(name)) => {
-            let _ = one;
-            Vec::new()
+        (Value::Object(one), Value::Object(other)) if BY_NAME.iter().any(|name| path.ends_with(name)) => {
+            let values = |map: &Map<String, Value>| map.values().cloned().collect::<Vec<_>>();
+            differences(path, &values(one).into(), &values(other).into())
         }
-        (Value::Object(_), Value::Object(_)) => of_groups(
-            path,
-            &BTreeMap::from([("", Fields::of([recorded]))]),
-            &BTreeMap::from([("", Fields::of([simulated]))]),
-        ),
+        (Value::Object(_), Value::Object(_)) => of_groups(path, &single(recorded), &single(simulated)),
         (Value::Array(one), Value::Array(other)) => of_groups(path, &groups(one), &groups(other)),
         _ if kind(recorded) == kind(simulated) => Vec::new(),
         _ => vec![format!("{path}: {} instead of {}", kind(simulated), kind(recorded))],
@@ -70,16 +67,24 @@ fn groups(list: &[Value]) -> BTreeMap<&str, Fields<'_>> {
     groups.into_iter().map(|(name, entries)| (name, Fields::of(entries))).collect()
 }
 
-/// What all entries of one side have some of the other must have; common keys have common types. A sort of entry that
-/// only one side has says nothing: the states differ.
+/// What all entries of one side have some of the other must have; common keys have common types. An empty list says
+/// nothing, but where there are entries both sides have the same sorts.
 fn of_groups(
     path: &str,
     recorded: &BTreeMap<&str, Fields<'_>>,
     simulated: &BTreeMap<&str, Fields<'_>>,
 ) -> Vec<String> {
     let mut found = Vec::new();
+    if recorded.is_empty() || simulated.is_empty() {
+        return found;
+    }
+    let extra = simulated.keys().filter(|name| !recorded.contains_key(*name));
+    found.extend(extra.map(|name| format!("{path}: an entry of the unrecorded sort {name:?}")));
     for (name, one) in recorded {
-        let Some(other) = simulated.get(name) else { continue };
+        let Some(other) = simulated.get(name) else {
+            found.push(format!("{path}: no entry of the sort {name:?}"));
+            continue;
+        };
         let place = |key: &str| {
             format!("{path}{}.{key}", if name.is_empty() { String::new() } else { format!("[{name}]") })
         };
@@ -120,12 +125,12 @@ mod tests {
     fn values_and_numbers_of_entries_do_not_matter() {
         assert_eq!(count(&json!([{"a": 1}, {"a": 2, "b": "x"}]), &json!([{"a": 7}])), 0);
         assert_eq!(count(&json!([]), &json!([{"a": 7}])), 0);
-        assert_eq!(count(&json!([{"type": "lxc", "x": 1}]), &json!([{"type": "qemu", "y": 1}])), 0);
     }
 
     #[test]
     fn keys_and_types_do_matter() {
         assert_eq!(count(&json!([{"a": 1}]), &json!([{"a": "1"}])), 1);
+        assert_eq!(count(&json!([{"type": "lxc", "x": 1}]), &json!([{"type": "qemu", "y": 1}])), 2);
         assert_eq!(count(&json!([{"a": 1, "b": 2}]), &json!([{"a": 1}])), 1);
         assert_eq!(count(&json!([{"a": 1}]), &json!([{"a": 1, "b": 2}])), 1);
         assert_eq!(count(&json!({"a": {"b": 1}}), &json!({"a": {"b": "1"}})), 1);

@@ -1,5 +1,7 @@
 //! High availability: resources and rules. Where a manager runs it starts and stops VMs; it moves none.
 
+mod status;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -14,8 +16,8 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
     match (method, rest) {
         ("GET", "") => Ok(subdirs("id", "status resources groups rules")),
         ("GET", "/status") => Ok(subdirs("name", "current manager_status disarm-ha arm-ha")),
-        ("GET", "/status/current") => Ok(current(world, call)),
-        ("GET", "/status/manager_status") => Ok(manager(world, call)),
+        ("GET", "/status/current") => Ok(status::current(world, call)),
+        ("GET", "/status/manager_status") => Ok(status::manager(world, call)),
         (_, "/groups" | "/groups/{group}") => groups(method, rest),
         ("GET", "/resources") => Ok(resources(world, call)),
         ("POST", "/resources") => add_resource(world, call),
@@ -47,25 +49,6 @@ impl World {
     pub(crate) fn ha_active(&self) -> bool {
         self.ha_manager && self.ha_since.is_some_and(|since| self.clock >= since + MANAGER_WAKES)
     }
-}
-
-fn current(world: &World, call: &Call) -> Value {
-    let quorate = world.quorate();
-    json!([
-        {
-            "id": "quorum", "type": "quorum", "node": call.contact, "quorate": u8::from(quorate),
-            "status": if quorate { "OK" } else { "No quorum on node" },
-        },
-        {
-            "id": "fencing", "type": "fencing", "node": call.contact, "armed-state": "standby",
-            "status": "standby (CRM watchdog standby)",
-        },
-    ])
-}
-
-fn manager(world: &World, call: &Call) -> Value {
-    let quorate = if world.quorate() { "1" } else { "0" };
-    json!({"manager_status": {"node_status": {}}, "quorum": {"node": call.contact, "quorate": quorate}})
 }
 
 fn groups(method: &str, rest: &str) -> Answer {

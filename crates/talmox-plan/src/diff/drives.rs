@@ -165,6 +165,9 @@ fn cloud_init(subject: &Subject<'_>, found: &mut Differences) {
             let key = slot.to_string();
             found.values.push(Difference::new(&key, "cloud_init", old, how, subject.restart()));
         }
+        (Some(slot), false) if subject.have.flag("protection") && subject.wanted.flag("protection") => {
+            found.impossible.push(protected(slot));
+        }
         (Some(slot), false) => {
             let key = slot.to_string();
             let old = subject.have.get(&key).map(str::to_owned);
@@ -172,6 +175,19 @@ fn cloud_init(subject: &Subject<'_>, found: &mut Differences) {
             found.values.push(difference);
         }
         (None, false) | (Some(_), true) => {}
+    }
+}
+
+/// Proxmox takes no drive from a protected VM.
+fn protected(slot: Slot) -> Impossible {
+    Impossible {
+        key: slot.to_string(),
+        field: "cloud_init",
+        problem: format!("the VM is protected, so its cloud-init drive at {slot} cannot be taken away"),
+        choices: vec![
+            "protection: false for this node; protect it again once the drive is gone".to_owned(),
+            "cloud_init: on for this node".to_owned(),
+        ],
     }
 }
 

@@ -219,3 +219,17 @@ fn a_vm_in_no_pool_joins_it() {
         ["create-pool create", "cp-1/join-pool change_live after create-pool"]
     );
 }
+
+#[test]
+fn a_protected_vm_keeps_its_cloud_init_drive() {
+    let mut desired = desired(1, 0);
+    desired.nodes[0].vm.protection = true;
+    let observed = converged(&desired);
+    desired.nodes[0].vm.cloud_init = false;
+    let plan = planned(&desired, &observed, &reboots());
+    assert!(plan.refusals[0].problem.contains("protected"), "{:#?}", plan.refusals);
+    // A protection that goes with the same plan is no obstacle.
+    desired.nodes[0].vm.protection = false;
+    let plan = planned(&desired, &observed, &reboots());
+    assert!(plan.refusals.is_empty() && !plan.steps.is_empty(), "{plan:#?}");
+}

@@ -44,15 +44,23 @@ const FEW: usize = 6;
 pub(crate) fn cases(endpoint: &Endpoint) -> Vec<Case> {
     let base = base(endpoint);
     let mut cases = vec![form(base.clone())];
-    let mut seen = BTreeSet::new();
+    // The members of a family share one schema, and with it the values to try.
+    let mut tried: BTreeMap<*const Prop, Vec<String>> = BTreeMap::new();
+    let mut wrong: Vec<(&String, String)> = Vec::new();
     for (name, prop) in &endpoint.keys {
         let is_kind = endpoint.variant.as_ref().is_some_and(|(key, _)| key == name);
         if endpoint.proxied_by.as_ref() == Some(name) || is_kind {
             continue;
         }
-        let is_first = seen.insert(Rc::as_ptr(prop));
-        let values = texts_for(prop);
-        let values = if is_first { values } else { one_of_each(prop, name, values) };
+        let known = tried.get(&Rc::as_ptr(prop)).cloned();
+        let is_first = known.is_none();
+        let values = known.unwrap_or_else(|| texts_for(prop));
+        if is_first {
+            tried.insert(Rc::as_ptr(prop), one_of_each(prop, name, values.clone()));
+        }
+        let keeps = prop.kind != Kind::Array && prop.requires.is_none() && !is_path_variable(endpoint, name);
+        let bad = values.iter().find(|text| !text.is_empty() && !is_good(prop, name, text));
+        wrong.extend(bad.filter(|_| keeps).map(|bad| (name, bad.clone())));
         cases.extend(values.iter().flat_map(|value| with_value(endpoint, &base, name, prop, value)));
         if is_first && !is_path_variable(endpoint, name) {
             cases.extend(other_types(endpoint, &base, name, prop));
@@ -60,7 +68,7 @@ pub(crate) fn cases(endpoint: &Endpoint) -> Vec<Case> {
     }
     cases.extend(lacking(endpoint, &base));
     cases.extend(unknown(endpoint, &base));
-    cases.extend(two_at_once(endpoint, &base));
+    cases.extend(two_at_once(&base, &wrong));
     cases
 }
 
@@ -95,10 +103,6 @@ pub(crate) fn good_text(prop: &Prop, name: &str) -> String {
 
 fn is_good(prop: &Prop, name: &str, text: &str) -> bool {
     reason_against(prop.items.as_deref().unwrap_or(prop), name, text).is_none()
-}
-
-fn bad_text(prop: &Prop, name: &str) -> Option<String> {
-    texts_for(prop).into_iter().find(|text| !text.is_empty() && !is_good(prop, name, text))
 }
 
 /// One good value and a bad one.
@@ -341,17 +345,7 @@ fn unknown(endpoint: &Endpoint, base: &Params) -> Vec<Case> {
 }
 
 /// Two wrong ones are told both.
-fn two_at_once(endpoint: &Endpoint, base: &Params) -> Vec<Case> {
-    let wrong: Vec<(&String, String)> = endpoint
-        .keys
-        .iter()
-        .filter(|(name, prop)| {
-            let is_kind = endpoint.variant.as_ref().is_some_and(|(key, _)| key == *name);
-            let keeps = prop.kind != Kind::Array && prop.requires.is_none() && !is_kind;
-            keeps && !is_path_variable(endpoint, name) && endpoint.proxied_by.as_ref() != Some(name)
-        })
-        .filter_map(|(name, prop)| Some((name, bad_text(prop, name)?)))
-        .collect();
+fn two_at_once(base: &Params, wrong: &[(&String, String)]) -> Vec<Case> {
     let both = |pair: &[(&String, String)]| {
         let mut params = base.clone();
         params.extend(pair.iter().map(|(name, value)| ((*name).clone(), Given::Text(value.clone()))));

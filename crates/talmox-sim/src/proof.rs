@@ -13,6 +13,7 @@ impl Source {
         match self {
             Self::Transcript(_) => "transcript",
             Self::Recorded(_) => "recorded",
+            Self::Schema(_) => "schema",
             Self::Facts(_) => "facts",
             Self::Unproven => "unproven",
         }
@@ -21,7 +22,7 @@ impl Source {
     /// Where to find it; empty if there is none.
     pub fn reference(&self) -> &'static str {
         match self {
-            Self::Transcript(name) | Self::Recorded(name) | Self::Facts(name) => name,
+            Self::Transcript(name) | Self::Recorded(name) | Self::Schema(name) | Self::Facts(name) => name,
             Self::Unproven => "",
         }
     }

@@ -50,13 +50,10 @@ impl Server {
         let mut path = endpoint.path.clone();
         let mut params = BTreeMap::new();
         for (name, given) in &case.params {
-            match given {
-                Given::Text(text) if is_path_variable(endpoint, name) => {
-                    path = path.replace(&format!("{{{name}}}"), &percent_encode(text));
-                }
-                _ => {
-                    params.insert(name.as_str(), given);
-                }
+            if let (Given::Text(text), true) = (given, is_path_variable(endpoint, name)) {
+                path = path.replace(&format!("{{{name}}}"), &percent_encode(text));
+            } else {
+                params.insert(name.as_str(), given);
             }
         }
         let has_body = matches!(endpoint.method.as_str(), "POST" | "PUT");

@@ -78,7 +78,9 @@ fn replay_one(recording: &Recording, all: &[Recording], report: &mut Report) {
             what.iter().filter_map(|difference| explained::why(exchange, difference)).collect();
         what.retain(|difference| explained::why(exchange, difference).is_none());
         if what.is_empty() {
-            reasons.into_iter().for_each(|reason| *report.explained.entry(reason).or_default() += 1);
+            for reason in reasons {
+                *report.explained.entry(reason).or_default() += 1;
+            }
             continue;
         }
         report.differences.push(Difference {

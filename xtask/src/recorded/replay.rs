@@ -82,7 +82,7 @@ impl Replay {
         }
         let body: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         self.remember(exchange, &body["data"]);
-        self.compare(exchange, &reply, &body)
+        Self::compare(exchange, &reply, &body)
     }
 
     /// The manager of high availability moved VMs as it pleased: they are brought where the recording finds them.
@@ -101,7 +101,7 @@ impl Replay {
         let list = self.ask("GET", "/cluster/resources", &BTreeMap::from([("type".into(), "vm".into())]));
         let body: Value = serde_json::from_slice(&list.body).unwrap_or_default();
         let entries = body["data"].as_array().cloned().unwrap_or_default();
-        let entry = entries.iter().find(|entry| entry["vmid"].to_string() == vmid);
+        let entry = entries.iter().find(|entry| entry["vmid"].as_u64() == vmid.parse().ok());
         let Some(other) = entry.and_then(|entry| entry["node"].as_str()).filter(|node| *node != host) else {
             return;
         };
@@ -181,7 +181,7 @@ impl Replay {
         }
     }
 
-    fn compare(&self, exchange: &Exchange, reply: &Reply, body: &Value) -> Vec<String> {
+    fn compare(exchange: &Exchange, reply: &Reply, body: &Value) -> Vec<String> {
         let mut found = Vec::new();
         if reply.status != exchange.code() || reply.reason != exchange.reason() {
             let Reply { status, reason, .. } = reply;
@@ -197,14 +197,14 @@ impl Replay {
         found.extend(match (recorded.as_str(), own.as_str()) {
             (Some(recorded), Some(own)) if recorded.starts_with("UPID:") => same_task(recorded, own),
             _ if exchange.path == "/version" => same_values(recorded, own, &["version", "release", "repoid"]),
-            _ if exchange.path.contains("/tasks/") => self.same_end(recorded, own),
+            _ if exchange.path.contains("/tasks/") => Self::same_end(recorded, own),
             _ => shape::differences("data", recorded, own),
         });
         found
     }
 
     /// A task that ran when it was recorded may have ended here.
-    fn same_end(&self, recorded: &Value, own: &Value) -> Vec<String> {
+    fn same_end(recorded: &Value, own: &Value) -> Vec<String> {
         let mut own = own.clone();
         if recorded["status"] == "running" && own["status"] == "stopped" {
             own["status"] = "running".into();

@@ -90,9 +90,21 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
             let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
             show(&replay(&transcripts, worlds.as_deref())?, json, print)
         }
-        Truth::Parameters => show(&parameters::compare(&shared_data())?, json, parameters::print),
-        Truth::Recorded => show(&recorded::replay(&shared_data().join("recorded"))?, json, recorded::print),
+        Truth::Parameters => {
+            let report = parameters::compare(&shared_data())?;
+            agreed(report.disagreements.is_empty(), show(&report, json, parameters::print)?)
+        }
+        Truth::Recorded => {
+            let report = recorded::replay(&shared_data().join("recorded"))?;
+            agreed(report.differences.is_empty(), show(&report, json, recorded::print)?)
+        }
     }
+}
+
+/// Where every difference has its reason, one without is a failure.
+fn agreed(agreed: bool, shown: String) -> anyhow::Result<String> {
+    anyhow::ensure!(agreed, "the simulator differs\n{shown}");
+    Ok(shown)
 }
 
 fn show<R: Serialize>(report: &R, json: bool, print: fn(&R) -> String) -> anyhow::Result<String> {

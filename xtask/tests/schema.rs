@@ -40,6 +40,13 @@ fn parameters_get_the_verdict_of_the_schema() {
 }
 
 #[test]
+fn a_false_schema_is_seen() {
+    let Some(folder) = data("pve-apidoc.json.gz") else { return };
+    let (tried, unseen) = parameters::unseen_falsehoods(&folder, 3).unwrap();
+    assert!(tried > 100 && unseen.is_empty(), "{} of {tried} unseen:\n{}", unseen.len(), unseen.join("\n"));
+}
+
+#[test]
 fn production_servers_answered_like_that() {
     let Some(folder) = data("recorded") else { return };
     let report = recorded::replay(&folder.join("recorded")).unwrap();

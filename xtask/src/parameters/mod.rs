@@ -5,6 +5,7 @@
 //! `root@pam`, so that neither permissions nor what happened before decide.
 
 mod explained;
+mod falsify;
 mod generate;
 mod oracle;
 mod samples;
@@ -16,6 +17,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub use falsify::unseen_falsehoods;
 use generate::Case;
 use oracle::{Errors, Given};
 use schema::{Endpoint, Format, Prop, Schema};

@@ -76,7 +76,7 @@ pub(crate) struct Endpoint {
 
 /// Everything the data says.
 pub(crate) struct Schema {
-    formats: Formats,
+    formats: Rc<Formats>,
     /// Methods by path, as they stand in the data.
     methods: BTreeMap<String, Value>,
 }
@@ -96,7 +96,7 @@ impl Schema {
         for branch in tree.as_array().context("the tree has another shape")? {
             collect(branch, &mut methods);
         }
-        Ok(Self { formats, methods })
+        Ok(Self { formats: Rc::new(formats), methods })
     }
 
     /// The endpoint, once per kind of thing it is for; nothing if the data does not have it.
@@ -105,6 +105,29 @@ impl Schema {
             return Ok(Vec::new());
         };
         read_endpoint(method, path, info, &self.formats).with_context(|| format!("{method} {path}"))
+    }
+}
+
+impl Schema {
+    /// Names of an endpoint's parameters, unless they depend on a kind.
+    pub(crate) fn parameters(&self, method: &str, path: &str) -> Vec<String> {
+        let info = self.methods.get(path).and_then(|methods| methods.get(method));
+        let properties = info.and_then(|info| info["parameters"]["properties"].as_object());
+        properties.into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    }
+
+    /// A schema of that endpoint alone, with one parameter changed; nothing if there is nothing to change.
+    pub(crate) fn falsified(
+        &self,
+        method: &str,
+        path: &str,
+        name: &str,
+        change: fn(&mut Value) -> bool,
+    ) -> Option<Self> {
+        let mut methods = self.methods.get(path)?.clone();
+        let changed = change(&mut methods[method]["parameters"]["properties"][name]);
+        let methods = BTreeMap::from([(path.to_owned(), methods)]);
+        changed.then(|| Self { formats: Rc::clone(&self.formats), methods })
     }
 }
 

@@ -2,5 +2,7 @@
 
 pub mod conformance;
 pub mod docs;
+pub mod parameters;
+pub mod recorded;
 mod simulator;
 pub mod truth;

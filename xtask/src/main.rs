@@ -10,7 +10,9 @@ usage:
                                                    run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
-                                                   replay recorded replies of Proxmox VE against the simulator";
+                                                   replay recorded replies of Proxmox VE against the simulator
+  cargo xtask truth --parameters [--json]          compare its parameters with those of the API schema
+  cargo xtask truth --recorded [--json]            replay what was recorded from production servers";
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 fn main() -> ExitCode {

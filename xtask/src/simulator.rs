@@ -16,11 +16,10 @@ pub(crate) fn document(current: &str) -> anyhow::Result<String> {
 }
 
 fn tables() -> String {
-    let seen =
-        |behaviour: &&Behaviour| matches!(behaviour.source, Source::Transcript(_) | Source::Recorded(_));
+    let seen = |behaviour: &&Behaviour| !matches!(behaviour.source, Source::Facts(_) | Source::Unproven);
     let (proven, unproven): (Vec<&Behaviour>, Vec<&Behaviour>) = proof::every().partition(seen);
     format!(
-        "### Proven on the wire: {}\n\n{}\n### Unproven: {}\n\nRead in the sources at best; the rest are plausible answers \
+        "### Proven: {}\n\n{}\n### Unproven: {}\n\nRead in the sources at best; the rest are plausible answers \
          where one is needed.\n\n{}",
         proven.len(),
         table(&proven),

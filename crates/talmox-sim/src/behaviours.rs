@@ -15,6 +15,8 @@ pub enum Source {
     Transcript(&'static str),
     /// A recording of a production server; the name of the file.
     Recorded(&'static str),
+    /// What the API says of itself; the part of it.
+    Schema(&'static str),
     /// Read in the sources, not seen on the wire; the section of the facts.
     Facts(&'static str),
     /// The same; the package, and the file in it.
@@ -35,6 +37,7 @@ impl std::fmt::Display for Source {
         match self {
             Self::Transcript(group) => write!(f, "transcript {group}"),
             Self::Recorded(file) => write!(f, "recorded {file}"),
+            Self::Schema(part) => write!(f, "schema of {part}"),
             Self::Facts(section) => write!(f, "facts {section}"),
             Self::Sources(file) => write!(f, "sources {file}"),
             Self::Unproven => f.write_str("unproven"),
@@ -47,7 +50,7 @@ pub fn all() -> &'static [Behaviour] {
     TABLE
 }
 
-use Source::{Facts, Recorded, Sources, Transcript, Unproven};
+use Source::{Facts, Recorded, Schema, Sources, Transcript, Unproven};
 
 const fn row(id: &'static str, sentence: &'static str, source: Source) -> Behaviour {
     Behaviour { id, sentence, source }
@@ -86,6 +89,12 @@ const TABLE: &[Behaviour] = &[
     ),
     row("schema.properties", "A wrong property string names each wrong key after `format error`.", Transcript("02-parameter-validation"),
     ),
+    row("schema.parameters", "Types, bounds, lengths, enumerations, patterns, what must be there and what requires what are those of the API.", Schema("endpoints"),
+    ),
+    row("schema.keys", "Keys of property strings, their values, aliases and requirements are those of the API.", Schema("property strings"),
+    ),
+    row("schema.kinds", "A rule takes the parameters of its own kind alone.", Schema("endpoints")),
+    row("schema.items", "A wrong entry of a list is reported under its number.", Unproven),
     row("schema.line-feed", "No option of a VM may contain a line feed, the description apart.", Facts("§5")),
     row("schema.line-feed-words", "The words of that refusal.", Unproven),
     row("schema.unknown-key", "An unknown key of a property string is reported like an unknown parameter.", Transcript("02-parameter-validation"),
@@ -94,7 +103,7 @@ const TABLE: &[Behaviour] = &[
     ),
     row("schema.formats", "Names, addresses, volumes, tags and hot-plug features have formats of their own.", Transcript("02-parameter-validation"),
     ),
-    row("schema.rare-formats", "Texts of formats no transcript shows: bridge ids, URL-encoded strings, boot devices, pools, users.", Unproven),
+    row("schema.rare-formats", "Texts of formats no transcript shows: bridge ids, URL-encoded strings, boot devices, pools, users, storage servers, block sizes, mail addresses.", Unproven),
     row("auth.token", "A token may stand after `=` or a blank; a wrong, unknown or expired one is 401 with an empty body.", Transcript("01-auth-routing"),
     ),
     row("auth.ticket", "A ticket logs in by cookie, needs the anti-forgery token to write, and lives two hours.", Transcript("01-auth-routing"),
@@ -328,6 +337,8 @@ const TABLE: &[Behaviour] = &[
     row("ha.sleeping", "A manager that has nothing to manage yet knows of no host.", Recorded("pve9_resource_affinity_placement"),
     ),
     row("ha.blocking", "A wish to move names the resources that stand in its way.", Recorded("pve9_ha_resource_migrate"),
+    ),
+    row("ha.status", "A manager that is awake shows its master, its hosts and what it manages, and hosts carry a state in it.", Recorded("pve9_ha_resource_migrate"),
     ),
     row("ha.groups", "Groups have become rules.", Transcript("06-permissions-cluster-ha-pools")),
     row("ha.power", "Start and stop of a managed VM become wishes to the manager.", Transcript("06-permissions-cluster-ha-pools"),

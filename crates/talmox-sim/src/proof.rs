@@ -13,6 +13,7 @@ impl Source {
         match self {
             Self::Transcript(_) => "transcript",
             Self::Recorded(_) => "recorded",
+            Self::Schema(_) => "schema",
             Self::Facts(_) => "facts",
             Self::Sources(_) => "sources",
             Self::Unproven => "unproven",
@@ -22,7 +23,11 @@ impl Source {
     /// Where to find it; empty if there is none.
     pub fn reference(&self) -> &'static str {
         match self {
-            Self::Transcript(name) | Self::Recorded(name) | Self::Facts(name) | Self::Sources(name) => name,
+            Self::Transcript(name)
+            | Self::Recorded(name)
+            | Self::Schema(name)
+            | Self::Facts(name)
+            | Self::Sources(name) => name,
             Self::Unproven => "",
         }
     }

@@ -19,6 +19,7 @@ use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::{parameters, recorded};
 use data::{Chain, Pair, Worlds};
 use replay::Replay;
 use scope::out_of_scope;
@@ -62,21 +63,52 @@ pub struct Assumed {
     pub what: String,
 }
 
+/// What is compared with the simulator.
+#[derive(Clone, Copy)]
+enum Truth {
+    Transcripts,
+    Parameters,
+    Recorded,
+}
+
 /// Runs the chore and gives what it prints.
 pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
-    let (mut transcripts, mut worlds, mut json) = (None, None, false);
+    let (mut transcripts, mut worlds, mut json, mut truth) = (None, None, false, Truth::Transcripts);
     while let Some(arg) = args.next() {
         let mut file = || args.next().map(PathBuf::from).with_context(|| format!("{arg} wants a file"));
         match arg.as_str() {
             "--transcripts" => transcripts = Some(file()?),
             "--worlds" => worlds = Some(file()?),
             "--json" => json = true,
+            "--parameters" => truth = Truth::Parameters,
+            "--recorded" => truth = Truth::Recorded,
             other => anyhow::bail!("unknown option {other}"),
         }
     }
-    let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
-    let report = replay(&transcripts, worlds.as_deref())?;
-    if json { Ok(serde_json::to_string_pretty(&report)?) } else { Ok(print(&report)) }
+    match truth {
+        Truth::Transcripts => {
+            let transcripts = transcripts.unwrap_or_else(|| shared_data().join("pve-transcripts.json"));
+            show(&replay(&transcripts, worlds.as_deref())?, json, print)
+        }
+        Truth::Parameters => {
+            let report = parameters::compare(&shared_data())?;
+            agreed(report.disagreements.is_empty(), show(&report, json, parameters::print)?)
+        }
+        Truth::Recorded => {
+            let report = recorded::replay(&shared_data().join("recorded"))?;
+            agreed(report.differences.is_empty(), show(&report, json, recorded::print)?)
+        }
+    }
+}
+
+/// Where every difference has its reason, one without is a failure.
+fn agreed(agreed: bool, shown: String) -> anyhow::Result<String> {
+    anyhow::ensure!(agreed, "the simulator differs\n{shown}");
+    Ok(shown)
+}
+
+fn show<R: Serialize>(report: &R, json: bool, print: fn(&R) -> String) -> anyhow::Result<String> {
+    if json { Ok(serde_json::to_string_pretty(report)?) } else { Ok(print(report)) }
 }
 
 /// Where the truth lies, unless somebody says otherwise: beside the workspace.

@@ -134,6 +134,9 @@ fn resources(world: &World, call: &Call) -> Value {
         all.extend(world.nodes.keys().map(|name| {
             let mut entry = node_entry(world, call, name);
             entry["cgroup-mode"] = json!(1);
+            if world.ha_active() {
+                entry["hastate"] = json!(if entry["status"] == "online" { "online" } else { "unknown" });
+            }
             entry
         }));
     }

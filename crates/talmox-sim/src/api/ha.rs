@@ -1,6 +1,7 @@
 //! High availability: resources and rules. Where a manager runs it starts and stops VMs; it moves none.
 
 mod groups;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
         ("GET", "") if world.has(Change::HaRules) => Ok(subdirs("id", "status resources groups rules")),
         ("GET", "") => Ok(subdirs("id", "status resources groups")),
         ("GET", "/status") => Ok(subdirs("name", "current manager_status disarm-ha arm-ha")),
-        ("GET", "/status/current") => Ok(current(world, call)),
-        ("GET", "/status/manager_status") => Ok(manager(world, call)),
+        ("GET", "/status/current") => Ok(status::current(world, call)),
+        ("GET", "/status/manager_status") => Ok(status::manager(world, call)),
         (_, "/groups" | "/groups/{group}") if !world.has(Change::HaRules) => {
             groups::act(world, method, rest, call)
         }
@@ -54,25 +55,6 @@ impl World {
     pub(crate) fn ha_active(&self) -> bool {
         self.ha_manager && self.ha_since.is_some_and(|since| self.clock >= since + MANAGER_WAKES)
     }
-}
-
-fn current(world: &World, call: &Call) -> Value {
-    let quorate = world.quorate();
-    json!([
-        {
-            "id": "quorum", "type": "quorum", "node": call.contact, "quorate": u8::from(quorate),
-            "status": if quorate { "OK" } else { "No quorum on node" },
-        },
-        {
-            "id": "fencing", "type": "fencing", "node": call.contact, "armed-state": "standby",
-            "status": "standby (CRM watchdog standby)",
-        },
-    ])
-}
-
-fn manager(world: &World, call: &Call) -> Value {
-    let quorate = if world.quorate() { "1" } else { "0" };
-    json!({"manager_status": {"node_status": {}}, "quorum": {"node": call.contact, "quorate": quorate}})
 }
 
 fn no_groups(method: &str, rest: &str) -> Answer {
@@ -265,10 +247,6 @@ fn add_rule(world: &mut World, call: &Call) -> Answer {
         return Err(ApiError::plain(format!("create ha rule failed: HA rule '{id}' already defined")));
     }
     let entry = fields(call, &RULE_KEYS);
-    let needed = if call.args.text("type") == "node-affinity" { "nodes" } else { "affinity" };
-    if !entry.contains_key(needed) {
-        return Err(ApiError::parameter(needed, "property is missing and it is not optional"));
-    }
     check_rule(world, &id, &entry, "create")?;
     world.ha_rules.insert(id, entry);
     Ok(Value::Null)

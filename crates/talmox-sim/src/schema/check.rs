@@ -52,13 +52,16 @@ pub(crate) fn validate(route: &Route, params: &Params) -> Result<Args, Errors> {
             Some(_) if one_line && texts(value).iter().any(|text| text.contains('\n')) => {
                 add(&mut errors, name, LINE_FEED);
             }
+            Some(prop) if is_foreign(prop, params) => add(&mut errors, name, UNKNOWN),
             Some(prop) => take(prop, name, value, &mut args, &mut errors),
+            None if route.open => {}
             None => add(&mut errors, name, UNKNOWN),
         }
     }
+    // One with a wrong value is there, and asks for others all the same.
+    let present = |name: &str| params.get(name).is_some_and(|value| *value != Param::Null);
     for prop in route.props.values() {
-        let present = |name: &str| args.values.contains_key(name) || args.lists.contains_key(name);
-        if !prop.optional && !present(&prop.name) {
+        if !prop.optional && !present(&prop.name) && is_due(prop, params) {
             add(&mut errors, &prop.name, MISSING);
         }
         if let Some(other) = prop.requires.as_deref().filter(|other| present(&prop.name) && !present(other)) {
@@ -66,6 +69,17 @@ pub(crate) fn validate(route: &Route, params: &Params) -> Result<Args, Errors> {
         }
     }
     if errors.is_empty() { Ok(args) } else { Err(errors) }
+}
+
+/// Is the parameter one of another kind of thing than the call is about?
+fn is_foreign(prop: &Prop, params: &Params) -> bool {
+    params.contains_key("type") && !is_due(prop, params)
+}
+
+/// Is the parameter one of every kind, or of the kind the call is about?
+fn is_due(prop: &Prop, params: &Params) -> bool {
+    let is_kind = |kind: &String| matches!(params.get("type"), Some(Param::Text(given)) if given == kind);
+    prop.only_for.as_ref().is_none_or(is_kind)
 }
 
 /// Checks the value of a VM's option and prints it in normal form.
@@ -86,9 +100,10 @@ fn take(prop: &Prop, name: &str, value: &Param, args: &mut Args, errors: &mut Er
         (_, Param::Null) => {}
         (Kind::List, value) => {
             let items = texts(value);
-            for item in &items {
-                if let Err(reason) = check_item(prop, name, item) {
-                    add(errors, name, &reason);
+            for (index, item) in items.iter().enumerate() {
+                let path = format!("{name}[{index}]");
+                if let Err(reason) = check_item(prop, &path, item) {
+                    add(errors, &path, &reason);
                 }
             }
             args.lists.insert(name.to_owned(), items);

@@ -47,6 +47,10 @@ pattern!(is_mac_prefix, r"(?i)^[a-f0-9][02468ace](:[a-f0-9]{2}){0,2}:?$");
 pattern!(is_absolute, r"^/[^\s]*$");
 pattern!(is_ha_resource, r"^(vm|ct):[1-9][0-9]{2,8}$");
 pattern!(is_ha_node, r"^[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?(:\d+)?$");
+pattern!(is_block_size, r"^[1-9][0-9]*[kKmM]?$");
+pattern!(is_volume_group, r"(?i)^[a-z0-9_][a-z0-9\-_.]*$");
+pattern!(is_interface, r"(?i)^[a-z][a-z0-9_]{1,20}([:.]\d+)?$");
+pattern!(is_mail, r"^[\w+\-~]+(\.[\w+\-~]+)*@[a-zA-Z0-9\-]+(\.[a-zA-Z0-9\-]+)*$");
 pattern!(is_cpu_flags, r"^[+-][a-zA-Z0-9\-_.]+(;[+-][a-zA-Z0-9\-_.]+)*$");
 
 pub(crate) fn is_tag(text: &str) -> bool {
@@ -100,15 +104,39 @@ fn judge(format: &str, text: &str) -> (bool, String) {
         "pve-ipv6-config" => {
             looks(matches!(text, "auto" | "dhcp" | "manual") || is_cidr6(text), "ipv6 network configuration")
         }
-        "address" => looks(text.parse::<IpAddr>().is_ok() || is_dns_name(text), &format!("address: {text}")),
+        "address" => looks(is_address(text), &format!("address: {text}")),
         "disk-size" => looks(is_disk_size(text), &format!("disk size: {text}")),
         "pve-realm" => looks(is_realm(text), "realm"),
         "pve-storage-path" => looks(is_absolute(text), "absolute path"),
         "pve-ha-resource-id" => looks(is_ha_resource(text), "ha resource id"),
         "pve-ha-resource-or-vm-id" => looks(is_ha_resource(text) || is_vmid(text), "ha resource id"),
         "pve-ha-node" => looks(is_ha_node(text), "ha node"),
+        "pve-storage-server" => looks(is_address(text), "server name or IP address"),
+        "pve-storage-portal-dns" => looks(is_portal(text), "portal address"),
+        "email" => looks(is_mail(text), "email address"),
         _ => judge_identifier(format, text),
     }
+}
+
+fn is_address(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok() || is_dns_name(text)
+}
+
+/// An address, with a port if one is wanted.
+fn is_portal(text: &str) -> bool {
+    let port = |(_, port): &(&str, &str)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let host = text.rsplit_once(':').filter(port).map_or(text, |(host, _)| host);
+    is_address(text) || is_address(host.trim_start_matches('[').trim_end_matches(']'))
+}
+
+/// A storage for each of the source's, one for all, or `1` for the same ones.
+fn is_storage_pair(text: &str) -> bool {
+    text == "1" || text.split(':').count() <= 2 && text.split(':').all(is_storage_id)
+}
+
+/// Another folder for a content type.
+fn is_folder_override(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(content, folder)| is_content(content) && folder.starts_with('/'))
 }
 
 fn judge_identifier(format: &str, text: &str) -> (bool, String) {
@@ -138,6 +166,13 @@ fn judge_identifier(format: &str, text: &str) -> (bool, String) {
         "pve-groupid" => (is_name(text), format!("group name '{text}' contains invalid characters")),
         "pve-priv" => (crate::access::is_privilege(text), format!("invalid privilege '{text}'")),
         "pve-storage-content" => (is_content(text), format!("invalid content type '{text}'")),
+        "storage-pair" => (is_storage_pair(text), format!("invalid storage pair '{text}'")),
+        "pve-dir-override" => (is_folder_override(text), format!("invalid override '{text}'")),
+        "pve-storage-vgname" => {
+            (is_volume_group(text), format!("lvm name '{text}' contains illegal characters"))
+        }
+        "pve-storage-zfs-blocksize" => (is_block_size(text), format!("invalid block size '{text}'")),
+        "pve-iface" => (is_interface(text), format!("invalid network interface name '{text}'")),
         "pve-phys-bits" => (
             text == "host" || (8..=64).contains(&text.parse().unwrap_or(0)),
             "value must be an integer between 8 and 64 or 'host'".into(),

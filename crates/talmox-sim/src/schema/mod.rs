@@ -60,6 +60,8 @@ pub(crate) struct Prop {
     pub(crate) pattern: Option<Regex>,
     pub(crate) values: Vec<String>,
     pub(crate) requires: Option<String>,
+    /// Only calls whose `type` is this one take it.
+    pub(crate) only_for: Option<String>,
 }
 
 /// The keys of one property string.

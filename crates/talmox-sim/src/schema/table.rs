@@ -29,6 +29,8 @@ pub(crate) struct Route {
     /// The same as the table has it.
     pub(crate) permission: String,
     pub(crate) takes_vm_config: bool,
+    /// Parameters it does not know are ignored.
+    pub(crate) open: bool,
     pub(crate) props: BTreeMap<String, Prop>,
 }
 
@@ -127,6 +129,7 @@ fn read_route(head: &str, lines: &[&str]) -> Route {
         protected: flags.contains(&"protected"),
         tokens_allowed: !flags.contains(&"notoken"),
         proxied: flags.contains(&"proxy=node"),
+        open: flags.contains(&"open"),
         check: Check::read(check),
         permission: check.to_owned(),
         parts: template.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
@@ -181,6 +184,7 @@ fn read_prop(line: &str) -> Prop {
         pattern: pattern.and_then(|pattern| Regex::new(&format!("^(?:{pattern})$")).ok()),
         values: Vec::new(),
         requires: None,
+        only_for: None,
     };
     match kind {
         "alias" => prop.alias = words.next().map(str::to_owned),
@@ -205,6 +209,7 @@ fn read_attribute(prop: &mut Prop, word: &str) {
         "minlen" => prop.min_len = value.parse().ok(),
         "maxlen" => prop.max_len = value.parse().ok(),
         "requires" => prop.requires = text(),
+        "for" => prop.only_for = text(),
         "enum" => prop.values = value.split(',').map(str::to_owned).collect(),
         _ => {}
     }

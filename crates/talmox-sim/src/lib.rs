@@ -13,6 +13,7 @@ mod drive;
 mod faults;
 mod files;
 mod fit;
+mod hosts;
 mod jobs;
 mod locks;
 mod multipart;
@@ -36,7 +37,7 @@ mod wire;
 mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
-pub use faults::{Calls, Fault, FaultPlan};
+pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};
 pub use multipart::BadUpload;

@@ -120,11 +120,14 @@ pub(crate) struct Session {
     pub(crate) user: String,
     pub(crate) csrf: String,
     pub(crate) issued: u64,
+    /// How far the time of day jumped since.
+    #[serde(default)]
+    pub(crate) jumped: i64,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { user, csrf: _, issued } = self;
+        let Self { user, csrf: _, issued, jumped: _ } = self;
         f.debug_struct("Session").field("user", user).field("issued", issued).finish_non_exhaustive()
     }
 }

@@ -33,6 +33,11 @@ pub(crate) enum Work {
     Download(Download),
     Upload(Upload),
     DeleteVolume(DeleteVolume),
+    /// A backup: the VM is locked as long as it lasts.
+    Backup {
+        vmid: u32,
+        lasts: u64,
+    },
     /// Hands a wish to the HA manager and ends.
     Ask {
         line: String,
@@ -55,7 +60,12 @@ impl Work {
             Self::Reassign(job) => Some((job.vmid, true)),
             Self::Migrate(job) => Some((job.vmid, true)),
             Self::Snapshot(job) => Some((job.vmid, true)),
-            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask { .. } => None,
+            // A backup locks the file only to write the lock into it.
+            Self::Download(_)
+            | Self::Upload(_)
+            | Self::DeleteVolume(_)
+            | Self::Backup { .. }
+            | Self::Ask { .. } => None,
         }
     }
 
@@ -81,6 +91,7 @@ impl Work {
             Self::Download(work) => work.enter(world, job),
             Self::Upload(work) => work.enter(world, job),
             Self::DeleteVolume(work) => work.enter(world, job),
+            Self::Backup { vmid, lasts } => crate::hosts::begin_backup(world, job, *vmid).map(|()| *lasts),
             Self::Ask { line, .. } => {
                 world.log(job, line.clone());
                 Ok(world.timing.small)
@@ -117,6 +128,10 @@ impl Work {
                 }
                 Ok(())
             }
+            Self::Backup { vmid, .. } => {
+                world.set_lock(*vmid, None);
+                Ok(())
+            }
             Self::Update(_) | Self::DeleteVolume(_) => Ok(()),
         }
     }
@@ -132,7 +147,9 @@ impl Work {
                 world.remove_vm(work.target);
                 "clone failed: received interrupt".into()
             }
-            Self::Migrate(MigrateJob { vmid, .. }) | Self::Destroy(DestroyJob { vmid, .. }) => {
+            Self::Migrate(MigrateJob { vmid, .. })
+            | Self::Destroy(DestroyJob { vmid, .. })
+            | Self::Backup { vmid, .. } => {
                 world.set_lock(*vmid, None);
                 "received interrupt".into()
             }

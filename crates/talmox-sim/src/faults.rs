@@ -184,6 +184,11 @@ impl<F: Clone> FaultPlan<F> {
         self.add(calls, When::always(), fault);
     }
 
+    /// Adds the rules of another plan, behind those there are.
+    pub fn append(&mut self, other: Self) {
+        self.rules.extend(other.rules);
+    }
+
     /// The same plan in a shell's own faults.
     pub fn map<G>(self, change: impl Fn(F) -> G) -> FaultPlan<G> {
         let rules = self.rules.into_iter().map(|Rule { calls, when, seen, fault }| Rule {

@@ -46,6 +46,13 @@ pub struct UnfinishedCall {
     waiting: Waiting,
 }
 
+impl From<World> for Simulation {
+    /// A world in which nothing goes wrong.
+    fn from(world: World) -> Self {
+        Self::new(world)
+    }
+}
+
 impl Simulation {
     pub fn new(world: World) -> Self {
         Self { world, faults: FaultPlan::default() }

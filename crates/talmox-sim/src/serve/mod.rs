@@ -282,7 +282,8 @@ pub struct Server {
 
 impl Server {
     /// Starts every host of the world. When this returns, they listen.
-    pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
+    pub async fn start(world: impl Into<Simulation>, settings: Settings) -> Result<Self, ServeError> {
+        let Simulation { mut world, faults } = world.into();
         let Settings { latency, speed, port, keep } = settings;
         let hosts = world.nodes.len();
         if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
@@ -313,7 +314,7 @@ impl Server {
         let wanted: BTreeMap<String, watch::Sender<Reach>> = wanted.collect();
         let shared = Arc::new(Shared {
             clock: Clock::new(world.clock(), speed),
-            simulation: Mutex::new(Simulation::new(world)),
+            simulation: Mutex::new(Simulation { world, faults }),
             latency: Latency::new(latency),
             calls: AtomicU64::new(0),
             folder: keep.world().cloned(),

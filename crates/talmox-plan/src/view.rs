@@ -9,8 +9,8 @@ use talmox_types::{ClusterName, ClusterUid, HostName, NodeName, PoolName, VmId};
 use crate::identity::{addresses, macs};
 use crate::planner::assign;
 use crate::{
-    Change, Class, Guest, Identities, Nonce, Observed, Owned, Plan, Power, Request, Seen, Step, Waiting,
-    identify, plan,
+    Change, Class, Effect, Guest, Identities, Nonce, Observed, Owned, Plan, Power, Request, Seen, Step,
+    Waiting, identify, plan,
 };
 
 /// A cluster, node by node.
@@ -138,8 +138,39 @@ fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned
             .map(|refusal| refusal.problem.clone())
             .chain(notes.map(|note| note.text.clone()))
             .chain(guest.and_then(unreadable))
+            .chain(power(plan, node))
+            .chain(if owned.is_none() { whereabouts(plan, node) } else { Vec::new() })
             .collect(),
     }
+}
+
+/// What an apply would do to its power alone.
+fn power(plan: &Plan, node: &NodeName) -> Option<String> {
+    let steps = plan.steps.iter().filter(|planned| planned.node.as_ref() == Some(node));
+    let mut words = steps.filter_map(|planned| match (&planned.step, planned.effect) {
+        (Step::StartVm { .. }, Effect::Start) => Some("stopped, described as running"),
+        (Step::StopVm { .. }, Effect::Stop) => Some("running, described as stopped"),
+        _ => None,
+    });
+    words.next_back().map(str::to_owned)
+}
+
+/// Why nobody can tell where a node is.
+fn whereabouts(plan: &Plan, node: &NodeName) -> Vec<String> {
+    let later = plan.later.iter().any(|intent| intent.node.as_ref() == Some(node));
+    let told = plan.waiting.iter().filter_map(|waiting| match waiting {
+        Waiting::HostDown { host, nodes, reason } if nodes.contains(node) => {
+            Some(format!("it may be on {host}: {reason}"))
+        }
+        Waiting::InFlight { vmid, host, lock } if later => {
+            Some(format!("VM {vmid} on {host} is being made ({lock}) and may be it"))
+        }
+        Waiting::HostDown { .. }
+        | Waiting::InFlight { .. }
+        | Waiting::Locked { .. }
+        | Waiting::Reboot { .. } => None,
+    });
+    told.collect()
 }
 
 fn unreadable(guest: &Guest) -> Option<String> {

@@ -238,7 +238,7 @@ impl World {
 
     /// A call of the administrator's, and the task it starts to its end.
     fn work_as_root(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Result<(), String> {
-        let answer = self.act_as_root(method, path, form).map_err(|error| error.text())?;
+        let answer = self.root_call(method, path, form)?;
         let Value::String(upid) = answer else { return Ok(()) };
         let deadline = self.clock + PATIENCE;
         loop {

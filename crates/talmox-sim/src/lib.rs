@@ -10,6 +10,7 @@ mod api;
 mod auth;
 pub mod behaviours;
 mod drive;
+mod dump;
 mod faults;
 mod files;
 mod fit;
@@ -37,6 +38,7 @@ mod wire;
 mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
+pub use dump::{Dump, VmDump, VolumeDump};
 pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};

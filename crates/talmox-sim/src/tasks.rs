@@ -49,10 +49,23 @@ pub(crate) struct Task {
     pub(crate) id: String,
     pub(crate) caller: Caller,
     pub(crate) log: Vec<String>,
+    /// Lines that are not written before a time, by their index, in order.
+    #[serde(default)]
+    pub(crate) due: Vec<(usize, u64)>,
+    /// Bytes it copies, for the times of those lines.
+    #[serde(default)]
+    pub(crate) copies: u64,
     pub(crate) stage: Stage,
     pub(crate) end: u64,
     pub(crate) status: Option<String>,
     pub(crate) work: Option<Work>,
+}
+
+impl Task {
+    /// How many lines of the log are there by now.
+    pub(crate) fn written(&self, clock: u64) -> usize {
+        self.due.iter().find(|(_, at)| *at > clock).map_or(self.log.len(), |(index, _)| *index)
+    }
 }
 
 /// What a worker knows of itself.
@@ -138,6 +151,8 @@ impl World {
             id: id.to_owned(),
             caller: caller.clone(),
             log: Vec::new(),
+            due: Vec::new(),
+            copies: 0,
             stage: Stage::Queued,
             end: 0,
             status: None,
@@ -216,8 +231,12 @@ impl World {
 
     pub(crate) fn end_task(&mut self, task: TaskId, result: Result<(), String>) {
         let lock = self.lock_of(task);
-        let end = self.unix();
+        let (end, clock) = (self.unix(), self.clock);
         let entry = &mut self.tasks[task];
+        if result.is_err() {
+            entry.log.truncate(entry.written(clock));
+        }
+        entry.due.clear();
         let (status, last) = match result {
             Ok(()) => ("OK".to_owned(), "TASK OK".to_owned()),
             Err(reason) => {
@@ -337,6 +356,8 @@ impl World {
             id: id.to_owned(),
             caller: Caller { user: user.to_owned(), token },
             log: vec![last],
+            due: Vec::new(),
+            copies: 0,
             stage: Stage::Done,
             end: hex(start),
             status: Some(status.to_owned()),

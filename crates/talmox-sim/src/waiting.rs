@@ -3,6 +3,8 @@
 //! A call that waits makes no time pass for others: [`World::step`] says until when it waits, and is asked again then.
 //! [`World::handle`] is for shells with one call at a time; it waits itself, and the world with it.
 
+use serde_json::Value;
+
 use crate::access::{Caller, ROOT};
 use crate::locks::{LOCK_WAIT, lock_text};
 use crate::reply::{Answer, ApiError};
@@ -60,8 +62,13 @@ impl World {
         }
     }
 
-    /// Does what a call of the administrator would do, whatever it has to wait for.
-    pub(crate) fn act_as_root(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Answer {
+    /// Does what the administrator does at the host's console: a call without a wire, whatever it has to wait for. The
+    /// answer is the call's data, the error the server's words.
+    pub fn root_call(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Result<Value, String> {
+        self.act_as_root(method, path, form).map_err(|error| error.text())
+    }
+
+    fn act_as_root(&mut self, method: &str, path: &str, form: &[(&str, &str)]) -> Answer {
         let Some((route, found)) = route_for(method, path) else {
             return Err(ApiError::plain(format!("Method '{method} {path}' not implemented")));
         };

@@ -9,7 +9,7 @@ use talmox_pve::client::Method;
 pub struct Call {
     /// Counted from 1.
     pub number: usize,
-    /// Milliseconds since the lab was built.
+    /// Milliseconds since the cluster's hosts booted.
     pub at: u64,
     /// Whom the client asked, by the name it used.
     pub host: String,

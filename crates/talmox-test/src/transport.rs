@@ -30,6 +30,8 @@ impl Latency {
 pub struct MemoryTransport {
     state: Mutex<State>,
     start: Instant,
+    /// Where the cluster's clock stood then.
+    begun: u64,
     latency: Latency,
     random: Seeded,
 }
@@ -44,8 +46,9 @@ struct State {
 }
 
 impl MemoryTransport {
-    /// A transport to the cluster, whose clock begins now.
+    /// A transport to the cluster, whose clock goes on from where it stands.
     pub fn new(world: World, seed: u64, latency: Latency) -> Self {
+        let begun = world.clock();
         let state = State {
             world,
             plan: FaultPlan::default(),
@@ -53,7 +56,7 @@ impl MemoryTransport {
             later: BTreeMap::new(),
             client_died: false,
         };
-        Self { state: Mutex::new(state), start: Instant::now(), latency, random: Seeded::new(seed) }
+        Self { state: Mutex::new(state), start: Instant::now(), begun, latency, random: Seeded::new(seed) }
     }
 
     /// Plans a fault.
@@ -89,9 +92,9 @@ impl MemoryTransport {
         look(&mut state.world)
     }
 
-    /// Milliseconds since the transport was made.
+    /// Milliseconds since the cluster's hosts booted.
     pub fn now(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.begun.saturating_add(millis(self.start.elapsed()))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

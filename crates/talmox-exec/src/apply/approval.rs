@@ -47,6 +47,13 @@ impl Approval {
             );
             harmless && step.node.as_ref().is_some_and(|node| self.made.contains(node))
         };
-        self.kinds.contains(&listed) || pool() || finishes()
+        // What is to be removed may have been started since: it has to be stopped first.
+        let goes = || {
+            let removal = |(removed, node, _): &(String, Option<NodeName>, Effect)| {
+                removed == "remove" && *node == step.node
+            };
+            kind == "stop" && self.kinds.iter().any(removal)
+        };
+        self.kinds.contains(&listed) || pool() || finishes() || goes()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_plan::{DriveOptions, Expected};
-use talmox_pve::client::{ChangeError, ConfigChange, ErrorKind};
+use talmox_pve::client::{ChangeError, ConfigChange, ErrorKind, PendingItem};
 use talmox_pve::property::{Disk, DriveSource, Slot, Smbios, VmConfig};
 use talmox_types::Mark;
 
@@ -47,8 +47,19 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, order: &Order<'_>, diges
         return Err(changed(&found));
     }
     let mut found = found;
-    if !left.set.is_empty() || !left.delete.is_empty() {
-        send(work, &found, &left.set, &left.delete).await?;
+    let (mut set, mut delete) = (left.set, left.delete);
+    let taken_back = take_back(work, &found, &set).await?;
+    set.retain(|key, _| !taken_back.contains(key));
+    if !taken_back.is_empty() {
+        found = work.expect(vm).await?;
+    }
+    if !delete.is_empty() && set.get("protection").is_some_and(|flag| flag == "0") {
+        // Proxmox looks at the protection that holds when the call comes, not at what the call says.
+        send(work, &found, &std::mem::take(&mut set), &BTreeSet::new()).await?;
+        found = work.expect(vm).await?;
+    }
+    if !set.is_empty() || !delete.is_empty() {
+        send(work, &found, &set, &std::mem::take(&mut delete)).await?;
         found = work.expect(vm).await?;
     }
     if let Some(witness) = left.witness {
@@ -99,6 +110,32 @@ fn with_witness(config: &VmConfig, mark: &Mark) -> String {
     let held = config.smbios().ok().flatten().unwrap_or_default();
     let (serial, family) = (Some(mark.witness_serial()), Some(mark.witness_family()));
     Smbios { serial, family, ..held }.to_string()
+}
+
+/// A cloud-init drive that only waits to be taken away is kept: its volume still has the name another would get. Gives the
+/// keys that need nothing more.
+async fn take_back(
+    work: &Work<'_>,
+    found: &Found,
+    set: &BTreeMap<String, String>,
+) -> Result<BTreeSet<String>> {
+    let makes_drive = |value: &String| {
+        Disk::parse(value).is_ok_and(|disk| matches!(disk.source, DriveSource::CloudInit { .. }))
+    };
+    if !set.values().any(makes_drive) {
+        return Ok(BTreeSet::new());
+    }
+    let (client, doing) = (work.client(), format!("read what {} waits for", found.name()));
+    let items = client.pending(&found.host, found.vmid).await.map_err(StepError::call(doing.clone()))?;
+    let waits = |item: &PendingItem| {
+        let held = item.value.as_deref().and_then(|text| Disk::parse(text).ok());
+        item.delete && held.is_some_and(|disk| disk.is_cloud_init())
+    };
+    let Some(item) = items.iter().find(|item| waits(item)) else { return Ok(BTreeSet::new()) };
+    let change = ConfigChange::new().revert(&item.key);
+    let change = found.config.digest().map_or(change.clone(), |digest| change.if_digest(digest));
+    client.change_config(&found.host, found.vmid, &change).await.map_err(StepError::call(doing))?;
+    Ok(set.iter().filter(|(_, value)| makes_drive(value)).map(|(key, _)| key.clone()).collect())
 }
 
 /// Sends a change of the state that was just read. What a running guest does not take stays pending, which is no failure.

@@ -13,6 +13,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
         match &step.step {
             Step::RemoveVm { vm, detach, .. } => removal(court, step, vm, detach),
             Step::GrowDisk { vm, slot, to } => {
+                own_volume(court, step, vm, *slot);
                 let now = seen(court, vm).and_then(|seen| disk(&seen.next, *slot)).and_then(|disk| disk.size);
                 if now.is_some_and(|now| now > *to) {
                     court.violate(Rule::DisksGrow, step, format!("{slot} would shrink"));
@@ -23,7 +24,12 @@ pub(super) fn judge(court: &mut Court<'_>) {
                     court.violate(Rule::DisksGrow, step, format!("{slot} holds something already"));
                 }
             }
-            Step::ConfigureVm { vm, set, delete, .. } => configuration(court, step, vm, set, delete),
+            Step::ConfigureVm { vm, set, delete, drives, .. } => {
+                configuration(court, step, vm, set, delete);
+                for slot in drives.keys() {
+                    own_volume(court, step, vm, *slot);
+                }
+            }
             Step::CreatePool { .. }
             | Step::CloneVm { .. }
             | Step::JoinPool { .. }
@@ -34,6 +40,18 @@ pub(super) fn judge(court: &mut Court<'_>) {
         }
         if !step.destroys.is_empty() && !matches!(step.step, Step::RemoveVm { .. }) {
             court.violate(Rule::Volumes, step, "only removing a VM destroys volumes");
+        }
+    }
+}
+
+/// A disk that is changed is the VM's own: others hang theirs into it.
+fn own_volume(court: &mut Court<'_>, step: &Planned, vm: &Expected, slot: Slot) {
+    let Some(seen) = seen(court, vm) else { return };
+    for disk in [disk(&seen.live, slot), disk(&seen.next, slot)].into_iter().flatten() {
+        if let Some(volume) = disk.source.volume()
+            && volume.owner().is_some_and(|owner| owner != vm.vmid())
+        {
+            return court.violate(Rule::OursOnly, step, format!("{volume} at {slot} belongs to another"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Disks, the EFI disk, the TPM state and the cloud-init drive.
 
 use talmox_pve::property::{Disk, DiskSize, DriveSource, EfiType, Media, Slot, SlotKind};
-use talmox_types::StorageId;
+use talmox_types::{Mark, StorageId, VmId};
 
 use super::{Difference, Differences, Growth, How, Impossible, NewDisk, State, Subject, size_field};
 use crate::{Applies, DriveOptions};
@@ -23,6 +23,10 @@ fn disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, wanted: &Dis
     let Some(have) = subject.have.get(&key).and_then(|text| Disk::parse(text).ok()) else {
         return missing_disk(subject, found, slot, wanted);
     };
+    if let Some(owner) = another_owner(subject, &have) {
+        found.impossible.push(anothers(subject, slot, &have, owner));
+        return;
+    }
     let (storage, size) = (wanted_storage(wanted), wanted.size.unwrap_or_default());
     if let (Some(wanted), Some(volume)) = (&storage, have.source.volume())
         && volume.storage() != wanted
@@ -43,6 +47,30 @@ fn disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, wanted: &Dis
             Difference::new(&key, options_field(&have, &new), old, How::Drive(slot, decided), applies);
         difference.change.new = Some(new.to_string());
         found.values.push(difference);
+    }
+}
+
+/// Whose the volume is, if it is not the VM's own: a storage driver hangs those in any free slot. What is yet to be cloned
+/// still shows the template's.
+fn another_owner(subject: &Subject<'_>, have: &Disk) -> Option<VmId> {
+    let own = subject.wanted.description().and_then(Mark::of_description)?.vmid;
+    let owner = have.source.volume()?.owner()?;
+    (subject.state != State::Fresh && owner != own).then_some(owner)
+}
+
+fn anothers(subject: &Subject<'_>, slot: Slot, have: &Disk, owner: VmId) -> Impossible {
+    let volume = have.source.volume().map(ToString::to_string).unwrap_or_default();
+    let vmid = vmid(subject);
+    let first = if slot.index() == 0 {
+        format!("attach its own system disk: qm set {vmid} --scsi0 VOLUME")
+    } else {
+        "name another slot for the disk in vm_disks".to_owned()
+    };
+    Impossible {
+        key: slot.to_string(),
+        field: size_field(slot),
+        problem: format!("{slot} holds {volume}, which belongs to {owner} and not to VM {vmid}"),
+        choices: vec![first, format!("if nobody needs it there: qm set {vmid} --delete {slot}")],
     }
 }
 
@@ -113,7 +141,7 @@ fn missing_disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, want
 
 /// The VMID for a command to type.
 fn vmid(subject: &Subject<'_>) -> String {
-    let mark = subject.wanted.description().and_then(talmox_types::Mark::of_description);
+    let mark = subject.wanted.description().and_then(Mark::of_description);
     mark.map_or_else(|| "VMID".to_owned(), |mark| mark.vmid.to_string())
 }
 
@@ -165,6 +193,9 @@ fn cloud_init(subject: &Subject<'_>, found: &mut Differences) {
             let key = slot.to_string();
             found.values.push(Difference::new(&key, "cloud_init", old, how, subject.restart()));
         }
+        (Some(slot), false) if subject.have.flag("protection") && subject.wanted.flag("protection") => {
+            found.impossible.push(protected(slot));
+        }
         (Some(slot), false) => {
             let key = slot.to_string();
             let old = subject.have.get(&key).map(str::to_owned);
@@ -172,6 +203,19 @@ fn cloud_init(subject: &Subject<'_>, found: &mut Differences) {
             found.values.push(difference);
         }
         (None, false) | (Some(_), true) => {}
+    }
+}
+
+/// Proxmox takes no drive from a protected VM.
+fn protected(slot: Slot) -> Impossible {
+    Impossible {
+        key: slot.to_string(),
+        field: "cloud_init",
+        problem: format!("the VM is protected, so its cloud-init drive at {slot} cannot be taken away"),
+        choices: vec![
+            "protection: false for this node; protect it again once the drive is gone".to_owned(),
+            "cloud_init: on for this node".to_owned(),
+        ],
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use talmox_types::NodeName;
+use talmox_types::{HostName, NodeName};
 
 use super::Planner;
-use crate::{Goal, NoteKind};
+use crate::{Goal, Guest, NoteKind, Seen};
 
 pub(super) fn check_names(planner: &mut Planner<'_>) {
     let declared: BTreeSet<NodeName> = planner.desired.nodes.iter().map(|node| node.name.clone()).collect();
@@ -23,6 +23,12 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
     }
     if request.goal == Goal::Destroy {
         return;
+    }
+    for (flag, nodes) in [("--replace", &request.replace), ("--remove", &request.remove)] {
+        for node in nodes.iter().filter(|node| !request.covers(node)) {
+            let choices = vec![format!("--target {node} as well"), "no --target at all".to_owned()];
+            planner.refuse(None, format!("{flag} {node}: it is not among the targets"), choices);
+        }
     }
     for node in &request.replace {
         if !declared.contains(node) {
@@ -49,8 +55,24 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
 
 /// What is not there is as good as removed: the same command can be run again.
 fn nothing_to_remove(planner: &mut Planner<'_>, flag: &str, node: &NodeName) {
+    if let Some((host, reason)) = out_of_reach(planner, node) {
+        // A destruction says so of everything it cannot reach.
+        if planner.request.goal == Goal::Converge {
+            planner.wait_for_host(host, node, &reason);
+        }
+        return;
+    }
     let text = format!("{flag} {node}: no VM of this cluster is called that, so there is nothing to remove");
     planner.note(None, NoteKind::Warning, text);
+}
+
+/// The host of a VM of this name that could not be read, and why not.
+fn out_of_reach(planner: &Planner<'_>, node: &NodeName) -> Option<(HostName, String)> {
+    let named = |guest: &&Guest| guest.name.as_deref() == Some(node.as_str()) && !guest.template;
+    planner.observed.guests.values().filter(named).find_map(|guest| match &guest.config {
+        Seen::Unreadable(reason) => Some((guest.host.clone(), reason.clone())),
+        Seen::NotAsked | Seen::Read(_) => None,
+    })
 }
 
 fn known(names: &BTreeSet<NodeName>) -> Vec<String> {

@@ -7,7 +7,7 @@ use talmox_types::desired::Node;
 use talmox_types::{NodeName, VmId};
 
 use super::{Draft, Planner, is_our_pool};
-use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Volume, Waiting};
+use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Seen, Step, StepId, Volume, Waiting};
 
 /// Seconds a guest nobody describes any more gets to shut down.
 const SHUTDOWN: u32 = 60;
@@ -42,7 +42,24 @@ impl Planner<'_> {
             removed.extend(self.remove(owned, node, Effect::Destroy));
         }
         super::conflicts::find_for_destroy(self);
+        self.out_of_reach();
         self.delete_pool(&owned, removed);
+    }
+
+    /// VMs on hosts that do not answer may be ours; they stay, and that must be said.
+    fn out_of_reach(&mut self) {
+        let observed = self.observed;
+        for guest in observed.guests.values().filter(|guest| !guest.template) {
+            let Seen::Unreadable(reason) = &guest.config else { continue };
+            let Some(name) = guest.name.as_deref().and_then(|name| NodeName::parse(name).ok()) else {
+                continue;
+            };
+            let pool = &self.desired.proxmox.pool;
+            let declared = self.desired.nodes.iter().any(|node| node.name == name);
+            if (declared || (pool.is_some() && guest.pool == *pool)) && self.request.covers(&name) {
+                self.wait_for_host(guest.host.clone(), &name, reason);
+            }
+        }
     }
 
     fn delete_pool(&mut self, owned: &[Owned], removed: Vec<StepId>) {

@@ -140,6 +140,24 @@ fn disks_grow_and_are_added_and_never_shrink() {
 }
 
 #[test]
+fn a_disk_somebody_else_hung_there_is_not_ours_to_change() {
+    let mut desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        config.set("scsi1", "local-zfs:vm-9999-pvc-1,size=10G");
+    });
+    assert!(planned(&desired, &observed, &Request::default()).is_empty());
+    let (size, storage) = (50, storage("local-zfs"));
+    desired.nodes[0].vm.extra_disks = vec![ExtraDisk { slot: 1, size, storage, keep: false, mount: None }];
+    let plan = planned(&desired, &observed, &Request::default());
+    assert_eq!(
+        problems(&plan),
+        ["scsi1 holds local-zfs:vm-9999-pvc-1, which belongs to 9999 and not to VM 2000"]
+    );
+    assert!(plan.steps.is_empty());
+}
+
+#[test]
 fn firmware_and_storage_do_not_change() {
     let mut desired = desired(2, 0);
     let observed = converged(&desired);
@@ -218,4 +236,18 @@ fn a_vm_in_no_pool_joins_it() {
         steps(&planned(&desired, &observed, &Request::default())),
         ["create-pool create", "cp-1/join-pool change_live after create-pool"]
     );
+}
+
+#[test]
+fn a_protected_vm_keeps_its_cloud_init_drive() {
+    let mut desired = desired(1, 0);
+    desired.nodes[0].vm.protection = true;
+    let observed = converged(&desired);
+    desired.nodes[0].vm.cloud_init = false;
+    let plan = planned(&desired, &observed, &reboots());
+    assert!(plan.refusals[0].problem.contains("protected"), "{:#?}", plan.refusals);
+    // A protection that goes with the same plan is no obstacle.
+    desired.nodes[0].vm.protection = false;
+    let plan = planned(&desired, &observed, &reboots());
+    assert!(plan.refusals.is_empty() && !plan.steps.is_empty(), "{plan:#?}");
 }

@@ -253,6 +253,26 @@ fn a_pool_of_somebody_else() {
 }
 
 #[test]
+fn a_disk_of_somebody_else() {
+    let mut desired = desired(1, 0);
+    let observed = converged(&desired);
+    desired.nodes[0].vm.disk_size = 200;
+    let grows = planned(&desired, &observed, &Request::default());
+    desired.nodes[0].vm.disk_size = 100;
+    desired.nodes[0].vm.disk_options.ssd = !desired.nodes[0].vm.disk_options.ssd;
+    let options = planned(&desired, &observed, &Request::default());
+    for plan in [grows, options] {
+        assert!(!plan.steps.is_empty());
+        let mut swapped = observed.clone();
+        edit(&mut swapped, 2000, |config| {
+            let disk = config.get("scsi0").unwrap().replace("vm-2000-disk", "vm-9999-disk");
+            config.set("scsi0", &disk);
+        });
+        assert_eq!(broken(&plan, &desired, &swapped, &Request::default()), [Rule::OursOnly]);
+    }
+}
+
+#[test]
 fn a_restart_nobody_allowed() {
     let desired = desired(1, 0);
     let observed = converged(&desired);

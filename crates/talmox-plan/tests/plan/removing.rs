@@ -44,6 +44,22 @@ fn what_is_not_described_is_shown_and_left_alone() {
 }
 
 #[test]
+fn what_is_asked_for_outside_the_targets_is_refused() {
+    let desired = desired(1, 2);
+    let observed = converged(&desired);
+    let fewer = without_last(&desired);
+    let targets = names(&["w-1"]);
+    let request =
+        Request { targets, remove: names(&["w-2"]), replace: names(&["cp-1"]), ..Request::default() };
+    let plan = planned(&fewer, &observed, &request);
+    assert_eq!(
+        problems(&plan),
+        ["--replace cp-1: it is not among the targets", "--remove w-2: it is not among the targets"]
+    );
+    assert!(plan.steps.is_empty());
+}
+
+#[test]
 fn removal_goes_by_names_that_mean_something() {
     let desired = desired(1, 1);
     let observed = converged(&desired);
@@ -174,4 +190,39 @@ fn what_is_protected_stays() {
     let plan = planned(&desired, &observed, &Request { goal: Goal::Destroy, ..Request::default() });
     assert_eq!(problems(&plan), ["VM 2000 is protected"]);
     assert!(plan.steps.is_empty());
+}
+
+/// The host of a VM does not answer: its name is known, and nothing else.
+fn unreadable(observed: &mut talmox_plan::Observed, vmid: u32) {
+    let guest = observed.guests.get_mut(&id(vmid)).unwrap();
+    guest.config = talmox_plan::Seen::Unreadable("host pve2 is offline".to_owned());
+}
+
+#[test]
+fn what_is_out_of_reach_is_not_called_gone() {
+    let desired = desired(1, 1);
+    let mut observed = converged(&desired);
+    unreadable(&mut observed, 2001);
+    let all = Request { goal: Goal::Destroy, ..Request::default() };
+    let one = Request { targets: names(&["w-1"]), ..all.clone() };
+    let remove = Request { remove: names(&["w-1"]), ..Request::default() };
+    for (desired, request) in [
+        (&desired, &all),
+        (&desired, &one),
+        (&without_last(&desired), &all),
+        (&without_last(&desired), &remove),
+    ] {
+        let plan = planned(desired, &observed, request);
+        let waits: Vec<&NodeName> = plan
+            .waiting
+            .iter()
+            .flat_map(|waiting| match waiting {
+                talmox_plan::Waiting::HostDown { nodes, .. } => nodes.as_slice(),
+                _ => &[],
+            })
+            .collect();
+        assert_eq!(waits, [&name("w-1")], "{request:?}");
+        assert!(!plan.steps.iter().any(|step| matches!(step.step, Step::DeletePool { .. })));
+        assert!(plan.notes.iter().all(|note| !note.text.contains("nothing to remove")), "{:?}", plan.notes);
+    }
 }

@@ -73,10 +73,11 @@ pub(crate) fn status(world: &World, call: &Call) -> Answer {
 
 pub(crate) fn log(world: &World, call: &Call) -> Answer {
     let found = find(world, call, "Sys.Audit", false)?;
-    let lines: Vec<String> = match found.map(|task| &world.tasks[task].log) {
+    let written = |task: usize| &world.tasks[task].log[..world.tasks[task].written(world.clock)];
+    let lines: Vec<String> = match found.map(written) {
         None => vec!["unable to open file - No such file or directory".into()],
-        Some(lines) if lines.is_empty() => vec!["no content".into()],
-        Some(lines) => lines.clone(),
+        Some([]) => vec!["no content".into()],
+        Some(lines) => lines.to_vec(),
     };
     let number = |name: &str| call.args.int(name).and_then(|value| usize::try_from(value).ok());
     let start = number("start").unwrap_or_default();

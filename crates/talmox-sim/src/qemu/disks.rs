@@ -14,6 +14,8 @@ const EFI_4M: u64 = 528 << 10;
 const EFI_2M: u64 = 128 << 10;
 const TPM_STATE: u64 = 4 << 20;
 const CLOUD_INIT: u64 = 4 << 20;
+/// Copies that take at least this many milliseconds show how far they are.
+const WORTH_WATCHING: u64 = 1_000;
 
 /// Checks what a drive's text promises, and brings it to the form later code expects.
 pub(crate) fn check_drive_param(world: &World, key: &str, text: &str) -> Result<String, ApiError> {
@@ -181,11 +183,23 @@ impl World {
         Ok(volid)
     }
 
-    /// The lines a copy prints: its start and its end.
+    /// The lines a copy prints: its start and its end, and one for every few per cent if it takes long.
     pub(crate) fn log_copy(&mut self, job: &Job, size: u64) {
         let all = human_size(size);
         self.log(job, format!("transferred 0.0 B of {all} (0.00%)"));
-        self.log(job, format!("transferred {all} of {all} (100.00%)"));
+        let begun = self.tasks[job.task].copies;
+        self.tasks[job.task].copies += size;
+        let takes = size / self.timing.copy_rate;
+        let steps = if takes < WORTH_WATCHING { 1 } else { 20 };
+        for step in 1..=steps {
+            if takes >= WORTH_WATCHING {
+                let at = self.clock + (begun + size * step / steps) / self.timing.copy_rate;
+                let task = &mut self.tasks[job.task];
+                task.due.push((task.log.len(), at));
+            }
+            let done = human_size(size * step / steps);
+            self.log(job, format!("transferred {done} of {all} ({}.00%)", 100 * step / steps));
+        }
     }
 
     fn attach(&mut self, wanted: &Wanted<'_>, mut drive: Drive) -> Result<String, String> {

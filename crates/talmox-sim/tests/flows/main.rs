@@ -56,6 +56,43 @@ fn a_detached_disk_is_unused_until_it_is_attached_again() {
 }
 
 #[test]
+fn a_disk_of_another_vm_is_let_go_and_stays() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    create(&mut lab, "200", &[]);
+    let config = "/nodes/a/qemu/100/config";
+    lab.call("PUT", config, &[("scsi1", "zfs:vm-200-disk-0")]);
+    lab.call("PUT", config, &[("delete", "scsi1")]);
+    assert_eq!(lab.get(config)["unused0"], Value::Null, "only disks of its own become unused");
+    lab.call("PUT", config, &[("scsi1", "zfs:vm-200-disk-0")]);
+    lab.call("PUT", config, &[("delete", "scsi1"), ("force", "1")]);
+    assert_eq!(lab.world.volume_ids("a", "zfs").len(), 2, "not even by force");
+    lab.call("PUT", config, &[("unused3", "zfs:vm-200-disk-0")]);
+    lab.call("PUT", config, &[("delete", "unused3")]);
+    lab.call("PUT", config, &[("scsi1", "zfs:vm-200-disk-0")]);
+    assert_eq!(lab.run("DELETE", "/nodes/a/qemu/100", &[("destroy-unreferenced-disks", "1")]), "OK");
+    assert_eq!(lab.world.volume_ids("a", "zfs"), [("zfs:vm-200-disk-0".to_owned(), Some(200))]);
+}
+
+#[test]
+fn a_long_copy_shows_how_far_it_is() {
+    let mut lab = Lab::new(&["a"]);
+    create(&mut lab, "100", &[]);
+    lab.world.timing.copy_rate = 1 << 20;
+    let begun = lab.world.clock();
+    let task = lab.call("POST", "/nodes/a/qemu/100/clone", &[("newid", "101"), ("full", "1")]);
+    let log = format!("/nodes/a/tasks/{}/log", task.as_str().unwrap());
+    lab.world.advance_to(begun + 4_200);
+    let lines = lab.get(&log);
+    let last = &lines.as_array().unwrap().last().unwrap()["t"];
+    assert_eq!(last, "transferred 4.0 GiB of 8.0 GiB (50.00%)");
+    assert_eq!(lab.wait(&task), "OK");
+    let lines = lab.get(&log);
+    let lines = lines.as_array().unwrap();
+    assert_eq!(lines[lines.len() - 2]["t"], "transferred 8.0 GiB of 8.0 GiB (100.00%)");
+}
+
+#[test]
 fn a_new_disk_in_a_used_slot_pushes_the_old_one_out() {
     let mut lab = Lab::new(&["a"]);
     create(&mut lab, "100", &[]);

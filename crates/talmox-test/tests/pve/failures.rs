@@ -314,7 +314,6 @@ async fn a_clone_that_is_killed_leaves_its_target_locked() {
     log: create full clone of drive scsi0 (local-zfs:base-9000-disk-1)
     log: allocated target volume 'local-zfs:vm-100-disk-1'
     log: transferred 0.0 B of 8.0 GiB (0.00%)
-    log: transferred 8.0 GiB of 8.0 GiB (100.00%)
     hint: its worker died without a word and left everything as it was: look for a VM with a lock, and for volumes without a VM, before trying again
     hint: the whole log: `pvenode task log UPID:pve1:…:qmclone:9000:` on pve1
     ");

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use indicatif::MultiProgress;
 use talmox_exec::{ApplyError, Gate, GateFuture, Interruption, Limits, Reporter, Run, Summary};
-use talmox_plan::{Goal, Nonce, Plan, Request};
+use talmox_plan::{Goal, Nonce, Plan, Request, Waiting};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +15,9 @@ use super::signals::Signals;
 use crate::args::{Approval, LogFormat};
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
-use crate::progress::{Bars, JsonLines, Ledger, Lines};
+use crate::progress::{Bars, JsonLines, Ledger, Lines, Screen};
 use crate::prompt;
-use crate::screens::{Broken, Failed, Finish, broken, could, finished, plural, waits};
+use crate::screens::{Broken, Failed, Finish, broken, could, finished, left_behind, plural, waits};
 
 /// A plan that somebody said yes to.
 pub(super) struct CarryOut<'a> {
@@ -63,7 +62,12 @@ impl CarryOut<'_> {
         let started = Instant::now();
         let ledger = Ledger::new(plan, reporter);
         let stop = CancellationToken::new();
-        let gate = AskingGate { gatekeeper, screen: bars.map(Bars::screen), passed: Mutex::default() };
+        let gate = AskingGate {
+            gatekeeper,
+            screen: bars.map(Bars::screen),
+            stop: stop.clone(),
+            passed: Mutex::default(),
+        };
         let limits = Limits::default();
         let run = Run {
             client: &self.job.session.client,
@@ -83,7 +87,7 @@ impl CarryOut<'_> {
                 stop.cancel();
                 let words = "finishing what is under way, then stopping; Ctrl-C again stops at once";
                 match bars {
-                    Some(bars) => bars.screen().suspend(|| printer.problem(words)),
+                    Some(bars) => bars.screen().above(|| printer.problem(words)),
                     None => printer.problem(words),
                 }
             }) => None,
@@ -95,8 +99,10 @@ impl CarryOut<'_> {
         let Some(result) = result else { return Err(self.stopped_at_once(&ledger)) };
         match result {
             Ok(summary) => {
-                printer.say(&format!("\n{}", finished(&self.finish(&summary, started)).trim_end()));
-                Ok(())
+                printer.say(&format!("\n{}", finished(&self.finish(plan, &summary, started)).trim_end()));
+                // What still waits is still there, and whoever asked for its end must hear it.
+                let unfinished = self.request.goal == Goal::Destroy && !summary.waiting.is_empty();
+                if unfinished { Err(Told.into()) } else { Ok(()) }
             }
             Err(error) => {
                 let ended = Broken {
@@ -119,40 +125,28 @@ impl CarryOut<'_> {
 
     /// The command that goes on: with what was asked for, less what is done for good.
     fn again(&self, ledger: &Ledger<'_>) -> String {
-        let Request { goal: _, targets, remove, prune, replace, allow_reboot } = self.request;
         let left: BTreeSet<NodeName> =
-            replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
-        let mut verb = self.verb.to_owned();
-        for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", &left)] {
-            let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-            if !names.is_empty() {
-                verb.push_str(&format!(" {flag} {}", names.join(",")));
-            }
-        }
-        for (flag, given) in [("--prune", *prune), ("--allow-reboot", *allow_reboot)] {
-            if given {
-                verb.push_str(&format!(" {flag}"));
-            }
-        }
-        self.job.command(&verb)
+            self.request.replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
+        self.job.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
     }
 
-    fn finish(&self, summary: &Summary, started: Instant) -> Finish<'_> {
+    fn finish(&self, plan: &Plan, summary: &Summary, started: Instant) -> Finish<'_> {
+        let leaves_some = !left_behind(plan).is_empty() || !summary.waiting.is_empty();
         let Job { desired, session, .. } = self.job;
         let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
         let (result, next) = match self.request.goal {
             Goal::Converge => (
-                format!("{} as described", plural(covered, "VM")),
+                as_described(covered, &summary.waiting),
                 vec![
                     ("look", self.job.command("status")),
                     ("change", "edit the description, then ".to_owned() + &self.job.command("plan")),
                 ],
             ),
-            Goal::Destroy if self.request.targets.is_empty() => {
+            Goal::Destroy if self.request.targets.is_empty() && !leaves_some => {
                 ("no VM is left".to_owned(), vec![("anew", self.job.command("apply"))])
             }
             Goal::Destroy => (
-                format!("{} gone", plural(self.request.targets.len(), "VM")),
+                format!("{} gone", plural(summary.removed, "VM")),
                 vec![("look", self.job.command("status"))],
             ),
         };
@@ -165,6 +159,24 @@ impl CarryOut<'_> {
             simulated: session.simulated_in().is_some(),
             next,
         }
+    }
+}
+
+/// `5 of 6 VMs as described`: those that wait for something are not, yet.
+fn as_described(covered: usize, waiting: &[Waiting]) -> String {
+    let behind: BTreeSet<&NodeName> = waiting.iter().flat_map(waiting_nodes).collect();
+    if behind.is_empty() {
+        format!("{} as described", plural(covered, "VM"))
+    } else {
+        format!("{} of {} as described", covered.saturating_sub(behind.len()), plural(covered, "VM"))
+    }
+}
+
+fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
+    match waiting {
+        Waiting::InFlight { .. } => &[],
+        Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } => std::slice::from_ref(node),
+        Waiting::HostDown { nodes, .. } => nodes,
     }
 }
 
@@ -193,7 +205,8 @@ pub(super) struct Gatekeeper {
 /// must say, once for each.
 struct AskingGate {
     gatekeeper: Gatekeeper,
-    screen: Option<MultiProgress>,
+    screen: Option<Screen>,
+    stop: CancellationToken,
     passed: Mutex<BTreeSet<NodeName>>,
 }
 
@@ -216,18 +229,29 @@ impl AskingGate {
     }
 }
 
+impl AskingGate {
+    /// Asks, until there is an answer or the run is stopped.
+    async fn ask(&self, question: String) -> Result<Option<String>, String> {
+        if let Some(screen) = &self.screen {
+            screen.hide();
+        }
+        let asked = tokio::task::spawn_blocking(move || prompt::line(&question));
+        let answer = self.stop.run_until_cancelled(asked).await;
+        if let Some(screen) = &self.screen {
+            screen.show();
+        }
+        let Some(answer) = answer else { return Err("the run was stopped instead of an answer".to_owned()) };
+        answer.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+}
+
 impl Gate for AskingGate {
     fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a> {
         let question = self.question(&interruption);
-        let (screen, node) = (self.screen.clone(), interruption.node.clone());
+        let node = interruption.node.clone();
         Box::pin(async move {
             let Some(question) = question else { return Ok(()) };
-            let asked = tokio::task::spawn_blocking(move || match screen {
-                Some(screen) => screen.suspend(|| prompt::line(&question)),
-                None => prompt::line(&question),
-            });
-            let answer =
-                asked.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+            let answer = self.ask(question).await?;
             if !prompt::is_yes(&answer.unwrap_or_default()) {
                 return Err("you did not say yes".to_owned());
             }

@@ -1,6 +1,6 @@
 //! `talmox destroy`
 
-use talmox_plan::{Goal, Request};
+use talmox_plan::{Goal, Plan, Request};
 use talmox_types::NodeName;
 
 use super::Exit;
@@ -11,6 +11,7 @@ use crate::args::Destroy;
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::prompt;
+use crate::screens::left_behind;
 
 pub(super) fn run(args: &Destroy, printer: &Printer) -> anyhow::Result<Exit> {
     block_on(async {
@@ -34,17 +35,14 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     let nonce = nonce()?;
     let plan = job.plan(&request, &nonce).await?;
     if plan.is_empty() && plan.refusals.is_empty() {
-        let names: Vec<&str> = args.target.iter().map(NodeName::as_str).collect();
-        let what = if names.is_empty() { job.desired.name.to_string() } else { names.join(", ") };
-        printer.data(&format!("Nothing of {what} is there."))?;
-        return Ok(());
+        return nothing_goes(&plan, args, printer);
     }
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }
     if !args.approval.auto_approve {
-        confirm(job)?;
+        confirm(job, &request)?;
     }
     // The whole cluster goes: no member is left that could miss another. A part of it may hold the rest up.
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve && !args.target.is_empty() };
@@ -53,11 +51,29 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
         .await
 }
 
-fn confirm(job: &Job) -> anyhow::Result<()> {
+/// Nothing of it is there, or nothing of it can go now, or what is there is not proven its own.
+fn nothing_goes(plan: &Plan, args: &Destroy, printer: &Printer) -> anyhow::Result<()> {
+    let names: Vec<&str> = args.target.iter().map(NodeName::as_str).collect();
+    let what = if names.is_empty() { plan.cluster.to_string() } else { names.join(", ") };
+    let said = left_behind(plan);
+    if !plan.waiting.is_empty() {
+        printer.data(&said)?;
+        return Err(
+            Failure::new(format!("nothing of {what} can be destroyed now; nothing was changed")).into()
+        );
+    }
+    let nothing = if said.is_empty() { "Nothing" } else { "Nothing that is proven to be" };
+    printer.data(&format!("{said}{nothing} of {what} is there."))
+}
+
+fn confirm(job: &Job, request: &Request) -> anyhow::Result<()> {
     let name = job.desired.name.as_str();
     if !Printer::can_ask() {
         return Err(Failure::new("there is nobody to ask, and without a yes nothing is destroyed")
-            .with_hint(format!("if all of the above may go: {}", job.command("destroy --auto-approve")))
+            .with_hint(format!(
+                "if all of the above may go: {}",
+                job.command_for("destroy --auto-approve", request)
+            ))
             .into());
     }
     let answer =

@@ -68,6 +68,11 @@ impl Job {
         format!("talmox {verb}{}", self.flags)
     }
 
+    /// The same with all that was asked for: what it does must be what was looked at.
+    pub(super) fn command_for(&self, verb: &str, request: &Request) -> String {
+        self.command(&with_scope(verb, request))
+    }
+
     /// Names must be of declared nodes, unless they are named as gone.
     pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
         let Scope { target, remove, prune, replace, allow_reboot } = scope;
@@ -93,6 +98,24 @@ impl Job {
             }
         }
     }
+}
+
+/// A verb with the flags that ask for the same again.
+fn with_scope(verb: &str, request: &Request) -> String {
+    let Request { goal: _, targets, remove, prune, replace, allow_reboot } = request;
+    let mut words = verb.to_owned();
+    for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
+        let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+        if !names.is_empty() {
+            words.push_str(&format!(" {flag} {}", names.join(",")));
+        }
+    }
+    for (flag, given) in [("--prune", *prune), ("--allow-reboot", *allow_reboot)] {
+        if given {
+            words.push_str(&format!(" {flag}"));
+        }
+    }
+    words
 }
 
 fn flags(description: &Description, connection: &Connection) -> String {
@@ -137,4 +160,34 @@ pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> BTreeSet<NodeName> {
+        names.iter().map(|name| NodeName::parse(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_command_to_type_asks_for_no_more_than_was_asked_for() {
+        let request = Request { goal: Goal::Destroy, targets: names(&["worker-3"]), ..Request::default() };
+        assert_eq!(
+            with_scope("destroy --auto-approve", &request),
+            "destroy --auto-approve --target worker-3"
+        );
+        let request = Request {
+            targets: names(&["cp-1", "worker-1"]),
+            remove: names(&["old"]),
+            replace: names(&["worker-1"]),
+            prune: true,
+            allow_reboot: true,
+            ..Request::default()
+        };
+        assert_eq!(
+            with_scope("apply", &request),
+            "apply --target cp-1,worker-1 --remove old --replace worker-1 --prune --allow-reboot"
+        );
+    }
 }

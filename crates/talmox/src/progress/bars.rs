@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use talmox_exec::{Event, Reporter};
 use talmox_plan::{Plan, Planned};
 use talmox_pve::client::Waiting;
@@ -24,6 +24,29 @@ pub(crate) struct Bars {
     totals: BTreeMap<String, u64>,
     width: usize,
     patience: Patience,
+}
+
+/// Where the bars are drawn.
+#[derive(Clone)]
+pub(crate) struct Screen(MultiProgress);
+
+impl Screen {
+    /// Says something above the bars.
+    pub(crate) fn above(&self, say: impl FnOnce()) {
+        self.0.suspend(say);
+    }
+
+    /// Takes the bars away while somebody is asked. Whatever they show goes on behind it: a question may stand for hours,
+    /// and must keep neither the work nor Ctrl-C waiting.
+    pub(crate) fn hide(&self) {
+        // A terminal that cannot be cleared shows a line too much.
+        let _ = self.0.clear();
+        self.0.set_draw_target(ProgressDrawTarget::hidden());
+    }
+
+    pub(crate) fn show(&self) {
+        self.0.set_draw_target(ProgressDrawTarget::stderr());
+    }
 }
 
 struct Node {
@@ -54,9 +77,9 @@ impl Bars {
         }
     }
 
-    /// The bars, for whoever has to ask something in between.
-    pub(crate) fn screen(&self) -> MultiProgress {
-        self.screen.clone()
+    /// The bars, for whoever has to say something in between.
+    pub(crate) fn screen(&self) -> Screen {
+        Screen(self.screen.clone())
     }
 
     /// Leaves the bars as they stand.

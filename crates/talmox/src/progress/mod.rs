@@ -6,7 +6,7 @@ mod ledger;
 mod lines;
 mod patience;
 
-pub(crate) use bars::Bars;
+pub(crate) use bars::{Bars, Screen};
 pub(crate) use json::JsonLines;
 pub(crate) use ledger::Ledger;
 pub(crate) use lines::Lines;

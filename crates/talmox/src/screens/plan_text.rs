@@ -286,6 +286,15 @@ fn remarks(story: &Story<'_>, verbosity: Verbosity) -> String {
     notes.collect()
 }
 
+/// What is there and does not go with a cluster that is destroyed, for want of proof or because it is busy.
+pub(crate) fn left_behind(plan: &Plan) -> String {
+    let left = |kind| matches!(kind, NoteKind::Copy | NoteKind::Warning);
+    let notes = plan.notes.iter().filter(|note| left(note.kind));
+    let notes: String =
+        notes.map(|note| format!("  {CYAN}{:<3}{CYAN:#} {}\n", "?", safe(&note.text))).collect();
+    notes + &waiting(plan)
+}
+
 /// What follows once the steps are done, by what is done.
 fn later(story: &Story<'_>) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();

@@ -38,3 +38,14 @@ async fn a_start_that_fails_is_made_good_by_the_next_run() {
     remote.run(&APPLY, &[]).await.succeeded();
     assert!(remote.run(&["plan"], &[]).await.succeeded().stdout.starts_with("No changes."));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_destroyed_is_not_called_gone() {
+    let remote = remote("locked").await;
+    remote.run(&APPLY, &[]).await.succeeded();
+    remote.server.with(|simulation| simulation.world.set_lock(2001, Some("backup")));
+    let target = ["destroy", "--auto-approve", "--target", "worker-1"];
+    let failed = remote.run(&target, &[]).await.failed();
+    assert_eq!(failed.stdout, "  …   worker-1  VM 2001 on pve is locked (backup): Proxmox is busy with it\n");
+    assert!(failed.stderr.contains("nothing of worker-1 can be destroyed now"), "{}", failed.stderr);
+}

@@ -102,6 +102,9 @@ fn nobody_is_there_to_say_yes() {
     assert_snapshot!(lab.filtered(&refused.stderr));
     lab.run(&["apply", "--auto-approve", "--target", "cp-1"]).succeeded();
     assert_snapshot!(lab.filtered(&lab.run(&["destroy"]).failed().stderr));
+    // What is offered does what was shown, and no more.
+    let one = lab.run(&["destroy", "--target", "cp-1"]).failed().stderr;
+    assert!(one.contains("talmox destroy --auto-approve --target cp-1 "), "{one}");
 }
 
 #[test]

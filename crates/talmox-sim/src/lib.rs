@@ -14,6 +14,7 @@ mod dump;
 mod faults;
 mod files;
 mod fit;
+mod ha;
 mod hosts;
 mod jobs;
 mod locks;

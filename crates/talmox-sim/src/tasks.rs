@@ -27,6 +27,7 @@ pub(crate) enum Event {
     Broadcast(String),
     LoseHost(String),
     BootHost(String),
+    HaRound,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +117,7 @@ impl World {
             Event::Broadcast(node) => self.broadcast(&node),
             Event::LoseHost(node) => self.lose_host(&node),
             Event::BootHost(node) => self.boot_host(&node),
+            Event::HaRound => self.ha_round(),
         }
     }
 

@@ -41,8 +41,34 @@ pub(crate) enum Work {
     /// Hands a wish to the HA manager and ends.
     Ask {
         line: String,
-        wish: Option<PowerJob>,
+        wish: Option<Wish>,
     },
+}
+
+/// What the HA manager is asked to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Wish {
+    Power(PowerJob),
+    Migrate(MigrateJob),
+}
+
+impl Wish {
+    /// The type of the task it becomes, and the VM it is about.
+    fn subject(&self) -> (&'static str, u32) {
+        match self {
+            Self::Power(job) => (job.kind(), job.vmid()),
+            Self::Migrate(job) => ("qmigrate", job.vmid),
+        }
+    }
+}
+
+impl From<Wish> for Work {
+    fn from(wish: Wish) -> Self {
+        match wish {
+            Wish::Power(job) => Self::Power(job),
+            Wish::Migrate(job) => Self::Migrate(job),
+        }
+    }
 }
 
 impl Work {
@@ -123,8 +149,8 @@ impl Work {
             Self::Ask { wish, .. } => {
                 if let Some(wish) = wish.take().filter(|_| world.ha_manager) {
                     let root = Caller { user: ROOT.into(), token: None };
-                    let (kind, vmid) = (wish.kind(), wish.vmid().to_string());
-                    world.spawn(&job.node, kind, &vmid, &root, Self::Power(wish));
+                    let (kind, vmid) = wish.subject();
+                    world.spawn(&job.node, kind, &vmid.to_string(), &root, wish.into());
                 }
                 Ok(())
             }

@@ -51,14 +51,10 @@ async fn answers_of_every_status() {
     let (_, client) = lab(creates(), denied);
     let error = ask_for(&client, 100, SMALL).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Denied(_)), "{error:?}");
-    let busy = Fault::Answer {
-        status: 500,
-        text: "got no worker upid - start worker failed".into(),
-        happens: false,
-    };
-    let (_, client) = lab(creates(), busy);
+    let plain = Fault::Answer { status: 500, text: "storage 'shared' is disabled".into(), happens: false };
+    let (_, client) = lab(creates(), plain);
     let error = ask_for(&client, 100, SMALL).await.unwrap_err();
-    assert!(error.to_string().ends_with("got no worker upid - start worker failed"), "{error}");
+    assert!(error.to_string().ends_with("storage 'shared' is disabled"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

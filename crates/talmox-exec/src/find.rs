@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use talmox_plan::Expected;
 use talmox_pve::client::{Client, Error, ErrorKind, Resource, VmPower, VmResource};
-use talmox_pve::property::VmConfig;
+use talmox_pve::property::{Disk, VmConfig, VolumeId};
 use talmox_types::{HostName, Mark, VmId};
 
 use crate::StepError;
@@ -32,6 +32,11 @@ impl Found {
 
     pub(crate) async fn is_running(&self, client: &Client) -> std::result::Result<bool, Error> {
         Ok(client.vm_status(&self.host, self.vmid).await?.status == VmPower::Running)
+    }
+
+    /// Whether a disk's volume is the VM's own; another's may hang on it for a while.
+    pub(crate) fn owns(&self, disk: &Disk) -> bool {
+        disk.source.volume().and_then(VolumeId::owner) == Some(self.vmid)
     }
 
     /// A name for texts: `VM 2000 on pve1`.

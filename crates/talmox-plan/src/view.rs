@@ -9,8 +9,8 @@ use talmox_types::{ClusterName, ClusterUid, HostName, NodeName, PoolName, VmId};
 use crate::identity::{addresses, macs};
 use crate::planner::assign;
 use crate::{
-    Change, Class, Effect, Guest, Identities, Nonce, Observed, Owned, Plan, Power, Request, Seen, Step,
-    Waiting, identify, plan,
+    Change, Class, Effect, Guest, Identities, Nonce, Observed, Owned, Plan, Planned, Power, Request, Seen,
+    Step, Waiting, identify, plan,
 };
 
 /// A cluster, node by node.
@@ -43,6 +43,8 @@ pub struct NodeView {
     pub ha: Option<String>,
     /// What an apply would change.
     pub drift: Vec<Change>,
+    /// Whether it runs and should not, or the other way round.
+    pub power_differs: bool,
     /// Keys that wait for a restart.
     pub pending: Vec<String>,
     /// What else there is to say, refusals first.
@@ -133,6 +135,7 @@ fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned
         pool: guest.and_then(|guest| guest.pool.clone()),
         ha: guest.and_then(|guest| guest.ha.clone()),
         drift: drift(plan, node),
+        power_differs: power_differs(plan, node),
         pending: pending(plan, node),
         notes: refusals
             .map(|refusal| refusal.problem.clone())
@@ -188,6 +191,13 @@ fn drift(plan: &Plan, node: &NodeName) -> Vec<Change> {
         .any(|step| step.node.as_ref() == Some(node) && matches!(step.step, Step::CloneVm { .. }));
     let steps = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node) && !is_new);
     steps.flat_map(|step| step.changes.iter().cloned()).collect()
+}
+
+fn power_differs(plan: &Plan, node: &NodeName) -> bool {
+    let power = |step: &Planned| matches!(step.step, Step::StartVm { .. } | Step::StopVm { .. });
+    let is_new = |step: &Planned| step.effect == Effect::Create;
+    let mut steps = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node));
+    steps.any(|step| power(step) && !is_new(step))
 }
 
 fn pending(plan: &Plan, node: &NodeName) -> Vec<String> {

@@ -25,9 +25,17 @@ static BUILT_IN: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(||
     roles
 });
 
-pub(crate) fn built_in_roles() -> &'static BTreeMap<String, BTreeSet<String>> {
-    &BUILT_IN
-}
+/// The roles of the time when one privilege was for the guest agent and the monitor alike.
+static WITH_MONITOR: LazyLock<BTreeMap<String, BTreeSet<String>>> = LazyLock::new(|| {
+    let mut roles = BUILT_IN.clone();
+    for (name, privileges) in &mut roles {
+        privileges.retain(|one| !one.starts_with("VM.GuestAgent.") && one != "VM.Replicate");
+        if matches!(name.as_str(), "Administrator" | "PVEAdmin" | "PVEVMAdmin") {
+            privileges.insert("VM.Monitor".into());
+        }
+    }
+    roles
+});
 
 pub(crate) fn is_privilege(name: &str) -> bool {
     BUILT_IN.get("Administrator").is_some_and(|all| all.contains(name))
@@ -39,6 +47,9 @@ pub struct Access {
     /// Roles beside the built-in ones.
     pub roles: BTreeMap<String, BTreeSet<String>>,
     pub acl: Vec<AclEntry>,
+    /// `VM.Monitor` stands for the privileges of the guest agent.
+    #[serde(default)]
+    pub(crate) has_monitor: bool,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -168,7 +179,11 @@ pub(crate) type Privileges = BTreeMap<String, bool>;
 
 impl Access {
     pub(crate) fn role(&self, name: &str) -> Option<&BTreeSet<String>> {
-        self.roles.get(name).or_else(|| BUILT_IN.get(name))
+        self.roles.get(name).or_else(|| self.built_in().get(name))
+    }
+
+    pub(crate) fn built_in(&self) -> &'static BTreeMap<String, BTreeSet<String>> {
+        if self.has_monitor { &WITH_MONITOR } else { &BUILT_IN }
     }
 
     /// Effective privileges on a path; the value says whether they reach further down.
@@ -185,7 +200,8 @@ impl Access {
             return of_user;
         }
         let of_token = self.of_subject("token", &caller.id(), &BTreeSet::new(), path, pool);
-        of_token.into_iter().filter(|(name, _)| of_user.contains_key(name)).collect()
+        let both = |(name, reach): (String, bool)| of_user.get(&name).map(|own| (name, reach && *own));
+        of_token.into_iter().filter_map(both).collect()
     }
 
     /// Is one privilege held on a path? The short way for calls that ask for no more.
@@ -194,7 +210,7 @@ impl Access {
         let by_user = || {
             let none = BTreeSet::new();
             let groups = user.map_or(&none, |user| &user.groups);
-            caller.user == ROOT && is_privilege(privilege)
+            caller.user == ROOT && self.role("Administrator").is_some_and(|all| all.contains(privilege))
                 || self.subject_holds("user", &caller.user, groups, path, pool, privilege)
         };
         let Some(token) = &caller.token else { return by_user() };
@@ -212,10 +228,7 @@ impl Access {
         pool: Option<&str>,
         privilege: &str,
     ) -> bool {
-        let mut roles = self.roles_on(kind, subject, groups, path);
-        if let Some(pool) = pool {
-            roles.extend(self.roles_on(kind, subject, groups, &format!("/pool/{pool}")));
-        }
+        let roles = self.roles_with_pool(kind, subject, groups, path, pool);
         let grants = |role: &String| self.role(role).is_some_and(|privileges| privileges.contains(privilege));
         !roles.contains_key("NoAccess") && roles.keys().any(grants)
     }
@@ -228,10 +241,7 @@ impl Access {
         path: &str,
         pool: Option<&str>,
     ) -> Privileges {
-        let mut roles = self.roles_on(kind, subject, groups, path);
-        if let Some(pool) = pool {
-            roles.extend(self.roles_on(kind, subject, groups, &format!("/pool/{pool}")));
-        }
+        let roles = self.roles_with_pool(kind, subject, groups, path, pool);
         if roles.contains_key("NoAccess") {
             return Privileges::new();
         }
@@ -243,6 +253,24 @@ impl Access {
             }
         }
         privileges
+    }
+
+    /// Roles on a path, with those its pool brings; the latter reach no further.
+    fn roles_with_pool(
+        &self,
+        kind: &str,
+        subject: &str,
+        groups: &BTreeSet<String>,
+        path: &str,
+        pool: Option<&str>,
+    ) -> BTreeMap<String, bool> {
+        let mut roles = self.roles_on(kind, subject, groups, path);
+        if let Some(pool) = pool {
+            for (role, _) in self.roles_on(kind, subject, groups, &format!("/pool/{pool}")) {
+                roles.entry(role).or_insert(false);
+            }
+        }
+        roles
     }
 
     /// Entries of a deeper path replace those of the paths above it; a user's own replace those of groups.
@@ -312,6 +340,7 @@ mod tests {
                 entry("/pool/p", "user", "a@pve", "PVEVMAdmin"),
                 entry("/storage/s", "user", "a@pve", "NoAccess"),
             ],
+            has_monitor: false,
         }
     }
 

@@ -1,9 +1,12 @@
 //! Authentication: API tokens, tickets with their anti-forgery tokens, and logging in.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value, json};
 
 use crate::access::Caller;
 use crate::api::Call;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::wire::{Request, percent_decode};
 use crate::world::{Session, World};
@@ -19,31 +22,41 @@ pub(crate) const FAILED: &str = "Authentication failed!";
 
 impl World {
     /// Who calls, or the reason of a 401.
-    pub(crate) fn authenticate(&self, request: &Request) -> Result<Caller, &'static str> {
+    pub(crate) fn authenticate(&self, request: &Request) -> Result<Caller, String> {
+        let plain = self.has(Change::PlainRefusals);
+        let words = |reason: String| if plain { FAILED.to_owned() } else { reason };
         if let Some(cookie) = &request.cookie {
             return self.by_ticket(request, &percent_decode(cookie));
         }
         let header = request.authorization.as_deref().unwrap_or_default();
         let Some(token) = header.strip_prefix("PVEAPIToken").and_then(|rest| rest.strip_prefix(['=', ' ']))
         else {
-            return Err("No ticket");
+            return Err("No ticket".into());
         };
-        self.by_token(&percent_decode(token.split(';').next().unwrap_or_default())).ok_or(FAILED)
+        self.by_token(&percent_decode(token.split(';').next().unwrap_or_default())).map_err(words)
     }
 
-    fn by_token(&self, text: &str) -> Option<Caller> {
-        let (id, secret) = text.split_once('=')?;
-        let (user, token) = id.split_once('!')?;
-        let entry = self.access.users.get(user)?.tokens.get(token)?;
-        let alive = entry.expire == 0 || entry.expire > self.unix();
-        (alive && entry.secret == secret)
-            .then(|| Caller { user: user.to_owned(), token: Some(token.to_owned()) })
+    fn by_token(&self, text: &str) -> Result<Caller, String> {
+        let parts = text.split_once('=').and_then(|(id, secret)| Some((id.split_once('!')?, secret)));
+        let ((user, token), secret) = parts.ok_or("no tokenid specified")?;
+        let tokens = self.access.users.get(user).map(|user| &user.tokens);
+        let tokens = tokens.ok_or_else(|| format!("no such user ('{user}')"))?;
+        let entry = tokens.get(token).ok_or_else(|| format!("no such token '{token}' for user '{user}'"))?;
+        if entry.expire != 0 && entry.expire <= self.unix() {
+            return Err(format!("token '{token}' access expired"));
+        }
+        if entry.secret != secret {
+            return Err("invalid token value!".into());
+        }
+        Ok(Caller { user: user.to_owned(), token: Some(token.to_owned()) })
     }
 
-    fn by_ticket(&self, request: &Request, ticket: &str) -> Result<Caller, &'static str> {
-        let session = self.live_session(ticket).ok_or(FAILED)?;
+    fn by_ticket(&self, request: &Request, ticket: &str) -> Result<Caller, String> {
+        let plain = self.has(Change::PlainRefusals);
+        let refused = if plain { FAILED } else { "permission denied - invalid PVE ticket" };
+        let session = self.live_session(ticket).ok_or(refused)?;
         if request.method != "GET" && request.csrf.as_deref() != Some(&session.csrf) {
-            return Err("Permission denied - invalid csrf token");
+            return Err("Permission denied - invalid csrf token".into());
         }
         Ok(Caller { user: session.user.clone(), token: None })
     }
@@ -87,26 +100,30 @@ pub(crate) fn login(world: &mut World, call: &Call) -> Answer {
 
 /// What the caller could do somewhere, by area, as the web interface wants it.
 fn capabilities(world: &World, caller: &Caller) -> Value {
-    let areas: [(&str, &str, &[&str]); 7] = [
-        ("vms", "/vms", &["VM."]),
-        ("storage", "/storage", &["Datastore."]),
-        ("access", "/access", &["User.", "Group."]),
-        ("nodes", "/nodes", &["Sys."]),
-        ("sdn", "/sdn", &["SDN."]),
-        ("dc", "/", &["Sys.Audit", "Sys.Modify", "SDN."]),
-        ("mapping", "/mapping", &["Mapping."]),
+    const AREAS: [(&str, &[&str]); 7] = [
+        ("vms", &["VM.", "Permissions.Modify"]),
+        ("storage", &["Datastore.", "Permissions.Modify"]),
+        ("access", &["User.", "Group.", "Permissions.Modify"]),
+        ("nodes", &["Sys.", "Permissions.Modify"]),
+        ("sdn", &["SDN.", "Permissions.Modify"]),
+        ("dc", &["Sys.Audit", "Sys.Modify", "SDN."]),
+        ("mapping", &["Mapping.", "Permissions.Modify"]),
     ];
-    let of = |path: &str, prefixes: &[&str]| -> Map<String, Value> {
-        let held = world.privileges(caller, path).into_keys();
-        let wanted = held.filter(|name| {
-            prefixes.iter().any(|prefix| name.starts_with(prefix))
-                || (name == "Permissions.Modify" && path != "/")
-        });
-        wanted.map(|name| (name, json!(1))).collect()
-    };
-    let all =
-        areas.iter().map(|(area, path, prefixes)| ((*area).to_owned(), Value::Object(of(path, prefixes))));
-    Value::Object(all.collect())
+    let mut found: BTreeMap<&str, Map<String, Value>> =
+        AREAS.iter().map(|(area, _)| (*area, Map::new())).collect();
+    let top = ["/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"];
+    let paths = world.access.acl.iter().map(|entry| entry.path.as_str());
+    for path in top.into_iter().chain(paths).collect::<BTreeSet<_>>() {
+        let first = path.split('/').nth(1).filter(|part| !part.is_empty()).unwrap_or("dc");
+        // What is granted on a pool is granted on VMs and storages.
+        let areas: &[&str] = if first == "pool" { &["vms", "storage"] } else { &[first] };
+        for (area, prefixes) in AREAS.iter().filter(|(area, _)| areas.contains(area)) {
+            let held = world.privileges(caller, path).into_keys();
+            let wanted = held.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
+            found.entry(area).or_default().extend(wanted.map(|name| (name, json!(1))));
+        }
+    }
+    Value::Object(found.into_iter().map(|(area, held)| (area.to_owned(), Value::Object(held))).collect())
 }
 
 #[cfg(test)]
@@ -139,9 +156,9 @@ mod tests {
             "PVEAPIToken=a@pve",
             "PVEAPIToken=b@pve!x=s",
         ] {
-            assert_eq!(world.authenticate(&with_header(bad)), Err(FAILED), "{bad}");
+            assert_eq!(world.authenticate(&with_header(bad)), Err(FAILED.to_owned()), "{bad}");
         }
-        assert_eq!(world.authenticate(&with_header("Bearer x")), Err("No ticket"));
+        assert_eq!(world.authenticate(&with_header("Bearer x")), Err("No ticket".to_owned()));
     }
 
     #[test]
@@ -152,10 +169,10 @@ mod tests {
         let mut request = Request { method: "GET".into(), cookie: Some("t".into()), ..Request::default() };
         assert!(world.authenticate(&request).is_ok());
         request.method = "POST".into();
-        assert_eq!(world.authenticate(&request), Err("Permission denied - invalid csrf token"));
+        assert_eq!(world.authenticate(&request), Err("Permission denied - invalid csrf token".to_owned()));
         request.csrf = Some("c".into());
         assert!(world.authenticate(&request).is_ok());
         world.advance_to(TICKET_LIFE.unsigned_abs());
-        assert_eq!(world.authenticate(&request), Err(FAILED));
+        assert_eq!(world.authenticate(&request), Err(FAILED.to_owned()));
     }
 }

@@ -17,6 +17,8 @@ pub enum Source {
     Recorded(&'static str),
     /// Read in the sources, not seen on the wire; the section of the facts.
     Facts(&'static str),
+    /// The same; the package, and the file in it.
+    Sources(&'static str),
     /// Nothing proves it: a plausible answer where one is needed.
     Unproven,
 }
@@ -34,6 +36,7 @@ impl std::fmt::Display for Source {
             Self::Transcript(group) => write!(f, "transcript {group}"),
             Self::Recorded(file) => write!(f, "recorded {file}"),
             Self::Facts(section) => write!(f, "facts {section}"),
+            Self::Sources(file) => write!(f, "sources {file}"),
             Self::Unproven => f.write_str("unproven"),
         }
     }
@@ -44,7 +47,7 @@ pub fn all() -> &'static [Behaviour] {
     TABLE
 }
 
-use Source::{Facts, Recorded, Transcript, Unproven};
+use Source::{Facts, Recorded, Sources, Transcript, Unproven};
 
 const fn row(id: &'static str, sentence: &'static str, source: Source) -> Behaviour {
     Behaviour { id, sentence, source }
@@ -116,6 +119,16 @@ const TABLE: &[Behaviour] = &[
     row("access.bridge", "A bridge asks for SDN.Use on its path, with the tag if there is one.", Transcript("06-permissions-cluster-ha-pools"),
     ),
     row("access.bridge-tag", "The path of a tagged NIC ends in the tag.", Facts("§8")),
+    row("access.bridge-old", "The bridge a NIC leaves is asked for like the one it joins, and every VLAN of a trunk.", Sources("qemu-server API2/Qemu.pm, pve-guest-common GuestHelpers.pm")),
+    row("access.bridge-list", "A privilege on one VLAN of a bridge shows the bridge.", Sources("pve-access-control RPCEnvironment.pm check_sdn_bridge")),
+    row("access.gates", "Every call asks for what the documentation of the API says.", Transcript("06-permissions-cluster-ha-pools"),
+    ),
+    row("access.devices", "Mapped devices ask for Mapping.Use, others for the real root; to add, to replace, to remove and to clone.", Sources("qemu-server API2/Qemu.pm")),
+    row("access.drives", "Drives ask for what is in them: disks, CD-ROMs and the cloud-init drive; the old one and the new one.", Sources("qemu-server API2/Qemu.pm update_vm_api")),
+    row("access.create", "A default storage, a start and high availability each ask for a privilege before the id is looked at.", Sources("qemu-server API2/Qemu.pm create_vm")),
+    row("access.tags", "Who may use which tags is said by the data centre's options; removing one is using it.", Sources("pve-guest-common GuestHelpers.pm")),
+    row("access.tags.create", "Tags of a new VM are checked by its worker, without regard to its pool.", Facts("§3")),
+    row("access.pool-reach", "What a pool grants its members reaches no further, and does not open what is shut.", Sources("pve-access-control RPCEnvironment.pm")),
     row("access.permissions", "Effective permissions list the paths where any are held.", Transcript("01-auth-routing"),
     ),
     row("access.listings", "Lists leave out what the caller may not see; bridges need an SDN privilege.", Transcript("06-permissions-cluster-ha-pools"),
@@ -218,7 +231,7 @@ const TABLE: &[Behaviour] = &[
     ),
     row("vm.destroy", "Running, protected and HA-managed VMs are refused in the call, locked ones in the worker.", Transcript("04-clone-template-delete-lock-snapshot-task"),
     ),
-    row("vm.clone.thin-lvm", "On thin LVM a linked clone does not name its base and does not hold it.", Unproven),
+    row("vm.clone.thin-lvm", "On thin LVM a linked clone does not name its base and does not hold it.", Sources("pve-storage LvmThinPlugin.pm")),
     row("vm.template.thick-lvm", "Thick LVM keeps the names of a template's disks, which then cannot be cloned linked.", Facts("§4"),
     ),
     row("vm.destroy.foreign-disk", "With a VM go only volumes that are its own.", Facts("§4")),
@@ -270,9 +283,29 @@ const TABLE: &[Behaviour] = &[
     ),
     row("storage.slow", "A storage that takes its time keeps a privileged worker from everything else.", Unproven),
     row("storage.zfs", "Zvols are whole mebibytes, are always raw, and need space.", Facts("§6")),
+    row("storage.names", "Images, templates and linked clones are named as their type of storage names them.", Facts("§6")),
+    row("storage.names.btrfs", "On btrfs a raw image is a subvolume, and a linked clone forgets its base.", Sources("pve-storage BTRFSPlugin.pm")),
+    row("storage.grain", "Logical volumes are whole extents of 4 MiB, zvols and Ceph images whole mebibytes; files have any size.", Sources("pve-storage ZFSPoolPlugin.pm, RBDPlugin.pm")),
+    row("storage.grain.asked", "A new disk is noted down with the size that was asked for, even where the storage made it larger.", Sources("qemu-server API2/Qemu.pm create_disks")),
+    row("storage.efi", "EFI disks measure 1 MiB on ZFS and Ceph, 4 MiB on LVM.", Facts("§5")),
+    row("storage.formats", "Blocks are raw, thick LVM also qcow2; what is asked for beyond that is refused for a new disk, and ignored for a copy.", Sources("pve-storage *Plugin.pm alloc_image")),
+    row("storage.formats.words", "The refusal of a format ends without the place in the source.", Unproven),
+    row("storage.features", "Which volumes can be linked, copied and snapshotted: as base, as they are, from a snapshot.", Sources("pve-storage *Plugin.pm volume_has_feature")),
+    row("storage.bases", "Thick LVM makes no base images, so templates there cannot be linked.", Facts("§4")),
+    row("storage.capacity", "Thick storages fill with the sizes of volumes, thin ones with what is copied or written into them.", Sources("pve-storage *Plugin.pm status")),
+    row("storage.capacity.root", "Storages without a size of their own share the host's disk and its figures.", Transcript("05-storage-import-cloudinit"),
+    ),
+    row("storage.full", "A full pool or volume group fails the worker with the words of the tool.", Facts("§10")),
+    row("storage.full.words", "Words of lvcreate, lvextend, rbd, qemu-img, cp and wget when there is no room.", Unproven),
+    row("storage.lock", "Workers that make volumes queue for the lock of the storage, cluster-wide if it is shared, and give up after ten seconds.", Facts("§10")),
+    row("storage.lock.time", "Making a volume holds the lock for as long as it takes; the queue is served in order.", Unproven),
+    row("storage.lock.lines", "A worker that waits says so: once for a local lock, every second for a shared one.", Sources("pve-cluster Cluster.pm cfs_lock")),
+    row("storage.contents", "A definition is shared and has contents as its type has; contents it cannot hold are dropped.", Sources("pve-storage Plugin.pm")),
+    row("storage.listing", "Volumes are listed with what the tools of their type tell of them.", Sources("pve-storage *Plugin.pm list_images")),
+    row("storage.paths", "Volumes lie where their type of storage puts them.", Sources("pve-storage *Plugin.pm path")),
     row("storage.define", "Storages can be defined, changed and removed.", Transcript("05-storage-import-cloudinit"),
     ),
-    row("storage.required", "A definition without what its type needs is refused.", Unproven),
+    row("storage.required", "A definition without what its type needs is refused.", Sources("pve-storage API2/Storage/Config.pm")),
     row("cluster.resources", "A new VM is `unknown` without a name until its host's next broadcast, every ten seconds.", Transcript("12-atomicity-and-visibility"),
     ),
     row("cluster.immediate", "Existence, host, lock and tags are immediate.", Transcript("06-permissions-cluster-ha-pools"),
@@ -313,6 +346,25 @@ const TABLE: &[Behaviour] = &[
     row("ha.manager.gives-up", "A VM that does not start twice is in `error` until its state is set again.", Unproven),
     row("ha.recovery", "VMs of a lost host are taken over after two minutes, where rules allow; without shared disks they do not start.", Unproven),
     row("mapping.pci", "PCI mappings are kept and shown; devices are not probed.", Unproven),
+    row("version.names", "Three versions can be had: 8.4.21, 9.0.11 and 9.2.11; only the last was recorded.", Transcript("01-auth-routing"),
+    ),
+    row("version.patch", "Patch levels, QEMU and kernel of 8.4 and 9.0.", Unproven),
+    row("version.agent", "Before 9.0 VM.Monitor is the privilege of the guest agent, and those of its own are unknown.", Facts("§9")),
+    row("version.roles", "Built-in roles of 8.4 have VM.Monitor where those of 9 have the agent's, and no VM.Replicate.", Sources("pve-access-control AccessControl.pm")),
+    row("version.tags", "Before 9.2 tags of a new VM are stored as sent, and nobody asks who sets them.", Facts("§9")),
+    row("version.start", "Before 9.2 a new VM may be started without the right to do so.", Facts("§9")),
+    row("version.lock", "Before 9.2 the call that changes a VM waits for its lock, since then the worker does.", Facts("§9")),
+    row("version.message", "All three versions have the words in the body as well.", Facts("§9")),
+    row("version.unauthorized", "9.0 says why it does not authenticate; 8.4.21 and 9.2.11 do not.", Facts("§9")),
+    row("version.keys", "Keys of 9 are refused by 8.4, and the geometry of drives by 9.", Facts("§9")),
+    row("version.keys.nine", "Which of the keys of 9 came after 9.0, where no package version is known.", Unproven),
+    row("version.tpm", "Before 9.0 the state of a TPM is raw, and thick LVM takes no qcow2.", Facts("§9")),
+    row("version.certificates", "9.0 marks no certificates on EFI disks; 8.4.21 and 9.2.11 do.", Facts("§5")),
+    row("version.resources", "Before 9.0 networks are of type sdn, and nobody tells what memory a VM takes of its host.", Facts("§9")),
+    row("version.resources.sdn", "The other keys of a resource of type sdn.", Unproven),
+    row("version.templates", "Before 9.0 a container template must be compressed.", Facts("§6")),
+    row("version.groups", "8.4 has HA groups and knows no rules.", Facts("§9")),
+    row("version.groups.words", "What is said of HA groups that are taken, missing or in use.", Unproven),
     row("host.figures", "Load, memory and disk figures of hosts are constants.", Unproven),
     row("host.network", "Interfaces and bridges are listed by kind.", Transcript("06-permissions-cluster-ha-pools"),
     ),

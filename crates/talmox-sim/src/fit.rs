@@ -295,37 +295,14 @@ const KINDS: [(&str, &str); 9] = [
 ];
 
 fn new_storage(wanted: &FitStorage) -> Storage {
-    let kind = wanted.kind();
-    let id = &wanted.id;
-    let option = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    };
-    let (place, options) = match kind {
-        "zfspool" => ("rpool/data".to_owned(), option(&[("sparse", "1")])),
-        "lvmthin" => ("data".to_owned(), option(&[("vgname", "pve"), ("thinpool", "data")])),
-        "rbd" => (id.clone(), option(&[("krbd", "0")])),
-        "nfs" => (format!("/mnt/pve/{id}"), option(&[("server", "192.0.2.5"), ("export", "/srv/export")])),
-        "cifs" => (format!("/mnt/pve/{id}"), option(&[("server", "192.0.2.5"), ("share", "export")])),
-        "dir" if id == "local" => ("/var/lib/vz".to_owned(), option(&[])),
-        _ => (format!("/mnt/pve/{id}"), option(&[])),
-    };
-    let mut storage = Storage {
-        id: id.clone(),
-        shared: wanted.is_shared(),
-        kind: kind.to_owned(),
-        place,
-        total: Some(wanted.size),
-        options,
-        ..Storage::default()
-    };
+    let mut storage = Storage::of_kind(&wanted.id, wanted.kind(), wanted.size);
     storage.content = possible(&storage, &wanted.content);
     storage
 }
 
-/// What of it a storage of this kind can take: images are blocks or files, everything else is files.
+/// What of it a storage of this kind can take.
 fn possible(storage: &Storage, content: &BTreeSet<String>) -> BTreeSet<String> {
-    let blocks = |name: &&String| matches!(name.as_str(), "images" | "rootdir");
-    content.iter().filter(|name| storage.holds_files() || blocks(name)).cloned().collect()
+    content.iter().filter(|name| storage.traits().content.contains(&name.as_str())).cloned().collect()
 }
 
 fn free_address(node: &crate::world::Node) -> String {
@@ -416,14 +393,14 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_storage_takes_a_template() {
+    fn every_kind_of_storage_that_holds_disks_takes_a_template() {
         for (id, kind, shared) in [
             ("tank-zfs", "zfspool", false),
             ("local-lvm", "lvmthin", false),
             ("ceph-vm", "rbd", true),
             ("nfs1", "nfs", true),
             ("vm-disks", "dir", false),
-            ("cephfs", "cephfs", true),
+            ("cifs", "cifs", true),
         ] {
             let world = fitted(&fit(&["a", "b"], id));
             let storage = world.storage(id).unwrap();
@@ -432,6 +409,13 @@ mod tests {
             assert_eq!(templates(&world), expected, "{id}");
             assert!(world.vms[&9000].config["scsi0"].contains("base-9000-disk-"), "{id}");
         }
+    }
+
+    #[test]
+    fn a_file_system_of_ceph_holds_no_disks() {
+        let mut world = World::new(1, 0);
+        let error = world.fit(&fit(&["a"], "cephfs")).unwrap_err();
+        assert!(error.reason.contains("does not support vm images"), "{error}");
     }
 
     #[test]

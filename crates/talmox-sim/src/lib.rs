@@ -22,6 +22,7 @@ mod multipart;
 pub mod proof;
 mod qemu;
 mod random;
+mod release;
 mod reply;
 mod saved;
 mod schema;
@@ -44,19 +45,36 @@ pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};
 pub use multipart::BadUpload;
+pub use release::{RELEASE, UnknownRelease, check_release};
 pub use saved::LoadError;
 pub use simulation::{Delivery, Progress, Simulation, UnfinishedCall};
-pub use starter::{RELEASE, Started, Starter, UnknownRelease, check_release};
-pub use storage::Storage;
+pub use starter::{Started, Starter};
+pub use storage::{BadStorage, Storage};
 pub use waiting::{Step, Waiting};
 pub use wire::{Body, JSON, Reply, Request, encode_form, percent_encode};
 pub use world::{Node, PciDevice, Pool, Reach, Site, Timing, World};
+
+/// A call the simulator answers, and what it asks of the caller before it looks at anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    pub method: String,
+    /// With `{variables}`.
+    pub path: String,
+    /// `all`, `world`, `root`, or `perm(PATH PRIVILEGE+… or PRIVILEGE|…)`, `and(…)`, `or(…)` and the checks of users.
+    pub permission: String,
+}
+
+/// Every call the simulator answers.
+pub fn endpoints() -> impl Iterator<Item = Endpoint> {
+    schema::routes().iter().map(|route| Endpoint {
+        method: route.method.clone(),
+        path: route.template.clone(),
+        permission: route.permission.clone(),
+    })
+}
 
 /// The normal form of an option's value, or the server's words against it. Options that are no property strings are
 /// checked and come back as they are.
 pub fn normal_form(option: &str, value: &str) -> Result<String, String> {
     schema::normal_form(option, value)
 }
-
-/// The QEMU that new VMs say they were made with.
-pub(crate) const QEMU_VERSION: &str = "10.0.2";

@@ -14,6 +14,7 @@ impl Source {
             Self::Transcript(_) => "transcript",
             Self::Recorded(_) => "recorded",
             Self::Facts(_) => "facts",
+            Self::Sources(_) => "sources",
             Self::Unproven => "unproven",
         }
     }
@@ -21,7 +22,7 @@ impl Source {
     /// Where to find it; empty if there is none.
     pub fn reference(&self) -> &'static str {
         match self {
-            Self::Transcript(name) | Self::Recorded(name) | Self::Facts(name) => name,
+            Self::Transcript(name) | Self::Recorded(name) | Self::Facts(name) | Self::Sources(name) => name,
             Self::Unproven => "",
         }
     }

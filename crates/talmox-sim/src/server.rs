@@ -7,7 +7,7 @@ use crate::access::{Caller, Check};
 use crate::api::{self, Call};
 use crate::auth::REFUSAL_DELAY;
 use crate::reply::{ApiError, success};
-use crate::schema::{Route, route_for, validate};
+use crate::schema::{Route, route_for};
 use crate::wire::{Body, Param, Params, Reply, Request, decode};
 use crate::world::{Reach, World};
 
@@ -27,7 +27,7 @@ impl World {
         let caller = match self.authenticate(request) {
             Ok(caller) => caller,
             Err(_) if world_readable() => Caller { user: String::new(), token: None },
-            Err(reason) => return Reply { delay: REFUSAL_DELAY, ..Reply::plain(401, reason, "") },
+            Err(reason) => return Reply { delay: REFUSAL_DELAY, ..Reply::plain(401, &reason, "") },
         };
         let params = match decode(request) {
             Ok(params) => params,
@@ -49,7 +49,8 @@ impl World {
     }
 
     fn route(&mut self, request: &Request, caller: &Caller, path: &str, params: Params) -> Reply {
-        let Some((route, found)) = route_for(&request.method, path) else {
+        let known = route_for(&request.method, path).filter(|(route, _)| self.knows(route));
+        let Some((route, found)) = known else {
             let text = format!("Method '{} {path}' not implemented", request.method);
             return ApiError::Status(501, text).reply();
         };
@@ -93,7 +94,7 @@ impl World {
             Some(Param::Text(text)) => Some(text.clone()),
             _ => None,
         };
-        self.apply_check(&route.check, caller, &raw)?;
+        self.apply_check(self.check_of(route), caller, &raw)?;
         let contact = request.via.clone().unwrap_or_else(|| self.contact.clone());
         let mut node =
             raw("node").filter(|_| route.template.contains("{node}")).unwrap_or_else(|| contact.clone());
@@ -111,7 +112,7 @@ impl World {
                 self.keep_worker(&node, slow);
             }
         }
-        let args = validate(route, &params).map_err(ApiError::Parameter)?;
+        let args = self.check_parameters(route, &params).map_err(ApiError::Parameter)?;
         let file = match &request.body {
             Body::Upload { file, .. } => Some(file.clone()),
             Body::Empty | Body::Bytes { .. } => None,

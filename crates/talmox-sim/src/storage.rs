@@ -1,4 +1,9 @@
-//! Storages and the volumes on them: `dir` with files, `zfspool` with zvols.
+//! Storages and the volumes on them: files in folders, or block devices, by the rules of each type.
+
+mod kinds;
+mod queue;
+mod space;
+mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::drive::{Drive, LARGEST_IMAGE, print_size, too_large};
 use crate::files::FileFacts;
+use crate::release::Change;
 use crate::tasks::Job;
 use crate::world::World;
+
+pub(crate) use kinds::{Kind, State};
+pub(crate) use queue::{Allocations, Turn};
+pub(crate) use space::Figures;
+pub use spec::BadStorage;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Storage {
     pub id: String,
-    /// `dir` or `zfspool`; other types of the same family behave like these.
+    /// `dir`, `nfs`, `cifs`, `btrfs`, `cephfs`, `zfspool`, `lvm`, `lvmthin` or `rbd`.
     pub kind: String,
-    /// Directory of a `dir` storage, dataset of a `zfspool`.
+    /// Directory of files, dataset of a `zfspool`, pool of an `rbd`; logical volumes have options instead.
     pub place: String,
     pub content: BTreeSet<String>,
     /// Hosts it is limited to; empty for all.
@@ -28,10 +39,6 @@ pub struct Storage {
 }
 
 impl Storage {
-    pub(crate) fn holds_files(&self) -> bool {
-        !matches!(self.kind.as_str(), "zfspool" | "lvm" | "lvmthin" | "rbd" | "zfs")
-    }
-
     pub(crate) fn on(&self, node: &str) -> bool {
         self.nodes.is_empty() || self.nodes.contains(node)
     }
@@ -54,6 +61,9 @@ pub(crate) struct Volume {
     pub(crate) content: String,
     pub(crate) format: String,
     pub(crate) size: u64,
+    /// Bytes that were written to it: what it takes of a thin storage.
+    #[serde(default)]
+    pub(crate) data: u64,
     pub(crate) ctime: u64,
     pub(crate) vmid: Option<u32>,
     /// Volume id of the base image of a linked clone.
@@ -128,11 +138,19 @@ pub(crate) fn split_volid(volid: &str) -> Option<(&str, &str)> {
 
 /// Reads the name of a volume by the rules of its storage's type.
 pub(crate) fn parse_name(storage: &Storage, name: &str) -> Result<VolumeName, String> {
-    if storage.holds_files() {
-        parse_file_name(name).ok_or_else(|| format!("unable to parse directory volume name '{name}'"))
-    } else {
-        parse_zvol_name(name).ok_or_else(|| format!("unable to parse zfs volume name '{name}'"))
-    }
+    let (parsed, family) = match storage.traits().name {
+        "zfspool" => (parse_block_name(name), "zfs"),
+        "rbd" => (parse_block_name(name), "rbd"),
+        "lvmthin" => (parse_block_name(name).filter(|parsed| parsed.base.is_none()), "lvm"),
+        "lvm" => (parse_block_name(name).filter(|parsed| parsed.name.starts_with("vm-")), "lvm"),
+        _ => (parse_file_name(name), "directory"),
+    };
+    let format = |parsed: &VolumeName| match storage.traits().name {
+        "lvm" => parsed.name.split_once('.').map_or("raw", |(_, format)| format).to_owned(),
+        _ => parsed.format.clone(),
+    };
+    let parsed = parsed.map(|parsed| VolumeName { format: format(&parsed), ..parsed });
+    parsed.ok_or_else(|| format!("unable to parse {family} volume name '{name}'"))
 }
 
 fn parse_file_name(text: &str) -> Option<VolumeName> {
@@ -167,7 +185,7 @@ fn parse_file_name(text: &str) -> Option<VolumeName> {
     }
 }
 
-fn parse_zvol_name(text: &str) -> Option<VolumeName> {
+fn parse_block_name(text: &str) -> Option<VolumeName> {
     let (base, name) =
         text.split_once('/').map_or((None, text), |(base, name)| (Some(base.to_owned()), name));
     let mut parts = name.splitn(3, '-');
@@ -228,13 +246,22 @@ impl World {
         let (Ok(storage), Ok(name)) = (self.storage(id), self.name_of(volid)) else {
             return volid.to_owned();
         };
-        if !storage.holds_files() {
-            return format!("/dev/zvol/{}/{}", storage.place, name.name);
+        let (place, file) = (&storage.place, &name.name);
+        match storage.traits().name {
+            "zfspool" => return format!("/dev/zvol/{place}/{file}"),
+            "lvm" | "lvmthin" => return format!("/dev/{}/{file}", storage.volume_group()),
+            "rbd" => {
+                let keyring = format!("/etc/pve/priv/ceph/{id}.keyring");
+                return format!("rbd:{place}/{file}:conf=/etc/pve/ceph.conf:id=admin:keyring={keyring}");
+            }
+            _ => {}
         }
         let folder = storage.folder(name.content);
-        match name.vmid {
-            Some(vmid) => format!("{folder}/{vmid}/{}", name.name),
-            None => format!("{folder}/{}", name.name),
+        match (name.vmid, file.strip_suffix(".raw").filter(|_| storage.kind == "btrfs")) {
+            // A raw image is a subvolume of its own.
+            (Some(vmid), Some(stem)) => format!("{folder}/{vmid}/{stem}/disk.raw"),
+            (Some(vmid), None) => format!("{folder}/{vmid}/{file}"),
+            (None, _) => format!("{folder}/{file}"),
         }
     }
 
@@ -264,8 +291,10 @@ impl World {
     pub(crate) fn image_volid(storage: &Storage, vmid: u32, name: &str, format: &str) -> String {
         if storage.holds_files() {
             format!("{}:{vmid}/{name}.{format}", storage.id)
-        } else {
+        } else if format == "raw" {
             format!("{}:{name}", storage.id)
+        } else {
+            format!("{}:{name}.{format}", storage.id)
         }
     }
 
@@ -283,38 +312,44 @@ impl World {
         }
         let name =
             image.name.map_or_else(|| self.free_disk_name(node, storage_id, image.vmid), str::to_owned);
-        let format = if storage.holds_files() { image.format } else { "raw" };
+        // Ceph takes no notice of the format, the others of their kind refuse what they do not know.
+        let format = if storage.kind == "rbd" { "raw" } else { image.format };
+        let old = format == "qcow2" && !self.has(Change::FormatsOfBlocks);
+        if !storage.holds_files() && (old || !storage.traits().formats.contains(&format)) {
+            return Err(format!("unsupported format '{format}'"));
+        }
         let volid = Self::image_volid(&storage, image.vmid, &name, format);
         if self.volume(node, &volid).is_some() {
-            return Err(format!("disk image '{}' already exists", self.path_of(&volid)));
+            return Err(self.taken_name(&storage, &volid, &name));
         }
         if image.size > LARGEST_IMAGE {
             return Err(too_large(&image.size.to_string()));
         }
-        self.check_space(&storage, node, &name, image.size)?;
-        // Zvols come in whole mebibytes.
-        let size = if storage.holds_files() { image.size } else { image.size.div_ceil(1 << 20) << 20 };
+        self.check_space(&storage, node, &name, &image)?;
+        let size = storage.traits().round(image.size);
         if let Some(job) = job.filter(|_| storage.holds_files()) {
             self.log(job, formatting_line(&self.path_of(&volid), format, size));
         }
         self.insert_image(node, &volid, format, size, image.vmid, None);
+        if let Some(volume) = self.volume_mut(node, &volid) {
+            volume.data = image.data;
+        }
         Ok(volid)
     }
 
-    fn check_space(&self, storage: &Storage, node: &str, name: &str, size: u64) -> Result<(), String> {
-        let thin = storage.holds_files()
-            || matches!(storage.kind.as_str(), "lvmthin" | "rbd")
-            || storage.options.get("sparse").is_some_and(|flag| flag == "1");
-        let total = storage.total.filter(|_| !thin);
-        if total.is_some_and(|total| self.used_on(storage, node) + size > total) {
-            return Err(format!("zfs error: cannot create '{}/{name}': out of space", storage.place));
+    /// What is said of a name that is taken.
+    fn taken_name(&self, storage: &Storage, volid: &str, name: &str) -> String {
+        let group = storage.volume_group();
+        match storage.traits().name {
+            "zfspool" => {
+                format!("zfs error: cannot create '{}/{name}': dataset already exists", storage.place)
+            }
+            "rbd" => format!("rbd create '{name}' error: rbd: create error: (17) File exists"),
+            "lvm" | "lvmthin" => format!(
+                "lvcreate '{group}/{name}' error:   Logical Volume \"{name}\" already exists in volume group \"{group}\""
+            ),
+            _ => format!("disk image '{}' already exists", self.path_of(volid).trim_end_matches("/disk.raw")),
         }
-        Ok(())
-    }
-
-    pub(crate) fn used_on(&self, storage: &Storage, node: &str) -> u64 {
-        let place = self.volume_key(node, &format!("{}:", storage.id));
-        self.volumes.at(&place).map(|(_, volume)| volume.size).sum()
     }
 
     pub(crate) fn insert_image(
@@ -363,6 +398,7 @@ impl World {
             content: name.content.to_owned(),
             format,
             size: file.size,
+            data: file.size,
             ctime: self.unix(),
             file: Some(file),
             ..Volume::default()
@@ -392,9 +428,9 @@ impl World {
     pub(crate) fn make_base(&mut self, node: &str, volid: &str) -> String {
         let key = self.volume_key(node, volid);
         // Thick LVM knows no base images, and says nothing.
-        let thick =
-            split_volid(volid).is_some_and(|(id, _)| self.storage(id).is_ok_and(|one| one.kind == "lvm"));
-        let Some(mut volume) = (!thick).then(|| self.volumes.remove(&key)).flatten() else {
+        let able = split_volid(volid)
+            .is_some_and(|(id, _)| self.storage(id).is_ok_and(|one| one.traits().makes_bases()));
+        let Some(mut volume) = able.then(|| self.volumes.remove(&key)).flatten() else {
             return volid.to_owned();
         };
         let base = base_volid(volid);
@@ -433,6 +469,8 @@ pub(crate) struct NewImage<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) format: &'a str,
     pub(crate) size: u64,
+    /// Bytes that are copied into it.
+    pub(crate) data: u64,
 }
 
 fn formatting_line(path: &str, format: &str, size: u64) -> String {
@@ -474,17 +512,17 @@ mod tests {
     }
 
     fn image(size: u64) -> NewImage<'static> {
-        NewImage { vmid: 100, name: None, format: "qcow2", size }
+        NewImage { vmid: 100, name: None, format: "raw", size, data: 0 }
     }
 
     #[test]
     fn names_are_taken_in_order_per_storage() {
         let mut world = world();
-        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-0.qcow2");
-        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-1.qcow2");
+        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-0.raw");
+        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-1.raw");
         assert_eq!(world.allocate(None, "n", "zfs", image(1)).unwrap(), "zfs:vm-100-disk-0");
-        world.volumes.remove(&world.volume_key("n", "local:100/vm-100-disk-0.qcow2"));
-        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-0.qcow2");
+        world.volumes.remove(&world.volume_key("n", "local:100/vm-100-disk-0.raw"));
+        assert_eq!(world.allocate(None, "n", "local", image(1)).unwrap(), "local:100/vm-100-disk-0.raw");
     }
 
     #[test]

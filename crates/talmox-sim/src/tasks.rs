@@ -1,9 +1,9 @@
 //! Workers: they start after the reply that names them, wait for locks, take time, and end with a status.
 //!
 //! ```text
-//! Queued ──fork──▶ WaitingLock ──granted──▶ Working ──time──▶ Done
-//!    │                  └──timeout, interrupt──────────────────▲
-//!    └── no lock needed ──▶ Working ──fails at once────────────┘
+//! Queued ──fork──▶ WaitingLock ──granted──▶ WaitingStorage ──turn──▶ Working ──time──▶ Done
+//!    │                  └──timeout, interrupt──────┴────────────────────────────────────▲
+//!    └── no lock needed ──▶ Working ──fails at once─────────────────────────────────────┘
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::jobs::Work;
 use crate::locks::{LOCK_WAIT, lock_text};
+use crate::storage::{Allocations, Turn};
 use crate::world::World;
 
 pub(crate) type TaskId = usize;
@@ -19,6 +20,10 @@ pub(crate) type TaskId = usize;
 pub(crate) enum Event {
     Begin(TaskId),
     LockTimeout(TaskId),
+    /// The worker's turn at the storages it allocates on.
+    Turn(TaskId),
+    /// It waited for that storage in vain.
+    StorageTimeout(TaskId, String),
     Finish(TaskId),
     /// A fault: the worker dies.
     Kill(TaskId),
@@ -34,6 +39,7 @@ pub(crate) enum Event {
 pub(crate) enum Stage {
     Queued,
     WaitingLock,
+    WaitingStorage,
     Working,
     Done,
 }
@@ -105,6 +111,17 @@ impl World {
                 if self.tasks[task].stage == Stage::WaitingLock {
                     let vmid = self.lock_of(task).map_or(0, |(vmid, _)| vmid);
                     self.end_task(task, Err(lock_text(vmid, "got timeout")));
+                }
+            }
+            Event::Turn(task) => {
+                if self.tasks[task].stage == Stage::WaitingStorage {
+                    self.work(task);
+                }
+            }
+            Event::StorageTimeout(task, storage) => {
+                if self.tasks[task].stage == Stage::WaitingStorage {
+                    let reason = self.abandon(task, &self.storage_lock_text(&storage, "got timeout"));
+                    self.end_task(task, Err(reason));
                 }
             }
             Event::Finish(task) => {
@@ -199,8 +216,30 @@ impl World {
                 let deadline = self.clock + LOCK_WAIT;
                 self.schedule(deadline, Event::LockTimeout(task));
             }
-            _ => self.work(task),
+            _ => self.queue(task),
         }
+    }
+
+    /// With the VM's lock in hand: claims what is to be claimed, and queues for the storages.
+    fn queue(&mut self, task: TaskId) {
+        let job = self.job(task);
+        let Some(mut work) = self.tasks[task].work.take() else { return };
+        let claimed = work.claim(self, &job);
+        let wanted = if claimed.is_ok() { work.allocations(self, &job) } else { Allocations::new() };
+        self.tasks[task].work = Some(work);
+        if let Err(reason) = claimed {
+            return self.end_task(task, Err(reason));
+        }
+        let (at, storage, event) = match self.queue_for(&job.node, &wanted) {
+            Turn::Now => return self.work(task),
+            Turn::At(at, storage) => (at, storage, Event::Turn(task)),
+            Turn::Never(at, storage) => (at, storage.clone(), Event::StorageTimeout(task, storage)),
+        };
+        self.tasks[task].stage = Stage::WaitingStorage;
+        for line in self.waiting_lines(&storage, at - self.clock) {
+            self.log(&job, line);
+        }
+        self.schedule(at, event);
     }
 
     fn job(&self, task: TaskId) -> Job {
@@ -259,7 +298,7 @@ impl World {
         if let Some((vmid, _)) = lock {
             for next in self.unlock(vmid, task) {
                 self.tasks[next].log.push(" OK".into());
-                self.work(next);
+                self.queue(next);
             }
         }
     }
@@ -271,15 +310,16 @@ impl World {
             Stage::WaitingLock => {
                 lock_text(self.lock_of(task).map_or(0, |(vmid, _)| vmid), "received interrupt")
             }
-            Stage::Queued | Stage::Working => self.abandon(task),
+            Stage::Queued | Stage::WaitingStorage | Stage::Working => {
+                self.abandon(task, "received interrupt")
+            }
         };
         self.end_task(task, Err(reason));
     }
 
-    fn abandon(&mut self, task: TaskId) -> String {
-        let job = self.job(task);
-        let Some(work) = self.tasks[task].work.take() else { return "received interrupt".into() };
-        let reason = work.abandon(self, &job);
+    fn abandon(&mut self, task: TaskId, cause: &str) -> String {
+        let Some(work) = self.tasks[task].work.take() else { return cause.to_owned() };
+        let reason = work.abandon(self, cause);
         self.tasks[task].work = Some(work);
         reason
     }
@@ -334,7 +374,7 @@ impl World {
 
     fn fail(&mut self, task: TaskId, reason: &str) {
         if self.tasks[task].stage != Stage::Done {
-            self.abandon(task);
+            self.abandon(task, reason);
             self.end_task(task, Err(reason.to_owned()));
         }
     }

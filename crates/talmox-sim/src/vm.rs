@@ -197,7 +197,8 @@ impl World {
         let generation = self.random.uuid();
         config.entry("vmgenid".into()).or_insert(generation);
         let ctime = self.unix();
-        config.entry("meta".into()).or_insert(format!("creation-qemu={},ctime={ctime}", crate::QEMU_VERSION));
+        let qemu = self.known_release().qemu;
+        config.entry("meta".into()).or_insert(format!("creation-qemu={qemu},ctime={ctime}"));
         let default_boot = crate::qemu::default_boot(&config);
         config.entry("boot".into()).or_insert(default_boot);
         let since = self.clock;

@@ -9,6 +9,7 @@ use crate::access::{Caller, ROOT};
 use crate::locks::{LOCK_WAIT, lock_text};
 use crate::reply::{Answer, ApiError};
 use crate::schema::route_for;
+use crate::storage::Allocations;
 use crate::wire::{Param, Params, Reply, Request};
 use crate::world::World;
 
@@ -23,6 +24,7 @@ pub struct Waiting {
     lock_deadline: Option<u64>,
     /// When the call came.
     begun: Option<u64>,
+    storage_deadline: Option<u64>,
 }
 
 /// How far a call came.
@@ -147,6 +149,19 @@ impl World {
             return Err(ApiError::Plain(lock_text(vmid, "got timeout")));
         }
         Err(self.block(self.next_event().map_or(deadline, |at| at.min(deadline))))
+    }
+
+    /// The same about the locks of storages; once none is held they are taken.
+    pub(crate) fn wait_for_storages(&mut self, node: &str, wanted: &Allocations) -> Result<(), ApiError> {
+        let Some((until, storage)) = self.storages_busy(node, wanted) else {
+            self.queue_for(node, wanted);
+            return Ok(());
+        };
+        let deadline = *self.call.waiting.storage_deadline.get_or_insert(self.clock + LOCK_WAIT);
+        if self.clock >= deadline {
+            return Err(ApiError::Plain(self.storage_lock_text(&storage, "got timeout")));
+        }
+        Err(self.block(until.min(deadline)))
     }
 
     /// Gives the call up for now. The error only ends the handler; nobody sees it.

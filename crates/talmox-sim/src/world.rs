@@ -162,6 +162,8 @@ pub struct World {
     pub pools: BTreeMap<String, Pool>,
     pub(crate) ha_resources: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) ha_rules: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(default)]
+    pub(crate) ha_groups: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) pci_mappings: BTreeMap<String, PciMapping>,
     pub options: BTreeMap<String, String>,
     /// Web servers by `host:port`.
@@ -170,6 +172,9 @@ pub struct World {
     pub(crate) task_index: BTreeMap<String, TaskId>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
     pub(crate) locks: BTreeMap<u32, FileLock>,
+    /// Until when the lock of each storage is held, by place.
+    #[serde(default)]
+    pub(crate) storage_locks: BTreeMap<String, u64>,
     pub(crate) journal: Vec<LogEntry>,
     #[serde(skip)]
     pub(crate) call: CallAtHand,
@@ -212,6 +217,7 @@ impl World {
             pools: BTreeMap::new(),
             ha_resources: BTreeMap::new(),
             ha_rules: BTreeMap::new(),
+            ha_groups: BTreeMap::new(),
             pci_mappings: BTreeMap::new(),
             options: BTreeMap::new(),
             sites: BTreeMap::new(),
@@ -219,6 +225,7 @@ impl World {
             task_index: BTreeMap::new(),
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
+            storage_locks: BTreeMap::new(),
             journal: Vec::new(),
             call: CallAtHand::default(),
             ha_manager: true,
@@ -362,7 +369,7 @@ impl World {
                 if caller.is_root() {
                     Ok(())
                 } else {
-                    Err(plain())
+                    Err(ApiError::Permission(Some("user != root@pam".into())))
                 }
             }
             Check::Perm { needs: Some(param), .. } if fill(param).is_none() => Err(plain()),

@@ -83,7 +83,8 @@ impl Order<'_> {
         for (slot, options) in self.drives {
             let key = slot.to_string();
             let held =
-                config.get(&key).and_then(|text| Disk::parse(text).ok()).ok_or_else(|| changed(found))?;
+                config.get(&key).and_then(|text| Disk::parse(text).ok()).filter(|disk| found.owns(disk));
+            let held = held.ok_or_else(|| changed(found))?;
             let wanted = options.on(&held);
             if !wanted.same_options(&held) {
                 left.set.insert(key, wanted.to_string());

@@ -38,7 +38,8 @@ pub(super) async fn add(
 fn holds(found: &Found, slot: Slot, storage: &StorageId, size: DiskSize) -> Result<bool> {
     let Some(text) = found.config.get(&slot.to_string()) else { return Ok(false) };
     let held = Disk::parse(text).map_err(|_| changed(found, slot))?;
-    let on_storage = held.source.volume().is_some_and(|volume| volume.storage() == storage);
+    let on_storage =
+        held.source.volume().is_some_and(|volume| volume.storage() == storage) && found.owns(&held);
     // Some storages round up.
     if on_storage && held.size.is_some_and(|held| held >= size) {
         Ok(true)
@@ -53,7 +54,8 @@ pub(super) async fn grow(work: &Work<'_>, vm: &Expected, slot: Slot, to: DiskSiz
         return Ok(End::Unchanged);
     }
     let doing = format!("grow {slot} of {} to {to}", found.name());
-    let task = work.client().resize_disk(&found.host, found.vmid, slot, to, None).await;
+    let digest = found.config.digest();
+    let task = work.client().resize_disk(&found.host, found.vmid, slot, to, digest).await;
     follow(work, task.map_err(StepError::call(doing.clone()))?, &doing, CHANGE_LIMIT).await?;
     let after = work.expect(vm).await?;
     if size_of(&after, slot)? >= to { Ok(End::Changed) } else { Err(changed(&after, slot)) }
@@ -61,7 +63,8 @@ pub(super) async fn grow(work: &Work<'_>, vm: &Expected, slot: Slot, to: DiskSiz
 
 fn size_of(found: &Found, slot: Slot) -> Result<DiskSize> {
     let disk = found.config.get(&slot.to_string()).and_then(|text| Disk::parse(text).ok());
-    disk.and_then(|disk| disk.size).ok_or_else(|| changed(found, slot))
+    // Somebody may have hung another volume there since.
+    disk.filter(|disk| found.owns(disk)).and_then(|disk| disk.size).ok_or_else(|| changed(found, slot))
 }
 
 fn changed(found: &Found, slot: Slot) -> StepError {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use talmox_types::{MacAddress, NodeName, VmId};
+use talmox_types::{MacAddress, Mark, NodeName, VmId};
 
 use super::Planner;
 use crate::identity::{addresses, macs};
@@ -23,6 +23,33 @@ pub(super) fn find(planner: &mut Planner<'_>) {
         }
     }
     held_addresses(planner);
+    without_uid(planner);
+}
+
+/// VMs that carry a mark of a cluster of this name: without the uid, the description would make them once more.
+fn without_uid(planner: &mut Planner<'_>) {
+    if planner.desired.uid.is_some() {
+        return;
+    }
+    let marks = planner.observed.guests.values().filter_map(own_mark);
+    let mut uids: Vec<String> =
+        marks.filter(|mark| mark.cluster == planner.desired.name).map(|mark| mark.uid.to_string()).collect();
+    uids.sort();
+    uids.dedup();
+    if uids.is_empty() {
+        return;
+    }
+    let problem =
+        format!("VMs of a cluster {} are there, and the description has no uid", planner.desired.name);
+    let choices =
+        uids.iter().map(|uid| format!("if they are this cluster's: cluster_uid: \"{uid}\"")).collect();
+    planner.refuse(None, problem, choices);
+}
+
+/// The mark a VM carries for itself.
+fn own_mark(guest: &Guest) -> Option<Mark> {
+    let mark = guest.seen().and_then(|seen| seen.live.description().and_then(Mark::of_description));
+    mark.filter(|mark| mark.vmid == guest.vmid && !guest.template)
 }
 
 /// What a destruction leaves behind because it is not proven ours.
@@ -52,13 +79,7 @@ pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
 }
 
 /// Never made anew beside what may be the node, and never touched either.
-fn lost(
-    planner: &mut Planner<'_>,
-    vmid: VmId,
-    node: &NodeName,
-    why: &str,
-    mark: Option<&talmox_types::Mark>,
-) {
+fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str, mark: Option<&Mark>) {
     if !planner.request.covers(node) {
         return;
     }
@@ -100,9 +121,13 @@ fn refuse_holder(planner: &mut Planner<'_>, guest: &Guest, held: &str, node: &No
     let name = guest.name.as_deref().unwrap_or("without a name");
     let (vmid, host) = (guest.vmid, &guest.host);
     let problem = format!("VM {vmid} ({name}) on {host} holds {held}, which is this node's");
-    let choices = vec![
+    let same_name = own_mark(guest)
+        .filter(|mark| mark.cluster == planner.desired.name && mark.node == *node && mark.uid != planner.uid)
+        .map(|mark| format!("if it is this cluster's: cluster_uid: \"{}\"", mark.uid));
+    let mut choices: Vec<String> = same_name.into_iter().collect();
+    choices.extend([
         format!("change or remove VM {vmid} in Proxmox"),
         format!("give {node} another address in the description"),
-    ];
+    ]);
     planner.refuse(Some(node), problem, choices);
 }

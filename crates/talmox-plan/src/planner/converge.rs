@@ -279,13 +279,12 @@ impl Planner<'_> {
         let disk_effect = if state == State::Fresh { Effect::Create } else { Effect::ChangeLive };
         if !found.values.is_empty() {
             let replugs = found.values.iter().any(|difference| difference.replugs);
-            let step = configure(vm, &found.values, digest);
-            let shown: Vec<Change> = match state {
-                State::Fresh => Vec::new(),
-                State::Stopped | State::Running => {
-                    found.values.iter().map(|difference| difference.change.clone()).collect()
-                }
+            // Of a VM that this plan makes there is no old value to show.
+            let shown: Vec<Change> = match &digest {
+                None if state == State::Fresh => Vec::new(),
+                _ => found.values.iter().map(|difference| difference.change.clone()).collect(),
             };
+            let step = configure(vm, &found.values, digest);
             let effect = if replugs { Effect::Reboot } else { effect };
             let draft = Draft::new(Some(&node.name), step, reason, effect).after(needs);
             needs = vec![self.push(Draft { changes: shown, ..draft })];

@@ -93,6 +93,10 @@ impl Planner<'_> {
             self.refuse_protected(name, guest.vmid, node);
             return None;
         }
+        if let Some(snapshot) = seen.live.get("parent") {
+            let text = format!("VM {} has snapshots (the last is {snapshot}): they go with it", guest.vmid);
+            self.note(Some(name), NoteKind::Warning, text);
+        }
         let (goes, detach) = self.volumes(name, guest, node)?;
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
         let mut needs = Vec::new();

@@ -120,3 +120,19 @@ fn a_renamed_cluster_keeps_its_vms_and_their_notes() {
     let line = mark("cp-1", 2000).to_string().replace("cluster=lab", "cluster=home");
     assert_eq!(description.new.as_deref(), Some(format!("rack 4\n\nask Ann\n{line}").as_str()));
 }
+
+#[test]
+fn a_description_that_lost_its_uid_is_told_which_it_was() {
+    let mut desired = desired(1, 0);
+    let observed = converged(&desired);
+    desired.uid = None;
+    let plan = planned(&desired, &observed, &Request::default());
+    assert!(plan.steps.is_empty());
+    assert!(plan.refusals.iter().any(|refusal| {
+        refusal.node.is_none()
+            && refusal.choices == [format!("if they are this cluster's: cluster_uid: \"{UID}\"")]
+    }));
+    desired.uid = Some(talmox_types::ClusterUid::parse("ffffffffffffffff").unwrap());
+    let plan = planned(&desired, &observed, &Request::default());
+    assert_eq!(plan.refusals[0].choices[0], format!("if it is this cluster's: cluster_uid: \"{UID}\""));
+}

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{Call, subdirs, unknown};
-use crate::access::{AclEntry, Caller, Token, built_in_roles};
+use crate::access::{AclEntry, Caller, Token};
 use crate::auth;
 use crate::reply::{Answer, ApiError};
 use crate::schema::split_list;
-use crate::world::World;
+use crate::world::{Pool, World};
 
 pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &Call) -> Answer {
     match (method, template) {
@@ -62,17 +62,22 @@ fn permissions(world: &World, call: &Call) -> Answer {
     }
     let mut paths: BTreeSet<&str> = TOP_PATHS.into();
     paths.extend(world.access.acl.iter().map(|entry| entry.path.as_str()));
+    let members: Vec<String> = world.pools.values().flat_map(members_of).collect();
+    paths.extend(members.iter().map(String::as_str));
     let all = paths.into_iter().map(|path| (path.to_owned(), on(path))).filter(|(_, held)| !held.is_empty());
     Ok(Value::Object(all.map(|(path, held)| (path, Value::Object(held))).collect()))
 }
 
+/// The paths of what a pool holds.
+fn members_of(pool: &Pool) -> impl Iterator<Item = String> + '_ {
+    let vms = pool.vms.iter().map(|vmid| format!("/vms/{vmid}"));
+    vms.chain(pool.storages.iter().map(|storage| format!("/storage/{storage}")))
+}
+
 fn acl(world: &World, call: &Call) -> Value {
     let audit = world.may(&call.caller, "/access", "Sys.Audit");
-    let visible = world
-        .access
-        .acl
-        .iter()
-        .filter(|entry| audit || world.may(&call.caller, &entry.path, "Permissions.Modify"));
+    let visible =
+        world.access.acl.iter().filter(|entry| audit || world.need_modify(&call.caller, &entry.path).is_ok());
     let shown = visible.map(|entry| {
         json!({
             "path": entry.path, "type": entry.kind, "ugid": entry.subject, "roleid": entry.role,
@@ -126,7 +131,7 @@ fn roles(world: &World) -> Value {
         let list: Vec<&str> = privileges.iter().map(String::as_str).collect();
         json!({"roleid": name, "privs": list.join(","), "special": special})
     };
-    let built_in = built_in_roles().iter().map(|(name, privileges)| one(name, privileges, 1));
+    let built_in = world.access.built_in().iter().map(|(name, privileges)| one(name, privileges, 1));
     built_in.chain(world.access.roles.iter().map(|(name, privileges)| one(name, privileges, 0))).collect()
 }
 
@@ -146,7 +151,7 @@ fn set_role(world: &mut World, method: &str, call: &Call) -> Answer {
     };
     need_user_file(world, &format!("{verb} role failed: "))?;
     let fail = |text: String| Err(ApiError::plain(format!("{verb} role failed: {text}")));
-    if built_in_roles().contains_key(&name) && method != "POST" {
+    if world.access.built_in().contains_key(&name) && method != "POST" {
         return fail(format!(
             "auto-generated role '{name}' cannot be {}",
             if method == "PUT" { "modified" } else { "deleted" }

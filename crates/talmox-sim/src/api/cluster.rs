@@ -1,10 +1,9 @@
 //! The cluster as a whole: what there is, where, and in what state.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
 use super::{Call, ha, mapping, subdirs, tasks, unknown};
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{self, split_list};
 use crate::world::{Reach, World};
@@ -58,8 +57,11 @@ pub(crate) fn vm_entry(world: &World, vmid: u32) -> Option<Map<String, Value>> {
         put("maxcpu", json!(stat.cpus));
         put("maxmem", json!(stat.memory));
         put("maxdisk", json!(stat.disk));
-        for figure in ["cpu", "mem", "memhost", "disk", "netin", "netout", "diskread", "diskwrite"] {
+        for figure in ["cpu", "mem", "disk", "netin", "netout", "diskread", "diskwrite"] {
             put(figure, json!(0));
+        }
+        if world.has(Change::NetworkResources) {
+            put("memhost", json!(0));
         }
     }
     for key in ["tags", "lock"] {
@@ -85,11 +87,11 @@ fn merge(into: &mut Value, more: Value) {
 pub(crate) fn storage_entry(world: &World, id: &str, node: &str) -> Option<Value> {
     let storage = world.storage(id).ok().filter(|storage| storage.on(node) && !storage.disabled)?;
     let content: Vec<&str> = storage.content.iter().map(String::as_str).collect();
-    let total = storage.total.or(world.nodes.get(node).map(|node| node.disk)).unwrap_or_default();
+    let figures = world.figures(storage, node);
     Some(json!({
         "id": format!("storage/{node}/{id}"), "type": "storage", "storage": id, "node": node, "plugintype": storage.kind,
         "status": "available", "shared": u8::from(storage.shared), "content": content.join(","),
-        "maxdisk": total, "disk": world.used_on(storage, node),
+        "maxdisk": figures.total, "disk": figures.used,
     }))
 }
 
@@ -144,7 +146,14 @@ fn resources(world: &World, call: &Call) -> Value {
     }
     let sdn_path = "/sdn/zones/localnetwork";
     if wanted("sdn") && may(sdn_path, "SDN.Audit") {
+        let new = world.has(Change::NetworkResources);
         all.extend(world.nodes.keys().map(|node| {
+            if !new {
+                return json!({
+                    "id": format!("sdn/{node}/localnetwork"), "type": "sdn", "sdn": "localnetwork", "node": node,
+                    "status": "ok",
+                });
+            }
             json!({
                 "id": format!("network/{node}/zone/localnetwork"), "type": "network", "network": "localnetwork",
                 "network-type": "zone", "node": node, "status": "ok",
@@ -210,22 +219,8 @@ fn options(world: &World, call: &Call) -> Value {
         shown.entry("description").or_insert(json!(""));
         shown.entry("mac_prefix").or_insert(json!("BC:24:11"));
     }
-    shown.insert("allowed-tags".into(), json!(allowed_tags(world, call)));
+    shown.insert("allowed-tags".into(), json!(world.allowed_tags(&call.caller).tags));
     Value::Object(shown)
-}
-
-/// Tags the caller may use: registered ones and those on VMs it can see.
-fn allowed_tags(world: &World, call: &Call) -> BTreeSet<String> {
-    let registered = world.options.get("registered-tags").map(String::as_str).unwrap_or_default();
-    let mut tags: BTreeSet<String> = split_list(registered).map(str::to_owned).collect();
-    let may_see = world.vm_right(&call.caller, "VM.Audit");
-    for (vmid, vm) in &world.vms {
-        if may_see(*vmid) {
-            let text = vm.config.get("tags").map(String::as_str).unwrap_or_default();
-            tags.extend(split_list(text).map(str::to_owned));
-        }
-    }
-    tags
 }
 
 fn set_options(world: &mut World, call: &Call) -> Answer {

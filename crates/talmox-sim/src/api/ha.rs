@@ -1,22 +1,29 @@
 //! High availability: resources and rules. What the manager makes of them is its own business.
 
+mod groups;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::{Call, subdirs, unknown};
 use crate::files::sha1_hex;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema::split_list;
 use crate::world::World;
 
 pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call) -> Answer {
     match (method, rest) {
-        ("GET", "") => Ok(subdirs("id", "status resources groups rules")),
+        ("GET", "") if world.has(Change::HaRules) => Ok(subdirs("id", "status resources groups rules")),
+        ("GET", "") => Ok(subdirs("id", "status resources groups")),
         ("GET", "/status") => Ok(subdirs("name", "current manager_status disarm-ha arm-ha")),
         ("GET", "/status/current") => Ok(current(world, call)),
         ("GET", "/status/manager_status") => Ok(manager(world, call)),
-        (_, "/groups" | "/groups/{group}") => groups(method, rest),
+        (_, "/groups" | "/groups/{group}") if !world.has(Change::HaRules) => {
+            groups::act(world, method, rest, call)
+        }
+        (_, "/groups" | "/groups/{group}") => no_groups(method, rest),
         ("GET", "/resources") => Ok(resources(world, call)),
         ("POST", "/resources") => add_resource(world, call),
         ("GET", "/resources/{sid}") => resource(world, call),
@@ -71,7 +78,7 @@ fn manager(world: &World, call: &Call) -> Value {
     json!({"manager_status": {"node_status": {}}, "quorum": {"node": call.contact, "quorate": quorate}})
 }
 
-fn groups(method: &str, rest: &str) -> Answer {
+fn no_groups(method: &str, rest: &str) -> Answer {
     let what = match (method, rest) {
         ("GET", "/groups") => "index groups",
         ("GET", _) => "read group",
@@ -129,6 +136,7 @@ fn fields(call: &Call, keys: &[&str]) -> BTreeMap<String, String> {
 
 fn add_resource(world: &mut World, call: &Call) -> Answer {
     let sid = sid_of(call);
+    groups::check(world, call)?;
     let vmid: Option<u32> = sid.split_once(':').and_then(|(_, id)| id.parse().ok());
     if !vmid.is_some_and(|vmid| world.vms.contains_key(&vmid)) {
         return Err(ApiError::plain(format!("resource '{sid}' does not exist in cluster")));
@@ -148,6 +156,7 @@ fn add_resource(world: &mut World, call: &Call) -> Answer {
 
 fn set_resource(world: &mut World, call: &Call) -> Answer {
     let sid = sid_of(call);
+    groups::check(world, call)?;
     let Some(entry) = world.ha_resources.get_mut(&sid) else {
         return Err(ApiError::plain(format!("update resource failed: no such resource '{sid}'")));
     };

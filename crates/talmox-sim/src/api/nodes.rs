@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Call, cluster, storage, subdirs, tasks, transfer, unknown, version};
+use crate::access::Caller;
 use crate::reply::{Answer, ApiError};
 use crate::schema::cpu_models;
 use crate::world::World;
@@ -29,7 +30,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/capabilities") => Ok(subdirs("name", "qemu")),
         ("GET", "/capabilities/qemu") => Ok(subdirs("name", "cpu cpu-flags machines migration")),
         ("GET", "/capabilities/qemu/cpu") => Ok(cpus()),
-        ("GET", "/capabilities/qemu/machines") => Ok(machines()),
+        ("GET", "/capabilities/qemu/machines") => Ok(machines(world)),
         ("GET", "/vzdump/defaults") => Ok(backup_defaults()),
         ("GET", "/query-url-metadata") => transfer::url_metadata(world, call),
         ("GET", "/tasks") => Ok(tasks::list(world, call)),
@@ -63,7 +64,7 @@ fn status(world: &World, call: &Call) -> Value {
     let Some(node) = world.nodes.get(&call.node) else { return Value::Null };
     let used = node.memory / 16;
     let disk = 1_u64 << 30;
-    let kernel = "6.17.2-1-pve";
+    let kernel = world.known_release().kernel;
     json!({
         "cpu": 0.05, "idle": 0, "wait": 0, "uptime": world.clock / 1000, "loadavg": ["0.10", "0.08", "0.05"],
         "kversion": format!("Linux {kernel} #1 SMP PREEMPT_DYNAMIC"),
@@ -95,10 +96,7 @@ fn network(world: &World, call: &Call) -> Value {
         }));
     }
     if kind.is_none_or(|kind| matches!(kind, "bridge" | "any_bridge" | "any_local_bridge")) {
-        let visible = node.bridges.iter().filter(|name| {
-            let held = world.privileges(&call.caller, &format!("/sdn/zones/localnetwork/{name}"));
-            ["SDN.Audit", "SDN.Use", "SDN.Allocate"].iter().any(|privilege| held.contains_key(*privilege))
-        });
+        let visible = node.bridges.iter().filter(|name| world.may_see_bridge(&call.caller, name));
         all.extend(visible.map(|name| {
             json!({
                 "iface": name, "type": "bridge", "active": 1, "autostart": 1, "method": "manual", "method6": "manual",
@@ -107,6 +105,19 @@ fn network(world: &World, call: &Call) -> Value {
         }));
     }
     Value::Array(all)
+}
+
+impl World {
+    /// A privilege on the bridge, or on one of its VLANs.
+    fn may_see_bridge(&self, caller: &Caller, bridge: &str) -> bool {
+        let path = format!("/sdn/zones/localnetwork/{bridge}");
+        let below = format!("{path}/");
+        let vlans = self.access.acl.iter().map(|entry| &entry.path).filter(|entry| entry.starts_with(&below));
+        std::iter::once(&path).chain(vlans).any(|path| {
+            let held = self.privileges(caller, path);
+            ["SDN.Audit", "SDN.Use", "SDN.Allocate"].iter().any(|privilege| held.contains_key(*privilege))
+        })
+    }
 }
 
 fn interface(world: &World, call: &Call) -> Answer {
@@ -139,14 +150,19 @@ fn cpus() -> Value {
 }
 
 /// Machine versions, newest first; `+pveN` where PVE changed something of its own.
-fn machines() -> Value {
+fn machines(world: &World) -> Value {
     const OWN: [(&str, u8, &str); 4] = [
         ("10.0", 1, "Set host_mtu vNIC option even with default value for migration compat."),
         ("9.2", 1, "Disables S3/S4 power states by default."),
         ("4.1", 2, "Increases the number of SCSI drives supported."),
         ("4.1", 1, "Introduction of pveX versioning, no changes."),
     ];
-    let mut versions = vec!["10.0".to_owned()];
+    // No newer than the QEMU that is there.
+    let mut versions: Vec<String> = ["10.0"]
+        .iter()
+        .filter(|one| world.known_release().qemu.starts_with(*one))
+        .map(|one| (*one).to_owned())
+        .collect();
     versions
         .extend((4..=9).rev().flat_map(|major| (0..=2).rev().map(move |minor| format!("{major}.{minor}"))));
     versions.extend(["3.1", "3.0"].map(str::to_owned));

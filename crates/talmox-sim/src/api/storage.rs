@@ -12,7 +12,7 @@ use crate::jobs::Work;
 use crate::qemu::perms::Subject;
 use crate::reply::{Answer, ApiError};
 use crate::schema::split_list;
-use crate::storage::{NewImage, Storage, Volume, split_volid, visible_size};
+use crate::storage::{Allocations, Figures, Kind, NewImage, Storage, Volume, split_volid, visible_size};
 use crate::tasks::Job;
 use crate::world::World;
 
@@ -42,8 +42,9 @@ fn definition(world: &World, storage: &Storage) -> Value {
     let digest = sha1_hex(&format!("{:?}", world.storages));
     let mut shown =
         json!({"storage": storage.id, "type": storage.kind, "content": content.join(","), "digest": digest});
-    let place = if storage.holds_files() { "path" } else { "pool" };
-    shown[place] = json!(storage.place);
+    if let Some(place) = storage.traits().place {
+        shown[place] = json!(storage.place);
+    }
     if !storage.nodes.is_empty() {
         shown["nodes"] = json!(storage.nodes.iter().map(String::as_str).collect::<Vec<_>>().join(","));
     }
@@ -91,30 +92,18 @@ fn create(world: &mut World, call: &Call) -> Answer {
     if world.storage(&id).is_ok() {
         return Err(ApiError::plain(format!("create storage failed: storage ID '{id}' already defined")));
     }
-    let files = Storage { kind: kind.clone(), ..Storage::default() }.holds_files();
-    let place = call.args.get(if files { "path" } else { "pool" }).unwrap_or_default().to_owned();
-    let required: &[&str] = match kind.as_str() {
-        "dir" | "btrfs" => &["path"],
-        "zfspool" => &["pool"],
-        "nfs" => &["server", "export"],
-        "cifs" => &["server", "share"],
-        "lvm" => &["vgname"],
-        "lvmthin" => &["vgname", "thinpool"],
-        _ => &[],
-    };
-    if let Some(name) = required.iter().find(|name| call.args.get(name).is_none()) {
-        return Err(ApiError::plain(format!(
-            "create storage failed: missing value for required option '{name}'"
-        )));
+    let traits = Kind::named(&kind);
+    if let Some(name) = traits.required.iter().find(|name| call.args.get(name).is_none()) {
+        return Err(ApiError::plain(format!("missing value for required option '{name}'")));
     }
-    let defaults: &[&str] = if files {
-        &["images", "rootdir", "vztmpl", "iso", "backup", "snippets"]
-    } else {
-        &["images", "rootdir"]
+    let place = match traits.place {
+        Some("path") => call.args.get("path").map_or_else(|| format!("/mnt/pve/{id}"), str::to_owned),
+        Some(name) => call.args.get(name).unwrap_or("rbd").to_owned(),
+        None => String::new(),
     };
     let content = match call.args.get("content") {
-        Some(list) => split_list(list).map(str::to_owned).collect(),
-        None => defaults.iter().map(|name| (*name).to_owned()).collect(),
+        Some(list) => possible_content(traits, list)?,
+        None => traits.default_content.iter().map(|name| (*name).to_owned()).collect(),
     };
     world.storages.push(Storage {
         id: id.clone(),
@@ -122,12 +111,25 @@ fn create(world: &mut World, call: &Call) -> Answer {
         place,
         content,
         nodes: split_list(call.args.text("nodes")).map(str::to_owned).collect(),
-        shared: call.args.flag("shared"),
+        shared: traits.shared || call.args.flag("shared"),
         disabled: call.args.flag("disable"),
         total: None,
         options: options(call),
     });
     Ok(json!({"storage": id, "type": kind}))
+}
+
+/// What a storage of that type cannot hold is left out without a word, unless nothing is left.
+fn possible_content(traits: &Kind, list: &str) -> Result<BTreeSet<String>, ApiError> {
+    let content: BTreeSet<String> =
+        split_list(list).filter(|name| traits.content.contains(name)).map(str::to_owned).collect();
+    if content.contains("none") && content.len() > 1 {
+        return Err(ApiError::plain("unable to combine 'none' with other content types"));
+    }
+    if content.is_empty() && !traits.content.contains(&"none") {
+        return Err(ApiError::plain("storage does not support content type 'none'"));
+    }
+    Ok(content)
 }
 
 fn update(world: &mut World, call: &Call) -> Answer {
@@ -142,7 +144,7 @@ fn update(world: &mut World, call: &Call) -> Answer {
         storage.shared = flag == "1";
     }
     if let Some(list) = call.args.get("content") {
-        storage.content = split_list(list).map(str::to_owned).collect();
+        storage.content = possible_content(storage.traits(), list)?;
     }
     if let Some(list) = call.args.get("nodes") {
         storage.nodes = split_list(list).map(str::to_owned).collect();
@@ -182,12 +184,10 @@ pub(crate) fn on_node(world: &mut World, method: &str, rest: &str, call: &Call) 
 fn state(world: &World, storage: &Storage, node: &str) -> Value {
     let usable = storage.on(node) && !storage.disabled;
     let content: Vec<&str> = storage.content.iter().map(String::as_str).collect();
-    let total =
-        storage.total.or(world.nodes.get(node).map(|node| node.disk)).filter(|_| usable).unwrap_or_default();
-    let used = if usable { (1 << 30).min(total) } else { 0 };
+    let figures = if usable { world.figures(storage, node) } else { Figures::default() };
     json!({
         "type": storage.kind, "content": content.join(","), "enabled": u8::from(usable), "active": u8::from(usable),
-        "shared": u8::from(storage.shared), "total": total, "used": used, "avail": total - used,
+        "shared": u8::from(storage.shared), "total": figures.total, "used": figures.used, "avail": figures.free(),
     })
 }
 
@@ -205,7 +205,7 @@ fn list(world: &World, call: &Call) -> Value {
         let mut entry = state(world, storage, &call.node);
         entry["storage"] = json!(storage.id);
         if usable {
-            entry["used_fraction"] = json!(0.01);
+            entry["used_fraction"] = json!(world.figures(storage, &call.node).fraction());
         }
         all.push(entry);
     }
@@ -228,7 +228,8 @@ fn content(world: &World, call: &Call) -> Answer {
     let wanted = all.filter(|volume| kind.is_none_or(|kind| kind == volume.content));
     let wanted = wanted.filter(|volume| owner.is_none_or(|owner| volume.vmid.map(u64::from) == Some(owner)));
     let visible = wanted.filter(|volume| may_see_volume(world, call, id, volume));
-    Ok(visible.map(shown_volume).collect())
+    let storage = world.storage(id).map_err(ApiError::Plain)?;
+    Ok(visible.map(|volume| shown_volume(storage, volume)).collect())
 }
 
 /// Files for all who see the storage, disks for those who may change their VM, snippets for administrators.
@@ -245,20 +246,33 @@ fn may_see_volume(world: &World, call: &Call, storage: &str, volume: &Volume) ->
     }
 }
 
-fn shown_volume(volume: &Volume) -> Value {
+/// A volume as the tools of its storage list it.
+fn shown_volume(storage: &Storage, volume: &Volume) -> Value {
     let mut shown = json!({
         "volid": volume.volid, "content": volume.content, "format": volume.format, "size": volume.size, "ctime": volume.ctime,
     });
-    if let Some(vmid) = volume.vmid {
-        shown["vmid"] = json!(vmid);
-        shown["used"] = json!(volume.size);
-        let base = volume
-            .parent
-            .as_ref()
-            .and_then(|parent| split_volid(parent))
-            .map(|(_, name)| format!("../{name}"));
-        shown["parent"] = json!(base);
+    let Some(vmid) = volume.vmid else { return annotated(shown, volume) };
+    shown["vmid"] = json!(vmid);
+    let name = |volid: &str| volid.rsplit([':', '/']).next().unwrap_or_default().to_owned();
+    match storage.traits().name {
+        "lvm" | "lvmthin" => shown["format"] = json!("raw"),
+        "zfspool" | "rbd" => {
+            shown["name"] = json!(name(&volume.volid));
+            shown["parent"] = json!(volume.parent.as_ref().map(|base| format!("{}@__base__", name(base))));
+            if let Some(shown) = shown.as_object_mut() {
+                shown.remove("ctime");
+            }
+        }
+        _ => {
+            shown["used"] = json!(volume.data);
+            let base = volume.parent.as_ref().and_then(|parent| split_volid(parent));
+            shown["parent"] = json!(base.map(|(_, name)| format!("../{name}")));
+        }
     }
+    annotated(shown, volume)
+}
+
+fn annotated(mut shown: Value, volume: &Volume) -> Value {
     if let Some(notes) = &volume.notes {
         shown["notes"] = json!(notes);
     }
@@ -324,7 +338,8 @@ fn allocate(world: &mut World, call: &Call) -> Answer {
     let extension = file.rsplit_once('.').map(|(_, extension)| extension);
     let format = call.args.get("format").or(extension).unwrap_or("raw").to_owned();
     let stem = file.strip_suffix(&format!(".{format}")).unwrap_or(file);
-    let image = NewImage { vmid: call.vmid(), name: Some(stem), format: &format, size };
+    world.wait_for_storages(&call.node, &Allocations::from([(call.args.text("storage").to_owned(), 1)]))?;
+    let image = NewImage { vmid: call.vmid(), name: Some(stem), format: &format, size, data: 0 };
     let volid =
         world.allocate(None, &call.node, call.args.text("storage"), image).map_err(ApiError::Plain)?;
     Ok(json!(volid))

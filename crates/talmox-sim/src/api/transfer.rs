@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use super::Call;
 use crate::files::FileFacts;
 use crate::jobs::Work;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
-use crate::storage::{Storage, Volume};
+use crate::storage::{Storage, Volume, split_volid};
 use crate::tasks::Job;
 use crate::world::World;
 
@@ -17,14 +18,18 @@ fn plain_name(text: &str) -> String {
     last.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect()
 }
 
-fn check_extension(content: &str, name: &str) -> Result<(), ApiError> {
+/// `plain_tar` if a template may be a bare archive.
+fn check_extension(content: &str, name: &str, plain_tar: bool) -> Result<(), ApiError> {
     let lower = name.to_lowercase();
     let ends = |list: &[&str]| {
         list.iter().any(|extension| lower.ends_with(extension) && lower.len() > extension.len())
     };
     let (good, reason) = match content {
         "iso" => (ends(&[".iso", ".img"]), "wrong file extension"),
-        "vztmpl" => (ends(&[".tar.gz", ".tar.xz", ".tar.zst", ".tar.bz2", ".tar"]), "wrong file extension"),
+        "vztmpl" => {
+            let packed = ends(&[".tar.gz", ".tar.xz", ".tar.zst", ".tar.bz2"]);
+            (packed || plain_tar && ends(&[".tar"]), "wrong file extension")
+        }
         _ => (
             [".ova", ".qcow2", ".raw", ".vmdk"].iter().any(|extension| name.ends_with(extension)),
             "invalid filename or wrong extension",
@@ -67,7 +72,7 @@ pub(crate) fn upload(world: &mut World, call: &Call) -> Answer {
         return Err(ApiError::plain(format!("storage '{id}' does not support '{content}' content")));
     }
     let name = plain_name(call.args.text("filename"));
-    check_extension(&content, &name)?;
+    check_extension(&content, &name, world.has(Change::FormatsOfBlocks))?;
     // A body that is no upload brings parameters, but no file.
     let file = call.file.clone().ok_or_else(|| ApiError::plain("missing temporary file name"))?;
     let job = Upload {
@@ -99,6 +104,10 @@ impl Upload {
             format!("command: cp -- {} {path}", self.temporary),
         ] {
             world.log(job, line);
+        }
+        let storage = split_volid(&self.volid).map_or("", |(storage, _)| storage);
+        if !world.has_room(&job.node, storage, size) {
+            return Err(format!("import failed: cp: error writing '{path}': No space left on device"));
         }
         Ok(world.timing.small + size / world.timing.copy_rate)
     }
@@ -146,7 +155,7 @@ pub(crate) fn download(world: &mut World, call: &Call) -> Answer {
         )));
     }
     let name = plain_name(call.args.text("filename"));
-    check_extension(&content, &name)?;
+    check_extension(&content, &name, world.has(Change::FormatsOfBlocks))?;
     let job = Download {
         url: call.args.text("url").to_owned(),
         volid: target_volid(&id, &content, &name),
@@ -189,6 +198,11 @@ impl Download {
             return self.compare_existing(world, job, &existing, &path);
         }
         let file = self.fetch(world, job, &path)?;
+        let storage = split_volid(&self.volid).map_or("", |(storage, _)| storage);
+        if !world.has_room(&job.node, storage, file.size) {
+            world.log(job, format!("Cannot write to '{path}.tmp' (No space left on device)."));
+            return Err("download failed: exit code 3".into());
+        }
         self.got = Some(file);
         Ok(world.timing.small)
     }
@@ -284,8 +298,16 @@ mod tests {
     #[test]
     fn names_and_extensions_are_checked_by_content() {
         assert_eq!(plain_name("/a/b c.iso"), "b_c.iso");
-        assert!(check_extension("iso", "x.ISO").is_ok() && check_extension("iso", "x.txt").is_err());
-        assert!(check_extension("import", "x.qcow2").is_ok() && check_extension("import", "x.img").is_err());
-        assert!(check_extension("import", "x.raw.xz").is_err() && check_extension("iso", "x").is_err());
+        assert!(
+            check_extension("iso", "x.ISO", true).is_ok() && check_extension("iso", "x.txt", true).is_err()
+        );
+        assert!(
+            check_extension("import", "x.qcow2", true).is_ok()
+                && check_extension("import", "x.img", true).is_err()
+        );
+        assert!(
+            check_extension("import", "x.raw.xz", true).is_err()
+                && check_extension("iso", "x", true).is_err()
+        );
     }
 }

@@ -14,6 +14,7 @@ use crate::qemu::reassign::ReassignJob;
 use crate::qemu::reshape::{MoveJob, ResizeJob, TemplateJob};
 use crate::qemu::snapshot::SnapshotJob;
 use crate::qemu::update::UpdateJob;
+use crate::storage::Allocations;
 use crate::tasks::Job;
 use crate::world::World;
 
@@ -95,6 +96,33 @@ impl Work {
         }
     }
 
+    /// The volumes the worker makes, for which it queues once it has the VM's lock.
+    pub(crate) fn allocations(&self, world: &World, job: &Job) -> Allocations {
+        match self {
+            Self::Create(work) => work.allocations(),
+            Self::Update(work) => work.allocations(),
+            Self::Clone(work) => work.allocations(world, job),
+            Self::Move(work) => work.allocations(),
+            Self::Template(work) => work.allocations(world),
+            Self::Destroy(_)
+            | Self::Power(_)
+            | Self::Resize(_)
+            | Self::Reassign(_)
+            | Self::Migrate(_)
+            | Self::Snapshot(_)
+            | Self::Download(_)
+            | Self::Upload(_)
+            | Self::DeleteVolume(_)
+            | Self::Backup { .. }
+            | Self::Ask { .. } => Allocations::new(),
+        }
+    }
+
+    /// What is done with the VM's lock before anything else.
+    pub(crate) fn claim(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+        if let Self::Clone(work) = self { work.claim(world, job) } else { Ok(()) }
+    }
+
     /// What comes before the lock; may be a reason to fail.
     pub(crate) fn before_lock(&self, world: &mut World, job: &Job) -> Option<String> {
         if let Self::Power(work) = self { work.before_lock(world, job) } else { None }
@@ -162,22 +190,22 @@ impl Work {
         }
     }
 
-    /// A signal came: cleans up what a worker cleans up, and words the end.
-    pub(crate) fn abandon(&self, world: &mut World, _job: &Job) -> String {
+    /// It cannot go on: cleans up what a worker cleans up, and words the end.
+    pub(crate) fn abandon(&self, world: &mut World, cause: &str) -> String {
         match self {
             Self::Create(work) => {
                 world.remove_vm(work.vmid);
-                format!("unable to create VM {} - received interrupt", work.vmid)
+                format!("unable to create VM {} - {cause}", work.vmid)
             }
             Self::Clone(work) => {
-                world.remove_vm(work.target);
-                "clone failed: received interrupt".into()
+                work.give_up(world);
+                format!("clone failed: {cause}")
             }
             Self::Migrate(MigrateJob { vmid, .. })
             | Self::Destroy(DestroyJob { vmid, .. })
             | Self::Backup { vmid, .. } => {
                 world.set_lock(*vmid, None);
-                "received interrupt".into()
+                cause.to_owned()
             }
             Self::Update(_)
             | Self::Power(_)
@@ -189,7 +217,7 @@ impl Work {
             | Self::Download(_)
             | Self::Upload(_)
             | Self::DeleteVolume(_)
-            | Self::Ask { .. } => "received interrupt".into(),
+            | Self::Ask { .. } => cause.to_owned(),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::drive::{Drive, print_size};
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
 use crate::schema;
-use crate::storage::{NewImage, split_volid};
+use crate::storage::{Allocations, NewImage, State, split_volid};
 use crate::tasks::Job;
 use crate::vm::{Vm, drives_of, not_found};
 use crate::world::World;
@@ -30,6 +30,9 @@ pub(crate) struct CloneJob {
     /// Host the clone will live on.
     node: String,
     made: BTreeMap<String, String>,
+    /// The new id is ours.
+    #[serde(default)]
+    claimed: bool,
 }
 
 pub(crate) fn clone(world: &mut World, call: &Call) -> Answer {
@@ -52,16 +55,15 @@ pub(crate) fn clone(world: &mut World, call: &Call) -> Answer {
         }
     }
     let shared = check_drives(world, &call.caller, vm, call.args.get("storage"))?;
+    vm.config.iter().try_for_each(|(key, text)| world.check_devices(&call.caller, key, text))?;
+    vm.config.iter().try_for_each(|(key, text)| world.check_bridge(&call.caller, key, text))?;
     if let Some(node) = node.as_ref().filter(|_| !shared) {
         return Err(ApiError::plain(format!("can't clone VM to node '{node}' (VM uses local storage)")));
-    }
-    for key in vm.nic_keys() {
-        world.check_bridge(&call.caller, &key, &vm.config[&key])?;
     }
     if world.vms.get(&target).is_some_and(|other| other.node == call.node) {
         return Err(ApiError::plain(format!("unable to create VM {target}: config file already exists")));
     }
-    check_features(world, vm, full)?;
+    check_features(world, vm, full, snapshot.is_some())?;
     let job = CloneJob {
         source,
         target,
@@ -74,6 +76,7 @@ pub(crate) fn clone(world: &mut World, call: &Call) -> Answer {
         snapshot,
         node: node.unwrap_or_else(|| call.node.clone()),
         made: BTreeMap::new(),
+        claimed: false,
     };
     Ok(Value::from(world.spawn(&call.node, "qmclone", &source.to_string(), &call.caller, Work::Clone(job))))
 }
@@ -100,28 +103,53 @@ fn check_place(world: &World, call: &Call, node: Option<&str>) -> Result<(), Api
 /// Space on the storages, and whether all of them can be reached from anywhere.
 fn check_drives(world: &World, caller: &Caller, vm: &Vm, target: Option<&str>) -> Result<bool, ApiError> {
     let mut shared = true;
-    for drive in vm.drives().iter().filter(|drive| !drive.is_none()) {
+    for drive in vm.drives().iter().filter(|drive| drive.file() != "none") {
+        if drive.file() == "cdrom" {
+            world.need(caller, "/", "Sys.Console")?;
+        }
         let Some((own, _)) = split_volid(drive.file()) else {
             shared = false;
             continue;
         };
         shared &= world.storage(own).is_ok_and(|storage| storage.shared);
-        if !drive.is_cdrom() || drive.is_cloudinit() {
+        // Whatever looks like a CD-ROM is let through, the cloud-init drive too.
+        if !drive.is_cdrom() {
             world.need(caller, &format!("/storage/{}", target.unwrap_or(own)), "Datastore.AllocateSpace")?;
         }
+    }
+    if let Some(storage) = vm.config.get("vmstatestorage") {
+        world.need(caller, &format!("/storage/{storage}"), "Datastore.AllocateSpace")?;
     }
     Ok(shared)
 }
 
-fn check_features(world: &World, vm: &Vm, full: bool) -> Result<(), ApiError> {
+fn check_features(world: &World, vm: &Vm, full: bool, snapshot: bool) -> Result<(), ApiError> {
     for drive in vm.drives().iter().filter(|drive| is_copied(drive)) {
-        if !full && !always_full(drive) && !is_base(world, drive.file()) {
+        let copy = full || always_full(drive);
+        if !has_feature(world, drive.file(), copy, snapshot) {
+            let kind = if copy { "Full" } else { "Linked" };
             let text =
-                format!("Linked clone feature is not supported for '{}' ({})", drive.file(), drive.key);
+                format!("{kind} clone feature is not supported for '{}' ({})", drive.file(), drive.key);
             return Err(ApiError::Plain(text));
         }
     }
     Ok(())
+}
+
+/// Can its storage copy or link that volume?
+pub(crate) fn has_feature(world: &World, volid: &str, copy: bool, snapshot: bool) -> bool {
+    let storage = split_volid(volid).and_then(|(id, _)| world.storage(id).ok());
+    let (Some(storage), Ok(name)) = (storage, world.name_of(volid)) else { return copy };
+    let state = match snapshot {
+        true => State::Snapshot,
+        false if name.name.starts_with("base-") => State::Base,
+        false => State::Current,
+    };
+    if copy {
+        storage.traits().copies(state, &name.format)
+    } else {
+        storage.traits().links(state, &name.format)
+    }
 }
 
 pub(crate) fn is_base(world: &World, volid: &str) -> bool {
@@ -137,22 +165,47 @@ fn always_full(drive: &Drive) -> bool {
 }
 
 impl CloneJob {
-    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
-        let taken = format!("unable to create VM {}: config file already exists", self.target);
-        if world.vms.contains_key(&self.target) {
-            return Err(taken);
+    /// The configuration that is cloned.
+    fn source_config(&self, world: &World, job: &Job) -> Result<BTreeMap<String, String>, String> {
+        let source = world.vm_for_job(&job.node, self.source)?;
+        let snapshot = self.snapshot.as_ref().and_then(|name| source.snapshots.get(name));
+        Ok(snapshot.unwrap_or(&source.config).clone())
+    }
+
+    pub(crate) fn allocations(&self, world: &World, job: &Job) -> Allocations {
+        let mut wanted = Allocations::new();
+        let config = self.source_config(world, job).unwrap_or_default();
+        for drive in drives_of(&config).into_iter().filter(is_copied) {
+            let own = split_volid(drive.file()).map_or("", |(storage, _)| storage);
+            let storage = self.storage.as_deref().unwrap_or(own).to_owned();
+            *wanted.entry(storage).or_default() += 1;
         }
-        let source = world.vm_for_job(&job.node, self.source)?.clone();
-        let config = self
-            .snapshot
-            .as_ref()
-            .and_then(|name| source.snapshots.get(name))
-            .unwrap_or(&source.config)
-            .clone();
+        wanted
+    }
+
+    /// Takes the new id with a configuration that is nearly empty.
+    pub(crate) fn claim(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
+        if world.vms.contains_key(&self.target) {
+            return Err(format!("unable to create VM {}: config file already exists", self.target));
+        }
+        world.vm_for_job(&job.node, self.source)?;
         let pairs = [("lock", "clone"), ("description", " qmclone temporary file")];
-        let claimed = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        world.vms.insert(self.target, Vm { node: job.node.clone(), config: claimed, ..Vm::default() });
+        let config = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        world.vms.insert(self.target, Vm { node: job.node.clone(), config, ..Vm::default() });
+        self.claimed = true;
         world.log(job, format!("creating a clone of VM {} with ID {}", self.source, self.target));
+        Ok(())
+    }
+
+    /// Removes what was made under the new id, if that is ours.
+    pub(crate) fn give_up(&self, world: &mut World) {
+        if self.claimed {
+            world.remove_vm(self.target);
+        }
+    }
+
+    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
+        let config = self.source_config(world, job)?;
         let (made, bytes) = match self.copy_drives(world, job, &config) {
             Ok(made) => made,
             Err(reason) => {
@@ -196,9 +249,11 @@ impl CloneJob {
         let source = source.ok_or_else(|| format!("volume '{}' does not exist", drive.file()))?.clone();
         let own = split_volid(drive.file()).map_or("", |(storage, _)| storage);
         let storage = self.storage.as_deref().unwrap_or(own).to_owned();
-        let format = self.format.clone().unwrap_or(source.format);
+        let target = world.storage_on(&storage, &job.node)?;
+        let format = target.copy_format(self.format.as_deref(), &source.format).to_owned();
         let name = drive.is_cloudinit().then(|| format!("vm-{}-cloudinit", self.target));
-        let image = NewImage { vmid: self.target, name: name.as_deref(), format: &format, size: source.size };
+        let (vmid, size, data) = (self.target, source.size, source.data);
+        let image = NewImage { vmid, name: name.as_deref(), format: &format, size, data };
         let volid = world.allocate(Some(job), &job.node, &storage, image)?;
         world.log(job, format!("allocated target volume '{volid}'"));
         if name.is_none() {
@@ -214,16 +269,18 @@ impl CloneJob {
         let (storage_id, base_name) = split_volid(drive.file()).unwrap_or_default();
         let storage = world.storage_on(storage_id, &job.node)?.clone();
         let name = world.free_disk_name(&job.node, storage_id, self.target);
-        // On file storages the overlay is always qcow2, whatever its base is.
-        let format = if storage.holds_files() { "qcow2" } else { "raw" };
+        let named = storage.traits().names_bases(&base.format) && self.snapshot.is_none();
+        // On file storages an overlay is always qcow2, whatever its base is.
+        let format = if storage.holds_files() && named { "qcow2" } else { "raw" };
         let own = World::image_volid(&storage, self.target, &name, format);
         let own_name = split_volid(&own).map_or("", |(_, name)| name).to_owned();
-        // Thin LVM forgets whose snapshot a volume was; the others keep the base in the name.
-        let (volid, parent) = match storage.kind.as_str() {
-            "lvmthin" => (own.clone(), None),
-            _ => (format!("{storage_id}:{base_name}/{own_name}"), Some(drive.file().to_owned())),
+        // Thin LVM and btrfs forget whose snapshot a volume was; the others keep the base in the name.
+        let (volid, parent) = if named {
+            (format!("{storage_id}:{base_name}/{own_name}"), Some(drive.file().to_owned()))
+        } else {
+            (own.clone(), None)
         };
-        if storage.holds_files() {
+        if storage.holds_files() && named {
             let file = own_name.rsplit('/').next().unwrap_or_default();
             world.log(
                 job,
@@ -240,7 +297,7 @@ impl CloneJob {
                 ),
             );
         }
-        world.insert_image(&job.node, &volid, &base.format, base.size, self.target, parent);
+        world.insert_image(&job.node, &volid, format, base.size, self.target, parent);
         Ok(volid)
     }
 

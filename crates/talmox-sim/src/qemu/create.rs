@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::default_boot;
-use super::disks::{Wanted, check_drive_param};
-use super::perms::Subject;
+use super::disks::{Wanted, allocations, check_drive_param};
+use super::perms::{Subject, Verb};
 use crate::api::Call;
 use crate::drive::{Drive, is_drive, is_nic};
 use crate::jobs::Work;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{self, is_tag, split_list};
+use crate::storage::Allocations;
 use crate::tasks::Job;
 use crate::vm::Vm;
 use crate::world::World;
@@ -63,9 +65,6 @@ pub(crate) fn create(world: &mut World, call: &Call) -> Answer {
     let subject = Subject { caller: &call.caller, vmid, pool };
     check_settings(world, call, &subject, &mut settings)?;
     world.add_macs(&mut settings);
-    if call.args.flag("start") {
-        world.need_vm(&subject, &["VM.PowerMgmt"])?;
-    }
     if let Some(other) = world.vms.get(&vmid) {
         let text = format!("unable to create VM {vmid} - VM {vmid} already exists on node '{}'", other.node);
         return Err(ApiError::Plain(text));
@@ -90,6 +89,12 @@ fn check_may_create(world: &World, call: &Call, vmid: u32, pool: Option<&str>) -
     if let Some(storage) = call.args.get("storage") {
         world.need(&call.caller, &format!("/storage/{storage}"), "Datastore.AllocateSpace")?;
     }
+    if call.args.flag("ha-managed") {
+        world.need(&call.caller, "/", "Sys.Console")?;
+    }
+    if call.args.flag("start") && world.has(Change::StartOnCreate) {
+        world.need_vm(&Subject { caller: &call.caller, vmid, pool }, &["VM.PowerMgmt"])?;
+    }
     let on_pool = pool.is_some_and(|pool| world.may(&call.caller, &format!("/pool/{pool}"), "VM.Allocate"));
     if on_pool || world.may(&call.caller, &format!("/vms/{vmid}"), "VM.Allocate") {
         return Ok(());
@@ -113,13 +118,30 @@ fn check_settings(
     for (key, text) in settings.iter().filter(|(key, _)| is_drive(key) && !key.starts_with("unused")) {
         world.check_drive_access(subject, &Drive::parse(key, text), call.args.get("storage"))?;
     }
-    for (key, text) in settings.iter() {
-        world.check_option(subject, key, Some(text))?;
+    check_storages_of(world, subject, settings)?;
+    settings.keys().try_for_each(|key| world.check_option(subject, key))?;
+    // Tags are left to the worker.
+    for (key, text) in settings.iter().filter(|(key, _)| *key != "tags") {
+        world.check_value(subject, Verb::Set, key, [None, Some(text)])?;
     }
     for (key, text) in settings.iter() {
         world.check_bridge(subject.caller, key, text)?;
     }
     check_drives(world, settings)
+}
+
+/// Volumes that are named without a drive, and the storage of a VM's memory.
+pub(crate) fn check_storages_of(
+    world: &World,
+    subject: &Subject<'_>,
+    settings: &BTreeMap<String, String>,
+) -> Result<(), ApiError> {
+    for (_, text) in settings.iter().filter(|(key, _)| key.starts_with("unused")) {
+        world.check_volume_access(subject, text)?;
+    }
+    settings.get("vmstatestorage").map_or(Ok(()), |storage| {
+        world.need(subject.caller, &format!("/storage/{storage}"), "Datastore.AllocateSpace")
+    })
 }
 
 /// Brings every drive of the settings to normal form.
@@ -190,6 +212,10 @@ impl World {
 }
 
 impl CreateJob {
+    pub(crate) fn allocations(&self) -> Allocations {
+        allocations(&self.settings, self.storage.as_deref())
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         let before = world.volumes_of(self.vmid);
         match self.make(world, job) {
@@ -226,7 +252,9 @@ impl CreateJob {
             let printed = world.make_disk(Some(job), &wanted, Drive::parse(key, text))?;
             config.insert(key.clone(), printed);
         }
-        if let Some(tags) = config.get_mut("tags") {
+        if let Some(tags) = config.get_mut("tags").filter(|_| world.has(Change::TagsOnCreate)) {
+            let subject = Subject { caller: &job.caller, vmid: self.vmid, pool: None };
+            world.check_tags(&subject, "", tags).map_err(|error| error.text())?;
             *tags = world.normal_tags(tags);
         }
         if let Some(description) = config.get_mut("description") {
@@ -244,7 +272,7 @@ impl CreateJob {
             *own = generation;
         }
         let ctime = world.unix();
-        config.insert("meta".into(), format!("creation-qemu={},ctime={ctime}", crate::QEMU_VERSION));
+        config.insert("meta".into(), format!("creation-qemu={},ctime={ctime}", world.known_release().qemu));
         Ok(config)
     }
 

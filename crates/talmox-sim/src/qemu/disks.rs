@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::drive::{Drive, print_size, scale, too_large};
+use crate::release::Change;
 use crate::reply::ApiError;
-use crate::storage::{NewImage, split_volid, visible_size};
+use crate::storage::{Allocations, NewImage, split_volid, visible_size};
 use crate::tasks::Job;
 use crate::vm::drives_of;
 use crate::world::World;
@@ -40,6 +41,21 @@ pub(crate) fn check_drive_param(world: &World, key: &str, text: &str) -> Result<
         return Err(ApiError::parameter(key, "explicit 'media=cdrom' is required for iso images"));
     }
     Ok(drive.print_full())
+}
+
+/// The volumes that settings ask for, by storage.
+pub(crate) fn allocations(settings: &BTreeMap<String, String>, default_storage: Option<&str>) -> Allocations {
+    let mut wanted = Allocations::new();
+    for drive in drives_of(settings) {
+        let storage = match drive.new_disk() {
+            Some((storage, _)) => storage.or(default_storage),
+            None => drive.file().strip_suffix(":cloudinit"),
+        };
+        if let Some(storage) = storage {
+            *wanted.entry(storage.to_owned()).or_default() += 1;
+        }
+    }
+    wanted
 }
 
 /// One drive to be made or attached.
@@ -100,7 +116,8 @@ impl World {
         let name = format!("vm-{}-cloudinit", wanted.vmid);
         let files = self.storage_on(&storage, wanted.node)?.holds_files();
         let format = drive.get("format").unwrap_or(if files { "qcow2" } else { "raw" }).to_owned();
-        let image = NewImage { vmid: wanted.vmid, name: Some(&name), format: &format, size: CLOUD_INIT };
+        let image =
+            NewImage { vmid: wanted.vmid, name: Some(&name), format: &format, size: CLOUD_INIT, data: 0 };
         let volid = self.allocate(job, wanted.node, &storage, image)?;
         drive.set("file", volid);
         drive.set("media", "cdrom");
@@ -116,16 +133,22 @@ impl World {
         storage: &str,
         size: &str,
     ) -> Result<String, String> {
-        let volid = if let Some(source) = drive.get("import-from").map(str::to_owned) {
-            self.import_disk(job, wanted, &drive, storage, &source)?
-        } else {
-            self.make_empty(job, wanted, &drive, storage, size)?
+        let imported = drive.get("import-from").map(str::to_owned);
+        let volid = match &imported {
+            Some(source) => self.import_disk(job, wanted, &drive, storage, source)?,
+            None => self.make_empty(job, wanted, &drive, storage, size)?,
         };
-        if drive.key == "efidisk0" && drive.get("pre-enrolled-keys") == Some("1") {
+        let marked = self.has(Change::CertificateMarker) && drive.key == "efidisk0";
+        if marked && drive.get("pre-enrolled-keys") == Some("1") {
             drive.set("ms-cert", "2023k");
         }
         drive.set("file", volid);
         self.fill_size(wanted.node, &mut drive);
+        // Of a new disk the size that was asked for is noted down, in kibibytes, whatever the storage made of it.
+        let asked = scale(size, 30).filter(|_| imported.is_none());
+        if let Some(asked) = asked.filter(|_| !matches!(drive.key.as_str(), "efidisk0" | "tpmstate0")) {
+            drive.set("size", print_size(asked.div_ceil(1024) * 1024));
+        }
         Ok(self.created(job, &drive))
     }
 
@@ -143,8 +166,14 @@ impl World {
             "tpmstate0" => TPM_STATE,
             _ => scale(size, 30).ok_or_else(|| too_large(size))?,
         };
-        let format = drive.get("format").unwrap_or("raw").to_owned();
-        let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size };
+        let default = self.storage_on(storage, wanted.node)?.default_format();
+        let format = match drive.key.as_str() {
+            "tpmstate0" if !self.has(Change::FormatsOfBlocks) => "raw".to_owned(),
+            _ => drive.get("format").unwrap_or(default).to_owned(),
+        };
+        // Firmware variables are copied from a file.
+        let data = if drive.key == "efidisk0" { size } else { 0 };
+        let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size, data };
         let volid = self.allocate(job, wanted.node, storage, image)?;
         if let Some(job) = job.filter(|_| drive.key == "efidisk0") {
             self.log_copy(job, size);
@@ -167,14 +196,16 @@ impl World {
         };
         let volume = self.volume(wanted.node, source).ok_or(missing)?;
         let size = volume.file.as_ref().map_or(volume.size, crate::files::FileFacts::disk_size);
-        let format = drive.get("format").unwrap_or(&volume.format).to_owned();
+        let data = volume.data.min(size);
+        let target = self.storage_on(storage, wanted.node)?;
+        let format = target.copy_format(drive.get("format"), &volume.format).to_owned();
         let owner = name.vmid.and_then(|owner| self.vms.get(&owner));
         let place = owner.and_then(|vm| vm.drives().into_iter().find(|other| other.file() == source));
         let place = place.map_or(String::new(), |other| format!("{} ", other.key));
         if let Some(job) = job {
             self.log(job, format!("create full clone of drive {place}({source})"));
         }
-        let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size };
+        let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size, data };
         let volid = self.allocate(job, wanted.node, storage, image)?;
         if let Some(job) = job {
             self.log(job, format!("allocated target volume '{volid}'"));

@@ -77,6 +77,7 @@ impl ReassignJob {
         let name = world.free_disk_name(&job.node, storage_id, self.target);
         let volid = World::image_volid(&storage, self.target, &name, &volume.format);
         world.insert_image(&job.node, &volid, &volume.format, volume.size, self.target, volume.parent);
+        world.write_to(&job.node, &volid, volume.data);
         let mut moved = drive.clone();
         moved.key.clone_from(&self.target_disk);
         moved.set("file", volid);

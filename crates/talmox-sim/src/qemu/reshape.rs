@@ -7,8 +7,9 @@ use crate::api::Call;
 use crate::drive::{Drive, LARGEST_IMAGE, is_drive, parse_size, print_size, too_large};
 use crate::jobs::Work;
 use crate::reply::{Answer, ApiError};
-use crate::storage::{NewImage, split_volid};
+use crate::storage::{Allocations, NewImage, split_volid};
 use crate::tasks::Job;
+use crate::vm::Vm;
 use crate::world::World;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,9 +62,11 @@ impl ResizeJob {
         if new < old {
             return Err("shrinking disks is not supported".into());
         }
-        let files = world.storage_on(storage, &job.node)?.holds_files();
-        self.bytes = if files { new } else { new.div_ceil(1 << 20) << 20 };
-        if new > old && files && !running {
+        let place = world.storage_on(storage, &job.node)?;
+        self.bytes = place.traits().round(new);
+        let name = world.name_of(&volid)?.name;
+        world.check_growth(place, &job.node, &name, self.bytes.saturating_sub(old))?;
+        if new > old && place.holds_files() && !running {
             self.run_tool(world, job, &volid, &format)?;
         }
         world.need_writable(&job.node, self.vmid, world.tasks[job.task].pid)?;
@@ -128,6 +131,19 @@ pub(crate) fn template(world: &mut World, call: &Call) -> Answer {
 }
 
 impl TemplateJob {
+    /// Making a base image takes the lock like making a new one.
+    pub(crate) fn allocations(&self, world: &World) -> Allocations {
+        let mut wanted = Allocations::new();
+        let drives = world.vms.get(&self.vmid).map(Vm::drives).unwrap_or_default();
+        for drive in drives.iter().filter(|drive| !drive.is_cdrom()) {
+            let storage = split_volid(drive.file()).and_then(|(id, _)| world.storage(id).ok());
+            if let Some(storage) = storage.filter(|storage| storage.traits().makes_bases()) {
+                *wanted.entry(storage.id.clone()).or_default() += 1;
+            }
+        }
+        wanted
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         let vm = world.vm_for_job(&job.node, self.vmid)?;
         vm.check_lock()?;
@@ -218,6 +234,10 @@ pub(crate) fn move_disk(world: &mut World, call: &Call) -> Answer {
 }
 
 impl MoveJob {
+    pub(crate) fn allocations(&self) -> Allocations {
+        Allocations::from([(self.storage.clone(), 1)])
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         let vm = world.vm_for_job(&job.node, self.vmid)?;
         vm.check_lock()?;
@@ -235,8 +255,10 @@ impl MoveJob {
             ),
         );
         world.log(job, format!("create full clone of drive {} ({file})", self.disk));
-        let format = self.format.clone().unwrap_or(volume.format);
-        let image = NewImage { vmid: self.vmid, name: None, format: &format, size: volume.size };
+        let target = world.storage_on(&self.storage, &job.node)?;
+        let format = target.copy_format(self.format.as_deref(), &volume.format).to_owned();
+        let (size, data) = (volume.size, volume.data);
+        let image = NewImage { vmid: self.vmid, name: None, format: &format, size, data };
         self.made = world.allocate(Some(job), &job.node, &self.storage, image)?;
         file.clone_into(&mut self.old);
         world.log(job, format!("allocated target volume '{}'", self.made));
@@ -245,12 +267,13 @@ impl MoveJob {
     }
 
     pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
-        let vm = world.vm_mut(self.vmid)?;
+        let vm = world.vm_for_job(&job.node, self.vmid)?;
         let text = vm.config.get(&self.disk).cloned().unwrap_or_default();
         let old = Drive::parse(&self.disk, &text);
         let mut drive = old.clone();
         drive.set("file", self.made.clone());
-        vm.config.insert(self.disk.clone(), drive.print());
+        world.fill_size(&job.node, &mut drive);
+        world.vm_mut(self.vmid)?.config.insert(self.disk.clone(), drive.print());
         if self.delete {
             world.log(job, format!("removing source volume '{}' after successful copy", self.old));
         }

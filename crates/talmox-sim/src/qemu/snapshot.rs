@@ -49,7 +49,7 @@ impl SnapshotJob {
         let known = vm.snapshots.contains_key(&self.name);
         match self.step {
             Step::Take if known => return Err(format!("snapshot name '{}' already used", self.name)),
-            Step::Take if !can_snapshot(world, &job.node, self.vmid) => {
+            Step::Take if !can_snapshot(world, self.vmid) => {
                 return Err("snapshot feature is not available".into());
             }
             Step::Take => {
@@ -103,13 +103,13 @@ impl SnapshotJob {
     }
 }
 
-/// Every disk must lie where snapshots are possible: qcow2 files or zvols.
-pub(crate) fn can_snapshot(world: &World, node: &str, vmid: u32) -> bool {
+/// Every disk must lie where snapshots are possible.
+pub(crate) fn can_snapshot(world: &World, vmid: u32) -> bool {
     let Some(vm) = world.vms.get(&vmid) else { return false };
     vm.drives().iter().filter(|drive| !drive.is_cdrom()).all(|drive| {
-        let zvol = crate::storage::split_volid(drive.file())
-            .is_some_and(|(id, _)| world.storage(id).is_ok_and(|storage| !storage.holds_files()));
-        zvol || world.volume(node, drive.file()).is_some_and(|volume| volume.format == "qcow2")
+        let storage = crate::storage::split_volid(drive.file()).and_then(|(id, _)| world.storage(id).ok());
+        let name = world.name_of(drive.file());
+        storage.is_some_and(|storage| name.is_ok_and(|name| storage.traits().snapshots(&name.format)))
     })
 }
 

@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::create::{check_drives, check_ssh_keys, clamp_cpu_units};
-use super::disks::Wanted;
-use super::perms::Subject;
+use super::create::{check_drives, check_ssh_keys, check_storages_of, clamp_cpu_units};
+use super::disks::{Wanted, allocations};
+use super::perms::{Subject, Verb};
 use crate::api::Call;
 use crate::drive::{Drive, is_drive};
 use crate::jobs::Work;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema::{split_list, vm_option};
+use crate::storage::Allocations;
 use crate::tasks::Job;
 use crate::vm::{Vm, boot_order_of, print_boot_order};
 use crate::world::World;
@@ -41,13 +43,13 @@ const NOT_OPTIONS: [&str; 9] = [
 
 /// `PUT`: the call does it all.
 pub(crate) fn update_now(world: &mut World, call: &Call) -> Answer {
-    let mut job = prepare(world, call)?;
+    let mut job = prepare(world, call, true)?;
     job.run(world, None, &call.node, call).map(|()| Value::Null)
 }
 
 /// `POST`: a worker does it.
 pub(crate) fn update_later(world: &mut World, call: &Call) -> Answer {
-    let job = prepare(world, call)?;
+    let job = prepare(world, call, false)?;
     let vmid = job.vmid.to_string();
     let upid = world.spawn(&call.node, "qmconfig", &vmid, &call.caller, Work::Update(job));
     let Some(delay) = call.args.int("background_delay") else { return Ok(Value::from(upid)) };
@@ -66,7 +68,8 @@ pub(crate) fn unlink(world: &mut World, call: &Call) -> Answer {
     update_now(world, &call)
 }
 
-fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
+/// Checks a change; `at_once` if the call itself carries it out.
+fn prepare(world: &mut World, call: &Call, at_once: bool) -> Result<UpdateJob, ApiError> {
     let vmid = call.vmid();
     let mut settings = call.args.values.clone();
     settings.retain(|key, _| !NOT_OPTIONS.contains(&key.as_str()));
@@ -89,8 +92,13 @@ fn prepare(world: &mut World, call: &Call) -> Result<UpdateJob, ApiError> {
     world.add_macs(&mut settings);
     check_rights(world, call, &delete, &settings)?;
     world.vm_on(&call.node, vmid)?.check_lock().map_err(ApiError::Plain)?;
-    world.wait_for_lock(vmid)?;
+    if at_once || !world.has(Change::LockInWorker) {
+        world.wait_for_lock(vmid)?;
+    }
     check_current(world, call, vmid, &settings)?;
+    if at_once {
+        world.wait_for_storages(&call.node, &allocations(&settings, None))?;
+    }
     if !revert.is_empty() {
         world.need_writable(&call.node, vmid, 123).map_err(ApiError::Plain)?;
     }
@@ -139,16 +147,20 @@ fn check_rights(
     settings: &BTreeMap<String, String>,
 ) -> Result<(), ApiError> {
     let subject = Subject { caller: &call.caller, vmid: call.vmid(), pool: None };
-    for key in delete {
-        world.check_option(&subject, key, None)?;
-    }
-    for (key, text) in settings {
-        world.check_option(&subject, key, Some(text))?;
-    }
+    delete.iter().chain(settings.keys()).try_for_each(|key| world.check_option(&subject, key))?;
     for (key, text) in settings.iter().filter(|(key, _)| is_drive(key) && !key.starts_with("unused")) {
         world.check_drive_access(&subject, &Drive::parse(key, text), None)?;
     }
+    check_storages_of(world, &subject, settings)?;
     settings.iter().try_for_each(|(key, text)| world.check_bridge(&call.caller, key, text))
+}
+
+/// A drive's kind decides who may touch it.
+fn check_drive_right(world: &World, subject: &Subject<'_>, drive: &Drive) -> Result<(), ApiError> {
+    if drive.is_cloudinit() {
+        world.need_vm(subject, &["VM.Config.Cloudinit"])?;
+    }
+    world.need_vm(subject, &[if drive.is_cdrom() { "VM.Config.CDROM" } else { "VM.Config.Disk" }])
 }
 
 fn check_current(
@@ -175,6 +187,10 @@ fn check_current(
 }
 
 impl UpdateJob {
+    pub(crate) fn allocations(&self) -> Allocations {
+        allocations(&self.settings, None)
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         world.vm_for_job(&job.node, self.vmid)?.check_lock()?;
         world.log(job, format!("update VM {}: {}", self.vmid, self.words));
@@ -189,6 +205,7 @@ impl UpdateJob {
         let pid = job.map_or(123, |job| world.tasks[job.task].pid);
         world.need_writable(node, self.vmid, pid).map_err(ApiError::Plain)?;
         let subject = Subject { caller, vmid: self.vmid, pool: None };
+        self.check_values(world, &subject, node)?;
         let mut touched = self.delete.clone();
         for key in &self.delete {
             self.mark_deleted(world, &subject, node, key)?;
@@ -211,6 +228,18 @@ impl UpdateJob {
             world.log(job, "generating cloud-init ISO");
         }
         if errors.is_empty() { Ok(()) } else { Err(ApiError::Parameter(errors)) }
+    }
+
+    /// Rights that depend on what is there and on what shall be.
+    fn check_values(&self, world: &World, subject: &Subject<'_>, node: &str) -> Result<(), ApiError> {
+        let vm = world.vm_on(node, self.vmid)?;
+        let now = |key: &str| vm.config.get(key).map(String::as_str);
+        for key in self.delete.iter().filter(|key| now(key).is_some()) {
+            world.check_value(subject, Verb::Delete, key, [now(key), None])?;
+        }
+        let mut settings = self.settings.iter();
+        settings
+            .try_for_each(|(key, text)| world.check_value(subject, Verb::Modify, key, [now(key), Some(text)]))
     }
 
     fn mark_deleted(
@@ -238,7 +267,7 @@ impl UpdateJob {
         }
         if is_drive(key) {
             vm.check_protection(&format!("can't remove drive '{key}'")).map_err(ApiError::Plain)?;
-            world.need_vm(subject, &["VM.Config.Disk"])?;
+            check_drive_right(world, subject, &Drive::parse(key, &value))?;
         }
         let vm = world.vm_mut(self.vmid).map_err(ApiError::Plain)?;
         vm.pending.remove(key);
@@ -294,11 +323,10 @@ fn set_drive(
 ) -> Result<(), ApiError> {
     let vmid = subject.vmid;
     let drive = Drive::parse(key, text);
-    let privilege = if drive.is_cdrom() { "VM.Config.CDROM" } else { "VM.Config.Disk" };
-    world.need_vm(subject, &[privilege])?;
-    if drive.is_cloudinit() {
-        world.need_vm(subject, &["VM.Config.Cloudinit"])?;
+    if let Some(old) = world.vm_on(node, vmid)?.config.get(key) {
+        check_drive_right(world, subject, &Drive::parse(key, old))?;
     }
+    check_drive_right(world, subject, &drive)?;
     let config = world.vm_on(node, vmid)?.merged();
     if let Some(pending) = world.vm_on(node, vmid)?.pending.get(key).cloned() {
         world.retire_drive(node, vmid, &Drive::parse(key, &pending), false);

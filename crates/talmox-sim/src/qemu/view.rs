@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::{Call, subdirs};
 use crate::drive::is_nic;
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
 use crate::schema;
 use crate::vm::{Vm, shown, shown_config};
@@ -61,7 +62,9 @@ fn summary(world: &World, vmid: u32, vm: &Vm) -> Map<String, Value> {
     put("cpu", json!(0));
     put("maxmem", json!(vm.memory_bytes()));
     put("mem", json!(0));
-    put("memhost", json!(0));
+    if world.has(Change::NetworkResources) {
+        put("memhost", json!(0));
+    }
     put("maxdisk", json!(boot_disk_size(vm)));
     put("disk", json!(0));
     put("netin", json!(0));
@@ -136,7 +139,8 @@ pub(crate) fn current(world: &World, call: &Call) -> Answer {
         if !taps.is_empty() {
             entry.insert("nics".into(), Value::Object(taps));
         }
-        for kind in ["cpu", "io", "memory"] {
+        let kinds: &[&str] = if world.has(Change::NetworkResources) { &["cpu", "io", "memory"] } else { &[] };
+        for kind in kinds {
             for share in ["some", "full"] {
                 entry.insert(format!("pressure{kind}{share}"), json!(0));
             }
@@ -166,10 +170,13 @@ pub(crate) fn feature(world: &World, call: &Call) -> Answer {
     let vmid = call.vmid();
     let vm = world.vm_on(&call.node, vmid)?;
     let disks: Vec<_> = vm.drives().into_iter().filter(|drive| !drive.is_cdrom()).collect();
+    let of_snapshot = call.args.get("snapname").is_some();
     let has = match call.args.text("feature") {
-        "clone" => disks.iter().all(|drive| super::clone::is_base(world, drive.file())),
-        "snapshot" => super::snapshot::can_snapshot(world, &call.node, vmid),
-        _ => true,
+        "clone" => {
+            disks.iter().all(|drive| super::clone::has_feature(world, drive.file(), false, of_snapshot))
+        }
+        "snapshot" => super::snapshot::can_snapshot(world, vmid),
+        _ => disks.iter().all(|drive| super::clone::has_feature(world, drive.file(), true, of_snapshot)),
     };
     let reachable = |node: &&String| {
         let mut storages = disks.iter().filter_map(|drive| crate::storage::split_volid(drive.file()));

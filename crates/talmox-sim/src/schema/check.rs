@@ -8,7 +8,8 @@ use crate::wire::{Param, Params};
 
 const MISSING: &str = "property is missing and it is not optional";
 const LINE_FEED: &str = "value must not contain a line feed";
-const UNKNOWN: &str = "property is not defined in schema and the schema does not allow additional properties";
+pub(crate) const UNKNOWN: &str =
+    "property is not defined in schema and the schema does not allow additional properties";
 
 /// Parameters that passed: text by name, lists apart.
 #[derive(Clone, Debug, Default)]

@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 
 use regex_lite::Regex;
 
-pub(crate) use check::{Args, normal_form, validate};
+pub(crate) use check::{Args, UNKNOWN, normal_form, validate};
 pub(crate) use formats::{is_tag, split_list};
 pub(crate) use properties::{Parsed, parse_as, print};
-#[cfg(test)]
-pub(crate) use table::routes;
-pub(crate) use table::{Route, cpu_models, route_for, vm_option};
+pub(crate) use table::{Route, cpu_models, route_for, routes, vm_option};
 
 /// Reasons by parameter, as in the `errors` of a reply.
 pub(crate) type Errors = BTreeMap<String, String>;

@@ -26,6 +26,8 @@ pub(crate) struct Route {
     pub(crate) tokens_allowed: bool,
     pub(crate) proxied: bool,
     pub(crate) check: Check,
+    /// The same as the table has it.
+    pub(crate) permission: String,
     pub(crate) takes_vm_config: bool,
     pub(crate) props: BTreeMap<String, Prop>,
 }
@@ -53,7 +55,6 @@ pub(crate) fn vm_option(key: &str) -> Option<&'static Prop> {
     TABLES.vm_config.get(key)
 }
 
-#[cfg(test)]
 pub(crate) fn routes() -> &'static [Route] {
     &TABLES.routes
 }
@@ -127,6 +128,7 @@ fn read_route(head: &str, lines: &[&str]) -> Route {
         tokens_allowed: !flags.contains(&"notoken"),
         proxied: flags.contains(&"proxy=node"),
         check: Check::read(check),
+        permission: check.to_owned(),
         parts: template.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
         takes_vm_config,
         method,

@@ -43,6 +43,36 @@ impl Lab {
         Self { world, via: None }
     }
 
+    /// A lab with one storage of each usual type beside, named after it, of 100 GiB each.
+    pub(crate) fn with_every_storage(hosts: &[&str]) -> Self {
+        let mut lab = Self::new(hosts);
+        let blocks = ["images", "rootdir"];
+        let files = ["images", "iso", "import", "snippets"];
+        for (kind, place, content, options) in [
+            ("nfs", "/mnt/pve/nfs", &files[..], &[("server", "192.0.2.5"), ("export", "/srv")][..]),
+            ("cifs", "/mnt/pve/cifs", &files, &[("server", "192.0.2.5"), ("share", "vms")]),
+            ("btrfs", "/mnt/btrfs", &files, &[]),
+            ("cephfs", "/mnt/pve/cephfs", &files[1..], &[]),
+            ("zfspool", "tank/vms", &blocks, &[]),
+            ("lvm", "", &blocks, &[("vgname", "thick")]),
+            ("lvmthin", "", &blocks, &[("vgname", "pve"), ("thinpool", "data")]),
+            ("rbd", "vms", &blocks, &[]),
+        ] {
+            let pairs = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            lab.world.storages.push(Storage {
+                id: kind.into(),
+                kind: kind.into(),
+                place: place.into(),
+                content: content.iter().map(|name| (*name).to_owned()).collect(),
+                shared: ["nfs", "cifs", "cephfs", "rbd"].contains(&kind),
+                total: Some(100 << 30),
+                options: pairs.collect(),
+                ..Storage::default()
+            });
+        }
+        lab
+    }
+
     pub(crate) fn send(&mut self, method: &str, path: &str, pairs: &[(&str, &str)]) -> Reply {
         let form = encode_form(pairs.iter().copied());
         let mut request = Request {

@@ -1,8 +1,11 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod permissions;
 mod robustness;
+mod storages;
 mod surface;
+mod versions;
 
 use std::collections::BTreeMap;
 

@@ -11,8 +11,9 @@ use crate::drift::{assert_kept, drift};
 use crate::spec::Spec;
 use crate::worlds::{fitting, populate};
 
-/// Cases of each run; another number through `TALMOX_CASES`.
-const CASES: u64 = 500;
+/// Descriptions of each run, each of which is built, edited, changed by hand, unprotected and destroyed: five cases. Another
+/// number through `TALMOX_CASES`.
+const DESCRIPTIONS: u64 = 500;
 
 fn assert_settled(plan: &Plan, spec: &Spec, when: &str) {
     assert!(
@@ -102,16 +103,17 @@ fn run_case(seed: u64) {
 /// Runs every other case, and says which failed: what they have in common tells more than the first of them.
 fn run_cases(first: u64) {
     let begun = Instant::now();
-    let seeds: Vec<u64> = (0..cases()).filter(|seed| seed % 2 == first).collect();
+    let seeds: Vec<u64> = (0..descriptions()).filter(|seed| seed % 2 == first).collect();
     let failed: Vec<u64> =
         seeds.iter().copied().filter(|seed| std::panic::catch_unwind(|| run_case(*seed)).is_err()).collect();
-    println!("{} cases in {:.1} s", seeds.len(), begun.elapsed().as_secs_f64());
+    let (count, seconds) = (seeds.len(), begun.elapsed().as_secs_f64());
+    println!("{count} descriptions, {} cases in {seconds:.1} s", 5 * count);
     assert!(failed.is_empty(), "seeds that failed: {failed:?}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a test takes is its caller's choice")]
-fn cases() -> u64 {
-    std::env::var("TALMOX_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
+fn descriptions() -> u64 {
+    std::env::var("TALMOX_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(DESCRIPTIONS)
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod failures;
 mod fault_plans;
 mod life;
 mod moves;
+mod permissions;
 mod recorded;
 mod repeat;
 mod services;

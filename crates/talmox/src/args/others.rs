@@ -9,7 +9,7 @@ use super::Output;
 /// Run a simulated Proxmox VE on this machine
 ///
 /// Serves the API of a Proxmox VE cluster over HTTPS on 127.0.0.1, with hosts pve1 and so on, the storages local and
-/// local-zfs, and the bridge vmbr0. Nothing is virtualised: VMs exist, are configured, start and stop, and that is all.
+/// local-zfs and what --storage adds, and the bridge vmbr0. Nothing is virtualised: VMs exist, are configured, start and stop, and that is all.
 /// Answers are held against recordings of real servers; `talmox sim behaviours` says what is proven by what. When it is
 /// ready, where and how to reach it is printed on stdout; Ctrl-C ends it.
 #[derive(Args)]
@@ -18,6 +18,8 @@ use super::Output;
   talmox sim                                    one host, gone when it ends
   talmox sim --hosts 3 --state lab-sim          a cluster that is kept in a folder
   talmox sim --fault faults.yaml                what goes wrong, and when
+  talmox sim --version 8.4 --storage fast=lvmthin:500G --storage ceph=rbd
+                                                another version, and storages of its own
   talmox sim --latency 0 --speed 60 -o json     for programs: fast, one line of JSON when ready
   talmox sim behaviours                         what is simulated, and what proves it")]
 pub(crate) struct Sim {
@@ -26,9 +28,12 @@ pub(crate) struct Sim {
     /// How many hosts; a world from --state keeps its own
     #[arg(long, env = "TALMOX_HOSTS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     pub hosts: Option<u32>,
-    /// Version of Proxmox VE
-    #[arg(long, env = "TALMOX_VERSION", value_name = "VERSION", default_value = talmox_sim::RELEASE)]
-    pub version: String,
+    /// Version of Proxmox VE: 8.4, 9.0 or 9.2 (default: 9.2); a world from --state keeps its own
+    #[arg(long, env = "TALMOX_VERSION", value_name = "VERSION")]
+    pub version: Option<String>,
+    /// A storage beside local and local-zfs, or in place of one: NAME=TYPE[:SIZE][,shared][,nodes=A+B][,content=X+Y]
+    #[arg(long = "storage", env = "TALMOX_STORAGE", value_name = "STORAGE", value_delimiter = ' ')]
+    pub storages: Vec<talmox_sim::Storage>,
     /// Median round trip of a read in milliseconds; other calls take longer, as on recorded servers
     #[arg(
         long,

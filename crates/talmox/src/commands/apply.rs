@@ -26,12 +26,12 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
-    refuse_without_uid(job)?;
     let (request, nonce, plan) = decided(job, args).await?;
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }
+    refuse_without_uid(job)?;
     if plan.is_empty() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use serde::Serialize;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
-use talmox_sim::{Starter, World, check_release};
+use talmox_sim::{RELEASE, Starter, World, check_release};
 
 use super::signals::Signals;
 use crate::args::{Format, Sim, SimBehaviours, SimWhat};
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
 }
 
 fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
-    check_release(&args.version)
+    check_release(args.version.as_deref().unwrap_or(RELEASE))
         .map_err(|error| Failure::new(error.to_string()).with_hint("leave --version out"))?;
     if args.speed != 0.0 && !SPEEDS.contains(&args.speed) {
         let hint = "1 is real time, 60 makes a minute a second, 0 stops the clock";
@@ -60,18 +60,23 @@ fn world(args: &Sim, keep: &Keep) -> anyhow::Result<World> {
         let seed = args.seed.map_or_else(random_seed, Ok)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = u64::try_from(now.as_millis()).unwrap_or_default();
-        return Ok(Starter::new(args.hosts.unwrap_or(1), seed, epoch).build().world);
+        let starter = Starter::new(args.hosts.unwrap_or(1), seed, epoch).storages(args.storages.clone());
+        return Ok(starter.release(args.version.as_deref().unwrap_or(RELEASE))?.build().world);
     };
     let hosts = world.nodes.len();
     let differs = args.hosts.is_some_and(|asked| usize::try_from(asked) != Ok(hosts));
+    let version = args.version.as_ref().filter(|asked| **asked != world.release && **asked != world.version);
     let contradiction = match args.seed {
         _ if differs => {
             format!("the world that was kept has {hosts} host{}", if hosts == 1 { "" } else { "s" })
         }
+        _ if version.is_some() => format!("the world that was kept is Proxmox VE {}", world.release),
+        _ if !args.storages.is_empty() => "the world that was kept has its storages already".to_owned(),
         Some(_) => "the world that was kept has a seed already".to_owned(),
         None => return Ok(world),
     };
-    Err(Failure::new(contradiction).with_hint("leave --hosts and --seed out, or name another folder").into())
+    let hint = "leave --hosts, --version, --storage and --seed out, or name another folder";
+    Err(Failure::new(contradiction).with_hint(hint).into())
 }
 
 fn random_seed() -> anyhow::Result<u64> {

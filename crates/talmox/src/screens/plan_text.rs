@@ -323,7 +323,10 @@ pub(crate) fn waits(waiting: &Waiting) -> String {
             format!("VM {vmid} on {host} is being made ({}): whose it is shows when that is done", safe(lock))
         }
         Waiting::Locked { node, vmid, host, lock } => {
-            format!("{node}  VM {vmid} on {host} is locked ({}): Proxmox is busy with it", safe(lock))
+            format!(
+                "{node}  VM {vmid} on {host} is locked ({}) and is left alone until it is not",
+                safe(lock)
+            )
         }
         Waiting::HostDown { host, nodes, reason } => {
             let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
@@ -353,6 +356,17 @@ fn refusals(plan: &Plan) -> String {
         text
     };
     plan.refusals.iter().map(one).collect()
+}
+
+/// How the nodes that are not refused can go ahead.
+fn others(plan: &Plan) -> String {
+    if plan.refusals.iter().any(|refusal| refusal.node.is_none()) {
+        return String::new();
+    }
+    let mut nodes: Vec<&str> =
+        plan.steps.iter().filter_map(|step| step.node.as_ref()).map(NodeName::as_str).collect();
+    nodes.dedup();
+    if nodes.is_empty() { String::new() } else { format!(" The rest alone: --target {}", nodes.join(",")) }
 }
 
 /// `Plan: 6 to create, 1 to change, 0 to destroy. No reboot of anything that runs.`
@@ -404,7 +418,10 @@ pub(super) fn sum(story: &Story<'_>) -> String {
     }
     match story.plan.refusals.len() {
         0 => {}
-        number => text.push_str(&format!(" {RED}{number} refused:{RED:#} nothing is done.")),
+        number => {
+            text.push_str(&format!(" {RED}{number} refused:{RED:#} nothing is done."));
+            text.push_str(&others(story.plan));
+        }
     }
     text + "\n"
 }

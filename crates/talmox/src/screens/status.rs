@@ -43,7 +43,9 @@ fn next(view: &View, flags: &str) -> String {
     let names =
         |nodes: &[&NodeView]| nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>().join(",");
     let differs = |node: &&NodeView| {
-        matches!(node.state, NodeState::Missing | NodeState::Unfinished) || !node.drift.is_empty()
+        matches!(node.state, NodeState::Missing | NodeState::Unfinished)
+            || !node.drift.is_empty()
+            || node.power_differs
     };
     let different: Vec<&NodeView> = view.nodes.iter().filter(differs).collect();
     let pending: Vec<&NodeView> = view.nodes.iter().filter(|node| pending(node).next().is_some()).collect();

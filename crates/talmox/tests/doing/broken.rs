@@ -2,8 +2,10 @@
 
 use insta::assert_snapshot;
 use secrecy::ExposeSecret as _;
+use talmox_sim::serve::{Keep, Server, Settings, StateFolder};
 use talmox_sim::{Calls, Fault};
 
+use crate::Lab;
 use crate::connecting::Remote;
 
 /// A host that takes the VMs, and a token and certificate that are known.
@@ -39,6 +41,29 @@ async fn a_start_that_fails_is_made_good_by_the_next_run() {
     assert!(remote.run(&["plan"], &[]).await.succeeded().stdout.starts_with("No changes."));
 }
 
+/// What `talmox sim --state` is for: others break what was built, and the next run repairs it.
+#[tokio::test]
+async fn what_others_break_in_the_kept_world_is_repaired() {
+    let lab = Lab::new("repaired");
+    lab.run(&["apply", "--auto-approve"]).succeeded();
+    let folder = StateFolder::open(&lab.scratch.0.join("world")).unwrap();
+    let world = folder.load().unwrap().unwrap();
+    let settings = Settings { keep: Keep::World(folder), ..Settings::default() };
+    let server = Server::start(world, settings).await.unwrap();
+    server.with(|simulation| {
+        let world = &mut simulation.world;
+        world.remove_vm(2001);
+        world.root_call("PUT", "/nodes/pve/qemu/2002/config", &[("name", "gone")]).unwrap();
+        world.root_call("POST", "/nodes/pve/qemu/2000/status/stop", &[]).unwrap();
+    });
+    server.advance(std::time::Duration::from_mins(1));
+    server.stop().await.unwrap();
+    let plan = lab.run(&["plan"]).succeeded().stdout;
+    assert!(plan.contains("1 to create") && plan.contains("to change"), "{plan}");
+    lab.run(&["apply", "--auto-approve"]).succeeded();
+    assert!(lab.run(&["plan"]).succeeded().stdout.starts_with("No changes."));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_destroyed_is_not_called_gone() {
     let remote = remote("locked").await;
@@ -46,6 +71,9 @@ async fn what_cannot_be_destroyed_is_not_called_gone() {
     remote.server.with(|simulation| simulation.world.set_lock(2001, Some("backup")));
     let target = ["destroy", "--auto-approve", "--target", "worker-1"];
     let failed = remote.run(&target, &[]).await.failed();
-    assert_eq!(failed.stdout, "  …   worker-1  VM 2001 on pve is locked (backup): Proxmox is busy with it\n");
+    assert_eq!(
+        failed.stdout,
+        "  …   worker-1  VM 2001 on pve is locked (backup) and is left alone until it is not\n"
+    );
     assert!(failed.stderr.contains("nothing of worker-1 can be destroyed now"), "{}", failed.stderr);
 }

@@ -67,3 +67,21 @@ fn the_second_stops_at_once_and_nothing_is_lost() {
     lab.run(&["apply", "--auto-approve"]).succeeded();
     assert!(lab.run(&["plan"]).succeeded().stdout.starts_with("No changes."));
 }
+
+/// A process that is killed says nothing and saves nothing; the simulated Proxmox goes on where it stood.
+#[test]
+fn a_run_that_was_killed_is_finished_by_the_next() {
+    let lab = Lab::new("killed");
+    let mut running = Running::start(&lab);
+    running.hear("\"task\"");
+    running.child.kill().unwrap();
+    assert_eq!(running.end().0, None);
+    lab.run(&["apply", "--auto-approve"]).succeeded();
+    assert!(lab.run(&["plan"]).succeeded().stdout.starts_with("No changes."));
+    let vms = lab.run(&["status"]).succeeded().stdout;
+    assert_eq!(
+        vms.lines().filter(|line| line.contains(" run")).count(),
+        4,
+        "three VMs and a summary:\n{vms}"
+    );
+}

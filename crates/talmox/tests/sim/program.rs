@@ -89,9 +89,31 @@ fn a_kept_world_has_its_say() {
 
 #[test]
 fn what_cannot_be_simulated_is_refused() {
-    assert_snapshot!(run(&["sim", "--version", "8.4"]).failed().stderr);
+    assert_snapshot!(run(&["sim", "--version", "8.3"]).failed().stderr);
     assert_snapshot!(run(&["sim", "--speed", "NaN"]).failed().stderr);
     assert_snapshot!(run(&["sim", "--hosts", "0"]).failed().stderr);
+    let said = run(&["sim", "--storage", "fast=lvmthin:lots"]).failed().stderr;
+    assert!(said.contains("'lots' is no size: it is a number with K, M, G or T"), "{said}");
+}
+
+#[tokio::test]
+async fn versions_and_storages_can_be_chosen() {
+    let scratch = Scratch::new("sim-chosen");
+    let folder = scratch.path("lab");
+    let chosen = ["--version", "8.4", "--storage", "fast=lvmthin:500G", "--storage", "local-zfs=rbd"];
+    let start = [&["sim", "-o", "json", "--latency", "0", "--state", &folder][..], &chosen].concat();
+    let (running, ready) = Running::start(&start);
+    assert_eq!(text(&ready, "version"), "8.4.21");
+    running.interrupt();
+    let kept = |flags: &[&str]| run(&[&["sim", "--state", &folder][..], flags].concat()).failed().stderr;
+    assert!(kept(&["--version", "9.2"]).contains("the world that was kept is Proxmox VE 8.4"));
+    assert!(kept(&["--storage", "x1=dir"]).contains("the world that was kept has its storages already"));
+    let world = read(format!("{folder}/world.json"));
+    let world: Value = serde_json::from_str(&world).unwrap();
+    let storages = world["world"]["storages"].as_array().unwrap();
+    let kinds: Vec<(&str, &str)> =
+        storages.iter().map(|one| (one["id"].as_str().unwrap(), one["kind"].as_str().unwrap())).collect();
+    assert_eq!(kinds, [("local", "dir"), ("fast", "lvmthin"), ("local-zfs", "rbd")]);
 }
 
 #[test]

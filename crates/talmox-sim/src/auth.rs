@@ -12,7 +12,9 @@ use crate::wire::{Request, percent_decode};
 use crate::world::{Session, World};
 
 /// A ticket lives two hours.
-const TICKET_LIFE: u64 = 2 * 3600 * 1000;
+const TICKET_LIFE: i64 = 2 * 3600 * 1000;
+/// Clocks of hosts may differ by so much: milliseconds.
+const TICKET_EARLY: i64 = 300 * 1000;
 /// A refusal while authenticating is always this late: milliseconds.
 pub(crate) const REFUSAL_DELAY: u64 = 3000;
 
@@ -60,7 +62,10 @@ impl World {
     }
 
     fn live_session(&self, ticket: &str) -> Option<&Session> {
-        self.sessions.get(ticket).filter(|session| session.issued + TICKET_LIFE > self.clock)
+        let age = |session: &Session| {
+            i64::try_from(self.clock - session.issued).unwrap_or(i64::MAX).saturating_add(session.jumped)
+        };
+        self.sessions.get(ticket).filter(|session| (-TICKET_EARLY..TICKET_LIFE).contains(&age(session)))
     }
 }
 
@@ -81,7 +86,7 @@ pub(crate) fn login(world: &mut World, call: &Call) -> Answer {
     let issued = world.unix();
     let ticket = format!("PVE:{user}:{issued:08X}::{}", world.random.hex(64));
     let csrf = format!("{issued:08X}:{}", world.random.hex(43));
-    let session = Session { user: user.clone(), csrf: csrf.clone(), issued: world.clock };
+    let session = Session { user: user.clone(), csrf: csrf.clone(), issued: world.clock, jumped: 0 };
     world.sessions.insert(ticket.clone(), session);
     let caller = Caller { user: user.clone(), token: None };
     let mut reply = json!({
@@ -159,7 +164,7 @@ mod tests {
     #[test]
     fn tickets_need_the_anti_forgery_token_to_write_and_end_after_two_hours() {
         let mut world = world();
-        let session = Session { user: "a@pve".into(), csrf: "c".into(), issued: 0 };
+        let session = Session { user: "a@pve".into(), csrf: "c".into(), issued: 0, jumped: 0 };
         world.sessions.insert("t".into(), session);
         let mut request = Request { method: "GET".into(), cookie: Some("t".into()), ..Request::default() };
         assert!(world.authenticate(&request).is_ok());
@@ -167,7 +172,7 @@ mod tests {
         assert_eq!(world.authenticate(&request), Err("Permission denied - invalid csrf token".to_owned()));
         request.csrf = Some("c".into());
         assert!(world.authenticate(&request).is_ok());
-        world.advance_to(TICKET_LIFE);
+        world.advance_to(TICKET_LIFE.unsigned_abs());
         assert_eq!(world.authenticate(&request), Err(FAILED.to_owned()));
     }
 }

@@ -14,6 +14,8 @@ mod dump;
 mod faults;
 mod files;
 mod fit;
+mod ha;
+mod hosts;
 mod jobs;
 mod locks;
 mod multipart;
@@ -39,7 +41,7 @@ mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
 pub use dump::{Dump, VmDump, VolumeDump};
-pub use faults::{Calls, Fault, FaultPlan};
+pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};
 pub use multipart::BadUpload;

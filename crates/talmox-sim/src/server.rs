@@ -42,6 +42,9 @@ impl World {
         // Its worker is busy with it for a while.
         let end = self.call.waiting.worker_end.unwrap_or_default();
         reply.delay += end.max(self.clock) - now.min(self.clock);
+        if let Some(late) = self.given_up(end) {
+            reply = late;
+        }
         if format == "extjs" { as_extjs(&reply) } else { reply }
     }
 
@@ -102,7 +105,12 @@ impl World {
             self.hop(&contact, &node)?;
         }
         if route.protected {
+            let first = self.call.waiting.worker_end.is_none();
             self.take_worker(&node)?;
+            let slow = self.slowness(route, raw("storage").as_deref());
+            if first && slow > 0 {
+                self.keep_worker(&node, slow);
+            }
         }
         let args = self.check_parameters(route, &params).map_err(ApiError::Parameter)?;
         let file = match &request.body {
@@ -111,6 +119,13 @@ impl World {
         };
         let call = Call { caller: caller.clone(), node, contact, args, file };
         api::dispatch(self, route, &call)
+    }
+
+    /// How long storages take that a call lists.
+    fn slowness(&self, route: &Route, storage: Option<&str>) -> u64 {
+        let listing = route.method == "GET" && route.template.starts_with("/nodes/{node}/storage");
+        let asked = |id: &str| storage.is_none_or(|asked| asked == id);
+        self.slow_storages.iter().filter(|(id, _)| listing && asked(id)).map(|(_, slow)| *slow).sum()
     }
 
     /// The way to another host, or how it fails.

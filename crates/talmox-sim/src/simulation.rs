@@ -1,5 +1,6 @@
 //! A world and what goes wrong in it: what a shell puts its wire around.
 
+use crate::auth::REFUSAL_DELAY;
 use crate::faults::{Fault, FaultPlan};
 use crate::waiting::{Step, Waiting};
 use crate::wire::{Reply, Request};
@@ -57,6 +58,13 @@ pub struct UnfinishedCall {
     waiting: Waiting,
 }
 
+impl From<World> for Simulation {
+    /// A world in which nothing goes wrong.
+    fn from(world: World) -> Self {
+        Self::new(world)
+    }
+}
+
 impl Simulation {
     pub fn new(world: World) -> Self {
         Self { world, faults: FaultPlan::default() }
@@ -86,7 +94,14 @@ impl Simulation {
                 self.set_reach(host, Reach::ProxyDown);
                 return Progress::Done(Delivery::HostDown);
             }
-            _ => {}
+            Some(fault) => {
+                let now = now.max(self.world.clock());
+                self.world.advance_to(now);
+                if let Some(reply) = self.world.befall(fault, host, &request.path) {
+                    return Progress::Done(Delivery::Reply(reply));
+                }
+            }
+            None => {}
         }
         self.resume(request, now, UnfinishedCall { fault, waiting: Waiting::default() })
     }
@@ -103,18 +118,24 @@ impl Simulation {
     }
 
     fn deliver(&mut self, reply: Reply, fault: Option<&Fault>) -> Delivery {
+        let Some(fault) = fault else { return Delivery::Reply(reply) };
+        if let Some(upid) = upid_of(&reply) {
+            self.world.befall_worker(fault, &upid);
+        }
         match fault {
-            Some(Fault::LoseReply) => Delivery::Lost { delay: reply.delay },
-            Some(Fault::CutBody { after }) => Delivery::Cut(reply, *after),
-            Some(Fault::CloseIdle) => Delivery::ReplyThenClose(reply),
-            Some(Fault::KillWorker { after }) => {
-                if let Some(upid) = upid_of(&reply) {
-                    let at = self.world.clock() + after;
-                    self.world.kill_worker_at(&upid, at);
-                }
-                Delivery::Reply(reply)
-            }
-            Some(Fault::Hang | Fault::HostDown) | None => Delivery::Reply(reply),
+            Fault::Answer { status, text, .. } => Delivery::Reply(answer(*status, text)),
+            Fault::Slow { by } => Delivery::Reply(Reply { delay: reply.delay + by, ..reply }),
+            Fault::LoseReply => Delivery::Lost { delay: reply.delay },
+            Fault::CutBody { after } => Delivery::Cut(reply, *after),
+            Fault::CloseIdle => Delivery::ReplyThenClose(reply),
+            Fault::Hang
+            | Fault::HostDown
+            | Fault::KillWorker { .. }
+            | Fault::FailWorker { .. }
+            | Fault::LoseHost { .. }
+            | Fault::JumpClock { .. }
+            | Fault::BusyHost { .. }
+            | Fault::Backup { .. } => Delivery::Reply(reply),
         }
     }
 
@@ -123,6 +144,79 @@ impl Simulation {
         if let Some(node) = self.world.nodes.get_mut(host) {
             node.reach = reach;
         }
+    }
+}
+
+impl World {
+    /// What a fault does to the world before a call is looked at; a reply if the call gets no further.
+    pub fn befall(&mut self, fault: &Fault, contact: &str, path: &str) -> Option<Reply> {
+        let host = host_of(path).filter(|host| self.nodes.contains_key(*host)).unwrap_or(contact);
+        match fault {
+            Fault::Answer { status, text, happens: false } => return Some(answer(*status, text)),
+            Fault::LoseHost { host: named, after, back } => {
+                let (host, at) = (named.as_deref().unwrap_or(host).to_owned(), self.clock() + after);
+                self.lose_host_at(&host, at);
+                if let Some(back) = back {
+                    self.boot_host_at(&host, at + back);
+                }
+            }
+            Fault::JumpClock { by } => self.jump_clock(*by),
+            Fault::BusyHost { lasts } => self.occupy_workers(host, *lasts),
+            Fault::Backup { lasts } => {
+                if let Some(vmid) = vm_of(path) {
+                    self.back_up(vmid, *lasts);
+                }
+            }
+            Fault::Answer { .. }
+            | Fault::LoseReply
+            | Fault::Hang
+            | Fault::Slow { .. }
+            | Fault::CutBody { .. }
+            | Fault::CloseIdle
+            | Fault::KillWorker { .. }
+            | Fault::FailWorker { .. }
+            | Fault::HostDown => {}
+        }
+        None
+    }
+
+    /// What a fault does to the worker a call started.
+    pub fn befall_worker(&mut self, fault: &Fault, upid: &str) {
+        let now = self.clock();
+        if let Fault::KillWorker { after } = fault {
+            self.kill_worker_at(upid, now + after);
+        }
+        if let Fault::FailWorker { after, text } = fault {
+            self.fail_worker_at(upid, now + after, text);
+        }
+    }
+}
+
+/// The host a path is about: `/nodes/HOST/…`.
+fn host_of(path: &str) -> Option<&str> {
+    after(path, "nodes")
+}
+
+/// The VM a path is about: `…/qemu/VMID/…`.
+fn vm_of(path: &str) -> Option<u32> {
+    after(path, "qemu")?.parse().ok()
+}
+
+fn after<'p>(path: &'p str, part: &str) -> Option<&'p str> {
+    let mut parts = path.split('/').skip_while(|found| *found != part);
+    parts.nth(1).filter(|found| !found.is_empty())
+}
+
+/// A reply in the server's form: a refusal to authenticate and the statuses of a hop have no body, and the first is late.
+fn answer(status: u16, text: &str) -> Reply {
+    match status {
+        401 => Reply { delay: REFUSAL_DELAY, ..Reply::plain(401, text, "") },
+        595.. => Reply::plain(status, text, ""),
+        400.. => {
+            let message = format!("{}\n", text.trim_end_matches('\n'));
+            Reply::json(status, &message, &serde_json::json!({"data": null, "message": message}))
+        }
+        _ => Reply::plain(status, text, ""),
     }
 }
 

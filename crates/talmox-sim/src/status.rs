@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::qemu::view::{boot_disk_size, cpus};
 use crate::tasks::Event;
 use crate::vm::Vm;
-use crate::world::World;
+use crate::world::{Reach, World};
 
 /// Milliseconds between two broadcasts of a host.
 pub(crate) const BROADCAST_PERIOD: u64 = 10_000;
@@ -56,7 +56,9 @@ impl World {
     pub(crate) fn broadcast(&mut self, node: &str) {
         let now = self.clock;
         let host = self.host_cpus(node);
-        for (vmid, vm) in self.vms.iter_mut().filter(|(_, vm)| vm.node == node) {
+        // What a host without a link says, nobody hears.
+        let heard = self.nodes.get(node).is_some_and(|node| node.reach != Reach::Unreachable);
+        for (vmid, vm) in self.vms.iter_mut().filter(|(_, vm)| heard && vm.node == node) {
             let seen = fingerprint(vm);
             if vm.stat.as_ref().is_some_and(|stat| stat.seen == seen) {
                 continue;

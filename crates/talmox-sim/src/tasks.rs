@@ -27,7 +27,12 @@ pub(crate) enum Event {
     Finish(TaskId),
     /// A fault: the worker dies.
     Kill(TaskId),
+    /// A fault: the worker fails with these words.
+    Fail(TaskId, String),
     Broadcast(String),
+    LoseHost(String),
+    BootHost(String),
+    HaRound,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +130,11 @@ impl World {
                 }
             }
             Event::Kill(task) => self.kill(task),
+            Event::Fail(task, reason) => self.fail(task, &reason),
             Event::Broadcast(node) => self.broadcast(&node),
+            Event::LoseHost(node) => self.lose_host(&node),
+            Event::BootHost(node) => self.boot_host(&node),
+            Event::HaRound => self.ha_round(),
         }
     }
 
@@ -341,7 +350,7 @@ impl World {
         }
     }
 
-    fn kill(&mut self, task: TaskId) {
+    pub(crate) fn kill(&mut self, task: TaskId) {
         if self.tasks[task].stage != Stage::Done {
             self.end_task(task, Err("unexpected status".into()));
             // Nobody was left to write a last line; the status is what others make of that.
@@ -351,11 +360,23 @@ impl World {
 
     /// A fault of the host: the worker fails with that text and cleans up behind itself.
     pub fn fail_worker(&mut self, upid: &str, reason: &str) {
-        let Some(task) = self.task_by_upid(upid).filter(|task| self.tasks[*task].stage != Stage::Done) else {
-            return;
-        };
-        self.abandon(task, reason);
-        self.end_task(task, Err(reason.to_owned()));
+        if let Some(task) = self.task_by_upid(upid) {
+            self.fail(task, reason);
+        }
+    }
+
+    /// The same at a time to come, if the worker still lives then.
+    pub fn fail_worker_at(&mut self, upid: &str, at: u64, reason: &str) {
+        if let Some(task) = self.task_by_upid(upid) {
+            self.schedule(at, Event::Fail(task, reason.to_owned()));
+        }
+    }
+
+    fn fail(&mut self, task: TaskId, reason: &str) {
+        if self.tasks[task].stage != Stage::Done {
+            self.abandon(task, reason);
+            self.end_task(task, Err(reason.to_owned()));
+        }
     }
 
     /// A worker that ended before anybody looked, as the record of something done by other means.

@@ -29,6 +29,9 @@ pub(crate) struct Vm {
     pub(crate) reacts: Option<bool>,
     /// Answers of a guest agent by command; empty if no agent runs.
     pub(crate) agent: BTreeMap<String, Value>,
+    /// The agent gives signs of life and answers nothing in time.
+    #[serde(default)]
+    pub(crate) agent_late: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -238,6 +241,13 @@ impl World {
 
     pub fn lock_of_vm(&self, vmid: u32) -> Option<&str> {
         self.vms.get(&vmid).and_then(Vm::lock)
+    }
+
+    /// Says whether a VM's agent takes longer to answer than anybody waits.
+    pub fn set_agent_late(&mut self, vmid: u32, late: bool) {
+        if let Some(vm) = self.vms.get_mut(&vmid) {
+            vm.agent_late = late;
+        }
     }
 
     /// Says whether a VM's guest reacts, and what its agent answers by command.

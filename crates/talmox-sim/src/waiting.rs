@@ -13,12 +13,17 @@ use crate::storage::Allocations;
 use crate::wire::{Param, Params, Reply, Request};
 use crate::world::World;
 
+/// How long a call may take behind the daemon that takes it: milliseconds.
+const HOP_LIMIT: u64 = 30_000;
+
 /// What a call that waits has got so far.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
     /// It has a privileged worker, which is busy with it until then.
     pub(crate) worker_end: Option<u64>,
     lock_deadline: Option<u64>,
+    /// When the call came.
+    begun: Option<u64>,
     storage_deadline: Option<u64>,
 }
 
@@ -53,8 +58,9 @@ impl World {
     }
 
     /// Answers a request, or says until when it waits. `waiting` is what the step before gave.
-    pub fn step(&mut self, request: &Request, now: u64, waiting: Waiting) -> Step {
+    pub fn step(&mut self, request: &Request, now: u64, mut waiting: Waiting) -> Step {
         self.advance_to(now);
+        waiting.begun = waiting.begun.or(Some(now));
         self.call = CallAtHand { waiting, blocked: None };
         let reply = self.respond(request, now);
         let CallAtHand { waiting, blocked } = std::mem::take(&mut self.call);
@@ -93,6 +99,26 @@ impl World {
             self.advance_to(until.max(self.clock + 1));
             waiting = at_hand.waiting;
         }
+    }
+
+    /// How long the call has its worker beyond the usual; others wait for another one meanwhile.
+    pub(crate) fn keep_worker(&mut self, node: &str, more: u64) {
+        let Some(end) = &mut self.call.waiting.worker_end else { return };
+        let Some(host) = self.nodes.get_mut(node) else { return };
+        if let Some(worker) = host.workers.iter_mut().find(|free| *free == end) {
+            *worker += more;
+        }
+        *end += more;
+    }
+
+    /// The front daemon gives up on the privileged one after a while; what that does goes on.
+    pub(crate) fn given_up(&self, end: u64) -> Option<Reply> {
+        let limit = self.call.waiting.begun? + HOP_LIMIT;
+        let late = Reply {
+            delay: limit.saturating_sub(self.clock),
+            ..Reply::plain(596, "Connection timed out", "")
+        };
+        (end > limit).then_some(late)
     }
 
     /// The privileged daemon has three workers; a call waits for one, and keeps it.

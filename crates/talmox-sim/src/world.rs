@@ -120,11 +120,14 @@ pub(crate) struct Session {
     pub(crate) user: String,
     pub(crate) csrf: String,
     pub(crate) issued: u64,
+    /// How far the time of day jumped since.
+    #[serde(default)]
+    pub(crate) jumped: i64,
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { user, csrf: _, issued } = self;
+        let Self { user, csrf: _, issued, jumped: _ } = self;
         f.debug_struct("Session").field("user", user).field("issued", issued).finish_non_exhaustive()
     }
 }
@@ -179,6 +182,15 @@ pub struct World {
     pub ha_manager: bool,
     /// When the manager woke up: with its first resource.
     pub(crate) ha_since: Option<u64>,
+    /// When the manager last heard of each host.
+    #[serde(default)]
+    pub(crate) ha_heard: BTreeMap<String, u64>,
+    /// How often it tried to start a resource that does not run.
+    #[serde(default)]
+    pub(crate) ha_tries: BTreeMap<String, u32>,
+    /// Storages whose listing takes so many milliseconds.
+    #[serde(default)]
+    pub slow_storages: BTreeMap<String, u64>,
     /// Guests react to power buttons and unplugging unless a VM says otherwise.
     pub guests_react: bool,
 }
@@ -218,6 +230,9 @@ impl World {
             call: CallAtHand::default(),
             ha_manager: true,
             ha_since: None,
+            ha_heard: BTreeMap::new(),
+            ha_tries: BTreeMap::new(),
+            slow_storages: BTreeMap::new(),
             guests_react: true,
         }
     }

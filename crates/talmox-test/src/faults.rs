@@ -26,6 +26,8 @@ pub enum Fault {
     FailWorker { after: Duration, words: String },
     /// Before the call arrives, a host changes how it can be reached; it stays so.
     HostDown { host: String, reach: Reach },
+    /// What the simulator's own plans know and none of the others is.
+    Simulated(talmox_sim::Fault),
     /// The client dies: before this call is sent, or after it arrived. Every later call fails at once.
     KillClient { sent: bool },
 }
@@ -34,6 +36,29 @@ impl Fault {
     /// A refusal of the host.
     pub fn reply(status: u16, reason: &str) -> Self {
         Self::Reply { status, reason: reason.to_owned() }
+    }
+}
+
+impl From<talmox_sim::Fault> for Fault {
+    fn from(fault: talmox_sim::Fault) -> Self {
+        use talmox_sim::Fault as Sim;
+        match fault {
+            Sim::LoseReply => Self::ReplyLost,
+            Sim::Hang => Self::Hang { reached: false },
+            Sim::CutBody { .. } => Self::BodyCut,
+            Sim::KillWorker { after } => Self::KillWorker { after: Duration::from_millis(after) },
+            Sim::FailWorker { after, text } => {
+                Self::FailWorker { after: Duration::from_millis(after), words: text }
+            }
+            other @ (Sim::Answer { .. }
+            | Sim::Slow { .. }
+            | Sim::CloseIdle
+            | Sim::HostDown
+            | Sim::LoseHost { .. }
+            | Sim::JumpClock { .. }
+            | Sim::BusyHost { .. }
+            | Sim::Backup { .. }) => Self::Simulated(other),
+        }
     }
 }
 

@@ -64,6 +64,11 @@ impl MemoryTransport {
         when.plan(&mut self.state().plan, fault);
     }
 
+    /// Follows a plan of the simulator's own, as a file says it, behind what is planned already.
+    pub fn follow_plan(&self, plan: FaultPlan<talmox_sim::Fault>) {
+        self.state().plan.append(plan.map(Fault::from));
+    }
+
     /// Everything asked so far.
     pub fn calls(&self) -> CallLog {
         self.state().log.clone()
@@ -129,6 +134,17 @@ impl MemoryTransport {
                 pause(departed.back).await;
                 return Ok(refusal(*status, reason));
             }
+            Some(Fault::Simulated(fault)) => {
+                if fault == &talmox_sim::Fault::HostDown {
+                    self.world(|world| set_reach(world, &host, Reach::ProxyDown));
+                    return Err(lost("Connection reset by peer"));
+                }
+                let refused = self.world(|world| world.befall(fault, &host, &request.path));
+                if let Some(reply) = refused {
+                    pause(reply.delay + departed.back).await;
+                    return Ok(response(&reply));
+                }
+            }
             _ => {}
         }
         let reply = self.answer(&arriving(request, body, &host)?, departed.fault.as_ref()).await;
@@ -143,6 +159,13 @@ impl MemoryTransport {
                 response.body.truncate(response.body.len() / 2);
                 Ok(response)
             }
+            Some(Fault::Simulated(talmox_sim::Fault::Answer { status, text, .. })) => {
+                Ok(refusal(*status, text))
+            }
+            Some(Fault::Simulated(talmox_sim::Fault::Slow { by })) => {
+                pause(*by).await;
+                Ok(response(&reply))
+            }
             _ => Ok(response(&reply)),
         }
     }
@@ -155,11 +178,7 @@ impl MemoryTransport {
                 if *sent { Ok(()) } else { Err(TransportError::Unsendable { reason: DEAD.to_owned() }) }
             }
             Some(Fault::HostDown { host, reach }) => {
-                self.world(|world| {
-                    if let Some(node) = world.nodes.get_mut(host) {
-                        node.reach = *reach;
-                    }
-                });
+                self.world(|world| set_reach(world, host, *reach));
                 Ok(())
             }
             _ => Ok(()),
@@ -238,6 +257,7 @@ impl Fate {
             | Fault::Hang { .. }
             | Fault::Refused
             | Fault::HostDown { .. }
+            | Fault::Simulated(_)
             | Fault::KillClient { .. } => None,
         }
     }
@@ -284,6 +304,12 @@ impl Transport for MemoryTransport {
             });
             answer
         })
+    }
+}
+
+fn set_reach(world: &mut World, host: &str, reach: Reach) {
+    if let Some(node) = world.nodes.get_mut(host) {
+        node.reach = reach;
     }
 }
 

@@ -3,6 +3,7 @@
 //! It is the simulator of `talmox sim` in this process, reached over real HTTPS. What a run began goes on in the next one;
 //! `talmox sim --state FOLDER` serves the same world to others.
 
+pub(crate) mod faults;
 mod fit;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use talmox_sim::{RELEASE, Starter, Timing, World};
 use talmox_types::desired::Desired;
 
 use crate::failure::Failure;
+use crate::printer::Printer;
 
 /// Simulated seconds per second: a shutdown takes one, a copy of a disk two, and bars still move.
 const SPEED: f64 = 10.0;
@@ -28,7 +30,12 @@ pub(crate) struct Simulated {
 }
 
 /// Opens the world kept in the folder, or makes one; adds to it what the description needs and serves it.
-pub(crate) async fn open(desired: &Desired, folder: Option<&Path>) -> anyhow::Result<Simulated> {
+pub(crate) async fn open(
+    desired: &Desired,
+    folder: Option<&Path>,
+    fault: Option<&Path>,
+    printer: &Printer,
+) -> anyhow::Result<Simulated> {
     let path = folder.map_or_else(|| default_folder(desired), |path| Ok(path.to_owned()))?;
     let folder = StateFolder::open(&path).map_err(in_words)?;
     let mut world = match folder.load().map_err(in_words)? {
@@ -43,8 +50,9 @@ pub(crate) async fn open(desired: &Desired, folder: Option<&Path>) -> anyhow::Re
         Failure::new(format!("the simulated Proxmox in {} has lost its token", path.display()))
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
+    let simulation = faults::simulation(world, fault, printer)?;
     let settings = Settings { latency: LATENCY, speed: SPEED, port: 0, keep: Keep::World(folder), log: None };
-    let server = Server::start(world, settings).await.map_err(in_words)?;
+    let server = Server::start(simulation, settings).await.map_err(in_words)?;
     Ok(Simulated { server, token: SecretString::from(token), folder: path })
 }
 
@@ -176,6 +184,12 @@ mod tests {
         }
     }
 
+    fn quiet() -> Printer {
+        use clap::Parser as _;
+        let cli = crate::args::Cli::try_parse_from(["talmox", "-q", "version"]).unwrap();
+        Printer::new(&cli.global)
+    }
+
     fn homelab() -> Desired {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/homelab");
         talmox_config::read_path(&path).desired.unwrap()
@@ -202,7 +216,7 @@ mod tests {
         let scratch = Scratch::new("goes-on");
         let (desired, pve) = (homelab(), HostName::parse("pve").unwrap());
         let begun = runtime().block_on(async {
-            let simulated = open(&desired, Some(&scratch.0)).await.unwrap();
+            let simulated = open(&desired, Some(&scratch.0), None, &quiet()).await.unwrap();
             let clone = CloneVm {
                 newid: vmid(2000),
                 name: Some("cp-1".into()),
@@ -215,7 +229,7 @@ mod tests {
             // Everything ends here as in a process that is killed: nothing more is saved.
         });
         runtime().block_on(async {
-            let simulated = open(&desired, Some(&scratch.0)).await.unwrap();
+            let simulated = open(&desired, Some(&scratch.0), None, &quiet()).await.unwrap();
             let client = client(&simulated);
             client.follow(&begun, "the clone of a run before", LIMIT, &Silent).await.unwrap();
             assert_eq!(client.vm_status(&pve, vmid(2000)).await.unwrap().status, VmPower::Stopped);
@@ -226,8 +240,8 @@ mod tests {
     #[tokio::test]
     async fn a_folder_says_who_has_it() {
         let scratch = Scratch::new("in-use");
-        let simulated = open(&homelab(), Some(&scratch.0)).await.unwrap();
-        let second = open(&homelab(), Some(&scratch.0)).await.err().unwrap().to_string();
+        let simulated = open(&homelab(), Some(&scratch.0), None, &quiet()).await.unwrap();
+        let second = open(&homelab(), Some(&scratch.0), None, &quiet()).await.err().unwrap().to_string();
         let here = format!("is used by another simulator, process {}", std::process::id());
         assert!(second.ends_with(&here), "{second}");
         simulated.close().await.unwrap();
@@ -236,7 +250,7 @@ mod tests {
     #[tokio::test]
     async fn people_are_told_that_it_is_simulated() {
         let scratch = Scratch::new("banner");
-        let simulated = open(&homelab(), Some(&scratch.0)).await.unwrap();
+        let simulated = open(&homelab(), Some(&scratch.0), None, &quiet()).await.unwrap();
         assert_eq!(
             simulated.banner(Path::new("examples/homelab")),
             format!(
@@ -253,7 +267,7 @@ mod tests {
         let scratch = Scratch::new("no-world");
         std::fs::create_dir_all(&scratch.0).unwrap();
         std::fs::write(scratch.0.join("world.json"), "{}").unwrap();
-        let error = open(&homelab(), Some(&scratch.0)).await.err().unwrap();
+        let error = open(&homelab(), Some(&scratch.0), None, &quiet()).await.err().unwrap();
         assert!(format!("{error:#}").contains("could not read"), "{error:#}");
         #[expect(clippy::disallowed_methods, reason = "a file of the test's own")]
         let left = std::fs::read_to_string(scratch.0.join("world.json")).unwrap();

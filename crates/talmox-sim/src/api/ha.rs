@@ -1,4 +1,4 @@
-//! High availability: resources and rules. Where a manager runs it starts and stops VMs; it moves none.
+//! High availability: resources and rules. What the manager makes of them is its own business.
 
 mod groups;
 mod status;
@@ -43,6 +43,9 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
 impl World {
     pub(crate) fn ha_state(&self, vmid: u32) -> Value {
         match self.ha_resources.get(&format!("vm:{vmid}")) {
+            Some(_) if self.ha_active() && self.ha_failed(&format!("vm:{vmid}"), vmid) => {
+                json!({"managed": 1, "state": "error"})
+            }
             Some(entry) if self.ha_active() => {
                 json!({"managed": 1, "state": entry.get("state").map_or("started", String::as_str)})
             }
@@ -129,7 +132,7 @@ fn add_resource(world: &mut World, call: &Call) -> Answer {
         return Err(ApiError::plain(format!("create resource failed: resource ID '{sid}' already defined")));
     }
     world.ha_resources.insert(sid, fields(call, &RESOURCE_KEYS));
-    world.ha_since = world.ha_since.or(Some(world.clock));
+    world.wake_ha(MANAGER_WAKES);
     Ok(Value::Null)
 }
 
@@ -143,6 +146,8 @@ fn set_resource(world: &mut World, call: &Call) -> Answer {
     for key in split_list(call.args.text("delete")) {
         entry.remove(key);
     }
+    // Another wish, another try.
+    world.ha_tries.remove(&sid);
     Ok(Value::Null)
 }
 
@@ -154,7 +159,7 @@ fn remove_resource(world: &mut World, call: &Call) -> Answer {
     Ok(Value::Null)
 }
 
-fn move_resource(world: &World, call: &Call) -> Answer {
+fn move_resource(world: &mut World, call: &Call) -> Answer {
     let sid = sid_of(call);
     if !world.ha_resources.contains_key(&sid) {
         return Err(ApiError::plain(format!("no such resource '{sid}'")));
@@ -168,12 +173,14 @@ fn move_resource(world: &World, call: &Call) -> Answer {
     if !blocking.is_empty() {
         let entries = blocking.iter().map(|sid| json!({"sid": sid, "cause": "resource-affinity"}));
         reply["blocking-resources"] = entries.collect();
+    } else if let Some(vmid) = crate::ha::vm_of(&sid).filter(|_| world.ha_active()) {
+        crate::qemu::migrate::move_for_ha(world, vmid, node);
     }
     Ok(reply)
 }
 
 /// Resources on that host which a rule keeps apart from this one.
-fn kept_apart(world: &World, sid: &str, node: &str) -> Vec<String> {
+pub(crate) fn kept_apart(world: &World, sid: &str, node: &str) -> Vec<String> {
     let apart =
         world.ha_rules.values().filter(|rule| rule.get("affinity").is_some_and(|kind| kind == "negative"));
     let lists = apart.filter_map(|rule| rule.get("resources"));

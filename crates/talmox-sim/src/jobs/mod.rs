@@ -34,11 +34,42 @@ pub(crate) enum Work {
     Download(Download),
     Upload(Upload),
     DeleteVolume(DeleteVolume),
+    /// A backup: the VM is locked as long as it lasts.
+    Backup {
+        vmid: u32,
+        lasts: u64,
+    },
     /// Hands a wish to the HA manager and ends.
     Ask {
         line: String,
-        wish: Option<PowerJob>,
+        wish: Option<Wish>,
     },
+}
+
+/// What the HA manager is asked to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Wish {
+    Power(PowerJob),
+    Migrate(MigrateJob),
+}
+
+impl Wish {
+    /// The type of the task it becomes, and the VM it is about.
+    fn subject(&self) -> (&'static str, u32) {
+        match self {
+            Self::Power(job) => (job.kind(), job.vmid()),
+            Self::Migrate(job) => ("qmigrate", job.vmid),
+        }
+    }
+}
+
+impl From<Wish> for Work {
+    fn from(wish: Wish) -> Self {
+        match wish {
+            Wish::Power(job) => Self::Power(job),
+            Wish::Migrate(job) => Self::Migrate(job),
+        }
+    }
 }
 
 impl Work {
@@ -56,7 +87,12 @@ impl Work {
             Self::Reassign(job) => Some((job.vmid, true)),
             Self::Migrate(job) => Some((job.vmid, true)),
             Self::Snapshot(job) => Some((job.vmid, true)),
-            Self::Download(_) | Self::Upload(_) | Self::DeleteVolume(_) | Self::Ask { .. } => None,
+            // A backup locks the file only to write the lock into it.
+            Self::Download(_)
+            | Self::Upload(_)
+            | Self::DeleteVolume(_)
+            | Self::Backup { .. }
+            | Self::Ask { .. } => None,
         }
     }
 
@@ -77,6 +113,7 @@ impl Work {
             | Self::Download(_)
             | Self::Upload(_)
             | Self::DeleteVolume(_)
+            | Self::Backup { .. }
             | Self::Ask { .. } => Allocations::new(),
         }
     }
@@ -108,6 +145,7 @@ impl Work {
             Self::Download(work) => work.enter(world, job),
             Self::Upload(work) => work.enter(world, job),
             Self::DeleteVolume(work) => work.enter(world, job),
+            Self::Backup { vmid, lasts } => crate::hosts::begin_backup(world, job, *vmid).map(|()| *lasts),
             Self::Ask { line, .. } => {
                 world.log(job, line.clone());
                 Ok(world.timing.small)
@@ -139,9 +177,13 @@ impl Work {
             Self::Ask { wish, .. } => {
                 if let Some(wish) = wish.take().filter(|_| world.ha_manager) {
                     let root = Caller { user: ROOT.into(), token: None };
-                    let (kind, vmid) = (wish.kind(), wish.vmid().to_string());
-                    world.spawn(&job.node, kind, &vmid, &root, Self::Power(wish));
+                    let (kind, vmid) = wish.subject();
+                    world.spawn(&job.node, kind, &vmid.to_string(), &root, wish.into());
                 }
+                Ok(())
+            }
+            Self::Backup { vmid, .. } => {
+                world.set_lock(*vmid, None);
                 Ok(())
             }
             Self::Update(_) | Self::DeleteVolume(_) => Ok(()),
@@ -159,7 +201,9 @@ impl Work {
                 work.give_up(world);
                 format!("clone failed: {cause}")
             }
-            Self::Migrate(MigrateJob { vmid, .. }) | Self::Destroy(DestroyJob { vmid, .. }) => {
+            Self::Migrate(MigrateJob { vmid, .. })
+            | Self::Destroy(DestroyJob { vmid, .. })
+            | Self::Backup { vmid, .. } => {
                 world.set_lock(*vmid, None);
                 cause.to_owned()
             }

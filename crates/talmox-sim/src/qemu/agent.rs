@@ -7,6 +7,10 @@ use crate::reply::{Answer, ApiError};
 use crate::vm::Vm;
 use crate::world::World;
 
+/// How long the server waits for a sign of life, and for an answer: milliseconds.
+const PING: u64 = 3_000;
+const PATIENCE: u64 = 10_000;
+
 pub(crate) fn index() -> Value {
     subdirs(
         "name",
@@ -26,7 +30,14 @@ pub(crate) fn command(world: &mut World, call: &Call, name: &str) -> Answer {
         return Err(ApiError::plain(format!("VM {vmid} is not running")));
     }
     if vm.agent.is_empty() && !world.reacts(vm) {
+        let node = call.node.clone();
+        world.keep_worker(&node, PING);
         return Err(ApiError::plain("QEMU guest agent is not running"));
+    }
+    if vm.agent_late && name != "ping" {
+        let node = call.node.clone();
+        world.keep_worker(&node, PATIENCE);
+        return Err(ApiError::plain(format!("VM {vmid} qga command 'guest-{name}' failed - got timeout")));
     }
     let result = answer(vmid, vm, name);
     if name == "shutdown" {

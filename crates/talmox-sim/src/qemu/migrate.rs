@@ -4,13 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::reshape::local_drives;
+use crate::access::{Caller, ROOT};
 use crate::api::Call;
 use crate::drive::Drive;
-use crate::jobs::Work;
+use crate::jobs::{Wish, Work};
 use crate::reply::{Answer, ApiError};
 use crate::schema;
 use crate::tasks::Job;
-use crate::world::World;
+use crate::vm::Vm;
+use crate::world::{Reach, World};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct MigrateJob {
@@ -115,8 +117,9 @@ pub(crate) fn migrate(world: &mut World, call: &Call) -> Answer {
     if let Some(entry) = world.ha_resources.get(&format!("vm:{vmid}"))
         && entry.get("state").is_none_or(|state| state != "ignored")
     {
-        let work =
-            Work::Ask { line: format!("Requesting HA migration for VM {vmid} to node {target}"), wish: None };
+        let line = format!("Requesting HA migration for VM {vmid} to node {target}");
+        let wish = Wish::Migrate(MigrateJob { vmid, target, with_disks: vm.run.is_none() });
+        let work = Work::Ask { line, wish: Some(wish) };
         return Ok(Value::from(world.spawn(&call.node, "hamigrate", &vmid.to_string(), &call.caller, work)));
     }
     let with_disks = vm.run.is_none() || call.args.flag("with-local-disks");
@@ -124,19 +127,41 @@ pub(crate) fn migrate(world: &mut World, call: &Call) -> Answer {
     Ok(Value::from(world.spawn(&call.node, "qmigrate", &vmid.to_string(), &call.caller, work)))
 }
 
+/// The HA manager moves a VM.
+pub(crate) fn move_for_ha(world: &mut World, vmid: u32, target: &str) {
+    let Some(vm) = world.vms.get(&vmid).filter(|vm| vm.node != target) else { return };
+    let (node, with_disks) = (vm.node.clone(), vm.run.is_none());
+    let root = Caller { user: ROOT.into(), token: None };
+    let work = Work::Migrate(MigrateJob { vmid, target: target.to_owned(), with_disks });
+    world.spawn(&node, "qmigrate", &vmid.to_string(), &root, work);
+}
+
 impl MigrateJob {
+    /// Why it cannot be, if it cannot.
+    fn obstacle(&self, world: &World, vm: &Vm, local: &[Drive]) -> Option<String> {
+        let cdrom = |drive: &Drive| drive.is_cdrom() && !drive.is_cloudinit();
+        let stuck = local.iter().any(|drive| cdrom(drive) || !self.with_disks);
+        let bound = vm.config.iter().any(|(key, text)| is_local_resource(key, text));
+        let mapped = vm.run.is_some() && vm.config.iter().any(|(key, text)| is_mapped(key, text));
+        if stuck || bound || mapped {
+            return Some("can't migrate VM with local resources".into());
+        }
+        if world.nodes.get(&self.target).is_none_or(|node| node.reach == Reach::Unreachable) {
+            return Some(format!("can't connect to destination '{}'", self.target));
+        }
+        let drives = vm.drives();
+        let storages = drives.iter().filter_map(|drive| crate::storage::split_volid(drive.file()));
+        let mut missing =
+            storages.filter(|(id, _)| !world.storage(id).is_ok_and(|storage| storage.on(&self.target)));
+        missing.next().map(|(id, _)| format!("storage '{id}' is not available on node '{}'", self.target))
+    }
+
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         let vm = world.vm_for_job(&job.node, self.vmid)?;
         vm.check_lock()?;
-        let cdrom = |drive: &Drive| drive.is_cdrom() && !drive.is_cloudinit();
         let local = local_drives(world, &job.node, self.vmid);
-        let stuck = local.iter().any(|drive| cdrom(drive) || !self.with_disks);
-        let bound = vm.config.iter().any(|(key, text)| is_local_resource(key, text));
-        if stuck || bound {
-            world.log(
-                job,
-                "ERROR: migration aborted (duration 00:00:00): can't migrate VM with local resources",
-            );
+        if let Some(obstacle) = self.obstacle(world, vm, &local) {
+            world.log(job, format!("ERROR: migration aborted (duration 00:00:00): {obstacle}"));
             return Err("migration aborted".into());
         }
         let bytes: u64 = local.iter().map(Drive::size).sum();

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::view::nic_bridge;
 use crate::api::Call;
-use crate::jobs::Work;
+use crate::jobs::{Wish, Work};
 use crate::reply::{Answer, ApiError};
 use crate::schema;
 use crate::storage::split_volid;
@@ -41,6 +41,11 @@ const AGENT_PING: u64 = 3000;
 impl PowerJob {
     pub(crate) fn start(vmid: u32) -> Self {
         Self { vmid, action: Action::Start, timeout: None, force: false, overrule: false, late: false }
+    }
+
+    /// What ends it in any case.
+    pub(crate) fn forced_shutdown(vmid: u32) -> Self {
+        Self { action: Action::Shutdown, force: true, ..Self::start(vmid) }
     }
 
     pub(crate) fn vmid(&self) -> u32 {
@@ -115,11 +120,13 @@ fn ask_ha(world: &mut World, call: &Call, action: Action) -> Option<Value> {
         Action::Reboot | Action::Reset | Action::Suspend | Action::Resume => return None,
     };
     entry.insert("state".into(), state.into());
+    world.ha_tries.remove(&format!("vm:{vmid}"));
     let wish = PowerJob {
         action: if action == Action::Start { action } else { Action::Stop },
         ..PowerJob::start(vmid)
     };
-    let work = Work::Ask { line: format!("Requesting HA {verb} for VM {vmid}"), wish: Some(wish) };
+    let work =
+        Work::Ask { line: format!("Requesting HA {verb} for VM {vmid}"), wish: Some(Wish::Power(wish)) };
     Some(Value::from(world.spawn(&call.node, kind, &vmid.to_string(), &call.caller, work)))
 }
 

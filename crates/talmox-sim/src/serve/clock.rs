@@ -26,6 +26,11 @@ impl Clock {
         u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Whether it moves by itself.
+    pub(super) fn runs(&self) -> bool {
+        self.speed > 0.0
+    }
+
     pub(super) fn advance(&self, by: Duration) {
         *self.moved.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += by;
     }

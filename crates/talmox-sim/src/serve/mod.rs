@@ -144,6 +144,8 @@ pub(crate) struct Shared {
     saved: Arc<tokio::sync::Mutex<u64>>,
     /// The world changed since it was saved.
     changed: Notify,
+    /// It was decided that a host is lost or boots, or the clock was moved.
+    stirred: Notify,
     wanted: BTreeMap<String, watch::Sender<Reach>>,
     /// Connections that are open.
     open: watch::Sender<usize>,
@@ -177,7 +179,13 @@ impl Shared {
     /// this returns, and what it changed is saved. An error says that it is not.
     async fn handle(self: &Arc<Self>, request: &Request) -> Result<Delivery, ServeError> {
         let begun = self.clock.now();
-        let mut progress = self.lock().begin(request, begun);
+        let (mut progress, decided) = {
+            let mut simulation = self.lock();
+            (simulation.begin(request, begun), simulation.world.next_host_event().is_some())
+        };
+        if decided {
+            self.stirred.notify_one();
+        }
         let delivery = loop {
             match progress {
                 Progress::Done(delivery) => break delivery,
@@ -230,6 +238,22 @@ impl Shared {
         written.await.unwrap_or_else(|error| Err(ServeError::State { path, source: io::Error::other(error) }))
     }
 
+    /// Lets happen to hosts what is due; answers how long it is until there is more, if the clock runs.
+    fn let_hosts_change(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let next = {
+            let mut simulation = self.lock();
+            if simulation.world.next_host_event().is_some_and(|at| at <= now) {
+                simulation.world.advance_to(now);
+            }
+            simulation.world.next_host_event()
+        };
+        self.show_reach();
+        // A moment more, so that a clock read in whole milliseconds has passed it then.
+        next.map(|at| self.clock.wall(at.saturating_sub(now)) + Duration::from_millis(1))
+            .filter(|_| self.clock.runs())
+    }
+
     /// Tells the doors how their hosts shall look.
     fn show_reach(&self) {
         let simulation = self.lock();
@@ -270,7 +294,8 @@ pub struct Server {
 
 impl Server {
     /// Starts every host of the world. When this returns, they listen.
-    pub async fn start(mut world: World, settings: Settings) -> Result<Self, ServeError> {
+    pub async fn start(world: impl Into<Simulation>, settings: Settings) -> Result<Self, ServeError> {
+        let Simulation { mut world, faults } = world.into();
         let Settings { latency, speed, port, keep, log } = settings;
         let hosts = world.nodes.len();
         if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
@@ -301,7 +326,7 @@ impl Server {
         let wanted: BTreeMap<String, watch::Sender<Reach>> = wanted.collect();
         let shared = Arc::new(Shared {
             clock: Clock::new(world.clock(), speed),
-            simulation: Mutex::new(Simulation::new(world)),
+            simulation: Mutex::new(Simulation { world, faults }),
             latency: Latency::new(latency),
             calls: AtomicU64::new(0),
             log,
@@ -309,6 +334,7 @@ impl Server {
             changes: AtomicU64::new(0),
             saved: Arc::default(),
             changed: Notify::new(),
+            stirred: Notify::new(),
             wanted,
             open: watch::Sender::new(0),
         });
@@ -324,6 +350,7 @@ impl Server {
             server.open(listener, address, name)?;
         }
         server.save_changes();
+        server.follow_hosts();
         Ok(server)
     }
 
@@ -356,6 +383,27 @@ impl Server {
         });
     }
 
+    /// Shows hosts lost and booted at the time that is decided for it, whether anybody calls or not.
+    fn follow_hosts(&mut self) {
+        let (shared, mut stop) = (Arc::clone(&self.shared), self.stop.subscribe());
+        self.tasks.spawn(async move {
+            loop {
+                let due = shared.let_hosts_change();
+                let due = async {
+                    match due {
+                        Some(wait) => tokio::time::sleep(wait).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    () = shared.stirred.notified() => {}
+                    () = due => {}
+                    () = stopped(&mut stop) => return Ok(()),
+                }
+            }
+        });
+    }
+
     pub fn hosts(&self) -> &[HostAddress] {
         &self.hosts
     }
@@ -372,6 +420,7 @@ impl Server {
         let result = act(&mut simulation);
         drop(simulation);
         self.shared.note_change();
+        self.shared.stirred.notify_one();
         result
     }
 
@@ -389,6 +438,7 @@ impl Server {
     /// Moves the clock ahead.
     pub fn advance(&self, by: Duration) {
         self.shared.clock.advance(by);
+        self.shared.stirred.notify_one();
     }
 
     /// Takes a host down or brings it back. When this returns, clients see it so.

@@ -7,6 +7,8 @@ use talmox_sim::{Body, Reply, Request, Storage, Token, User, World, encode_form}
 
 pub(crate) struct Lab {
     pub(crate) world: World,
+    /// The host that is asked; the first one unless another is named.
+    pub(crate) via: Option<String>,
 }
 
 impl Lab {
@@ -38,7 +40,7 @@ impl Lab {
         let token = Token { secret: "s".into(), ..Token::default() };
         let root = User { tokens: BTreeMap::from([("t".into(), token)]), ..User::default() };
         world.access.users.insert("root@pam".into(), root);
-        Self { world }
+        Self { world, via: None }
     }
 
     /// A lab with one storage of each usual type beside, named after it, of 100 GiB each.
@@ -77,6 +79,7 @@ impl Lab {
             method: method.into(),
             path: format!("/api2/json{path}"),
             authorization: Some("PVEAPIToken=root@pam!t=s".into()),
+            via: self.via.clone(),
             ..Request::default()
         };
         if matches!(method, "POST" | "PUT") {
@@ -91,7 +94,7 @@ impl Lab {
     /// The data of a call that must succeed.
     pub(crate) fn call(&mut self, method: &str, path: &str, pairs: &[(&str, &str)]) -> Value {
         let reply = self.send(method, path, pairs);
-        assert_eq!(reply.status, 200, "{method} {path}: {}", reply.reason);
+        assert_eq!(reply.status, 200, "{method} {path}: {} {}", reply.reason, body(&reply));
         body(&reply)["data"].clone()
     }
 

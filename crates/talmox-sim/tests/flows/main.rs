@@ -4,6 +4,7 @@ mod common;
 mod permissions;
 mod robustness;
 mod storages;
+mod surface;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -278,7 +279,7 @@ fn a_saved_world_goes_on_where_it_stopped() {
     create(&mut lab, "100", &[("net0", "virtio,bridge=vmbr0")]);
     let upid = lab.call("POST", "/nodes/a/qemu/100/clone", &[("newid", "101"), ("full", "1")]);
     let saved = serde_json::to_string(&lab.world).unwrap();
-    let mut copy = Lab { world: serde_json::from_str::<World>(&saved).unwrap() };
+    let mut copy = Lab { world: serde_json::from_str::<World>(&saved).unwrap(), via: None };
     assert_eq!((lab.wait(&upid), copy.wait(&upid)), ("OK".into(), "OK".into()));
     assert_eq!(lab.get("/nodes/a/qemu/101/config"), copy.get("/nodes/a/qemu/101/config"));
 }

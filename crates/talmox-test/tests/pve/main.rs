@@ -6,6 +6,7 @@ mod concurrency;
 mod content;
 mod crash;
 mod failures;
+mod fault_plans;
 mod life;
 mod moves;
 mod permissions;

@@ -133,6 +133,9 @@ pub(crate) struct Connection {
         hide_default_value = true
     )]
     pub simulate: Simulate,
+    /// File that says what goes wrong on the simulated Proxmox, and when; needs --simulate
+    #[arg(long, env = "TALMOX_FAULT", value_name = "FILE")]
+    pub fault: Option<PathBuf>,
 }
 
 /// Whether the world is simulated, and where it is kept.

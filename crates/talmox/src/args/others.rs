@@ -17,6 +17,7 @@ use super::Output;
 #[command(after_help = "Examples:
   talmox sim                                    one host, gone when it ends
   talmox sim --hosts 3 --state lab-sim          a cluster that is kept in a folder
+  talmox sim --fault faults.yaml                what goes wrong, and when
   talmox sim --version 8.4 --storage fast=lvmthin:500G --storage ceph=rbd
                                                 another version, and storages of its own
   talmox sim --latency 0 --speed 60 -o json     for programs: fast, one line of JSON when ready
@@ -51,6 +52,10 @@ pub(crate) struct Sim {
     /// Folder to keep the world in; made if it is not there
     #[arg(long, env = "TALMOX_STATE", value_name = "FOLDER")]
     pub state: Option<PathBuf>,
+    /// File that says what goes wrong, and when: calls that fail, hang or get lost, workers that die, hosts that are
+    /// lost; `talmox schema faults` describes it
+    #[arg(long, env = "TALMOX_FAULT", value_name = "FILE")]
+    pub fault: Option<PathBuf>,
     /// Port of the first host, the others take the next ones; 0 for any that is free
     #[arg(long, env = "TALMOX_PORT", value_name = "PORT", default_value_t = 0)]
     pub port: u16,
@@ -76,15 +81,16 @@ pub(crate) struct SimBehaviours {
     pub output: Output,
 }
 
-/// Print the JSON Schema of the description files, for editors, or of what `plan -o json` prints
+/// Print the JSON Schema of the description files and of fault plans, for editors, or of what `plan -o json` prints
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox schema > cluster.schema.json
   talmox schema nodes > nodes.schema.json
   talmox schema plan > plan.schema.json
+  talmox schema faults > faults.schema.json
   # yaml-language-server: $schema=cluster.schema.json   as the first line of cluster.yaml")]
 pub(crate) struct Schema {
-    /// Which one: cluster, nodes or plan
+    /// Which one: cluster, nodes, plan or faults
     #[arg(value_name = "WHICH", default_value = "cluster", hide_possible_values = true)]
     pub file: SchemaFile,
 }
@@ -94,6 +100,7 @@ pub(crate) enum SchemaFile {
     Cluster,
     Nodes,
     Plan,
+    Faults,
 }
 
 /// Print a completion script for a shell

@@ -12,6 +12,7 @@ use super::signals::Signals;
 use crate::args::{Format, Sim, SimBehaviours, SimWhat};
 use crate::failure::Failure;
 use crate::printer::{BOLD, Printer};
+use crate::simulate::faults;
 
 /// A slower or faster clock than this helps nobody and ends in numbers that no longer fit.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
@@ -41,7 +42,8 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         // Heard from now on: whoever starts us may end us as soon as we are ready.
         let signals = Signals::listen()?;
         let ready = Ready::new(&world, &settings)?;
-        let server = Server::start(world, settings).await.map_err(in_words)?;
+        let simulation = faults::simulation(world, args.fault.as_deref(), printer)?;
+        let server = Server::start(simulation, settings).await.map_err(in_words)?;
         ready.with_hosts(&server).show(args.output.output, printer)?;
         server.run_until(signals.once()).await?;
         printer.say("ended");

@@ -44,12 +44,18 @@ impl Session {
         printer: &Printer,
     ) -> anyhow::Result<Self> {
         let folder = match &connection.simulate {
-            Simulate::Off => return Self::real(desired, description, printer),
+            Simulate::Off => {
+                if let Some(file) = &connection.fault {
+                    return Err(not_for_the_real_thing(file).into());
+                }
+                return Self::real(desired, description, printer);
+            }
             Simulate::Here => None,
             Simulate::Folder(folder) => Some(folder.as_path()),
         };
         // The world is large, and so is what waits for it.
-        let simulated = Box::pin(simulate::open(desired, folder)).await?;
+        let simulated =
+            Box::pin(simulate::open(desired, folder, connection.fault.as_deref(), printer)).await?;
         printer.say(&format!("{}\n", simulated.banner(description)));
         Self::simulated(simulated)
     }
@@ -111,6 +117,14 @@ impl Session {
             None => Ok(()),
         }
     }
+}
+
+fn not_for_the_real_thing(file: &Path) -> Failure {
+    Failure::new(format!(
+        "{} says what goes wrong on a simulated Proxmox, and this is a real one",
+        file.display()
+    ))
+    .with_hint("add --simulate, or leave --fault (TALMOX_FAULT) out")
 }
 
 /// The folder paths in a description are relative to.

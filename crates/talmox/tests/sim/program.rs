@@ -139,3 +139,28 @@ fn behaviours_name_their_source() {
     let table = run(&["sim", "behaviours"]).succeeded().stdout;
     assert_eq!(table.lines().count(), list.len() + 1);
 }
+
+#[tokio::test]
+async fn what_goes_wrong_is_said_in_a_file() {
+    let scratch = Scratch::new("fault");
+    let file = scratch.path("faults.yaml");
+    std::fs::write(&file, "faults:\n- {fault: error, calls: GET /nodes, at: 2, text: got timeout}\n")
+        .unwrap();
+    let (running, ready) = Running::start(&["sim", "-o", "json", "--latency", "0", "--fault", &file]);
+    let authority = read(text(&ready, "ca_file"));
+    let endpoint = Endpoint::parse(&text(&ready, "endpoint")).unwrap();
+    let client = client_with(vec![endpoint], &text(&ready, "token"), Trust::Authorities(authority));
+    client.nodes().await.unwrap();
+    assert!(client.nodes().await.unwrap_err().to_string().ends_with("got timeout"));
+    client.nodes().await.unwrap();
+    running.interrupt();
+
+    std::fs::write(&file, "faults:\n- {fault: slow}\n").unwrap();
+    let refused = run(&["sim", "--fault", &file]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("slow needs by") && refused.stderr.contains("Nothing was started."),
+        "{}",
+        refused.stderr
+    );
+}

@@ -9,7 +9,7 @@ const REQUESTS: usize = 45_000;
 const AGREEING_OF_A_THOUSAND: usize = 994;
 /// Exchanges of production servers, and how many of them agree.
 const RECORDED: usize = 123;
-const RECORDED_AGREEING: usize = 117;
+const RECORDED_AGREEING: usize = 118;
 
 /// The data; only CI insists on it.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "test data, which only CI insists on")]

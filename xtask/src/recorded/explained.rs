@@ -18,12 +18,6 @@ const TABLE: &[Reason] = &[
             exchange.path == "/cluster/resources" && difference == "data[qemu].hastate: missing"
         },
     },
-    Reason {
-        why: "thin pools have another name for their place; only ZFS and folders are simulated",
-        holds: |exchange, difference| {
-            exchange.path == "/storage" && difference.starts_with("data[lvmthin].pool")
-        },
-    },
 ];
 
 pub(crate) fn reasons() -> impl Iterator<Item = &'static str> {

@@ -7,6 +7,7 @@
 mod check;
 mod diff;
 mod identity;
+mod live;
 mod observed;
 mod plan;
 mod planner;
@@ -15,6 +16,7 @@ mod view;
 
 pub use check::{Rule, Violation, check};
 pub use identity::{Class, Identities, Owned, identify};
+pub use live::{Live, live};
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenPool, Storage,
 };

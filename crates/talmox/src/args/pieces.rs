@@ -1,5 +1,6 @@
 //! Verbs that show or make one piece.
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{Connection, Description, Output};
@@ -9,13 +10,19 @@ use super::{Connection, Description, Output};
 #[command(after_help = "Examples:
   talmox explain worker-2                       every field of a node
   talmox explain worker-2.memory                one field, and every place that has a say
-  talmox explain worker-2.node_gateway -o json  fields of the whole cluster too")]
+  talmox explain worker-2.node_gateway -o json  fields of the whole cluster too
+  talmox explain worker-2.memory --live         and what Proxmox holds for it")]
 pub(crate) struct Explain {
     /// A node, or one field of it
     #[arg(value_name = "NODE[.FIELD]")]
     pub subject: String,
     #[command(flatten)]
     pub description: Description,
+    /// Look at Proxmox too, and say what it holds (--simulate does as well)
+    #[arg(long, env = "TALMOX_LIVE", value_parser = FalseyValueParser::new())]
+    pub live: bool,
+    #[command(flatten)]
+    pub connection: Connection,
     #[command(flatten)]
     pub output: Output,
 }

@@ -2,24 +2,43 @@
 
 use serde::Serialize;
 use talmox_config::{Explanation, Member, Outcome, UnknownField, explain, fields};
+use talmox_plan::{Live, Observed, live};
+use talmox_types::desired::Desired;
 
+use super::shared::{Job, block_on};
 use super::{read, unknown_node};
-use crate::args::{Explain, Format};
+use crate::args::{Explain, Format, Simulate};
 use crate::failure::Failure;
 use crate::printer::{BOLD, DIM, Printer};
 
 pub(super) fn run(args: &Explain, printer: &Printer) -> anyhow::Result<()> {
+    if args.live || args.connection.simulate != Simulate::Off {
+        return block_on(async {
+            let job = Job::open(&args.description, &args.connection, printer).await?;
+            let observed = job.observe().await;
+            job.session.close().await?;
+            let seen = Some((&job.desired, &observed?));
+            answer(args, &job.outcome, seen.as_ref().copied(), printer)
+        });
+    }
     let (outcome, _) = read(&args.description.file, printer)?;
+    answer(args, &outcome, None, printer)
+}
+
+/// What the description wants and what was seen, if anybody looked.
+type World<'w> = Option<(&'w Desired, &'w Observed)>;
+
+fn answer(args: &Explain, outcome: &Outcome, world: World<'_>, printer: &Printer) -> anyhow::Result<()> {
     let (name, field) = match args.subject.split_once('.') {
         Some((name, field)) => (name, Some(field)),
         None => (args.subject.as_str(), None),
     };
     let member = outcome.description.member(name).map_err(|closest| {
-        unknown_node(&outcome, name, closest.as_ref().map(talmox_types::NodeName::as_str))
+        unknown_node(outcome, name, closest.as_ref().map(talmox_types::NodeName::as_str))
     })?;
     match field {
-        Some(field) => one(&outcome, &member, field, args.output.output, printer),
-        None => all(&outcome, &member, args.output.output, printer),
+        Some(field) => one(outcome, (&member, field), world, args.output.output, printer),
+        None => all(outcome, &member, world, args.output.output, printer),
     }
 }
 
@@ -33,23 +52,29 @@ fn unknown_field(error: &UnknownField) -> Failure {
 
 fn one(
     outcome: &Outcome,
-    member: &Member<'_>,
-    field: &str,
+    (member, field): (&Member<'_>, &str),
+    world: World<'_>,
     format: Format,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let explanation = explain(&outcome.description, member, field).map_err(|error| unknown_field(&error))?;
     if format == Format::Table {
-        return printer.data(&text(&explanation));
+        return printer.data(&(text(&explanation) + &on_proxmox(world, member, explanation.field)));
     }
-    printer.structured(format, &Answer::new(member, &explanation))
+    printer.structured(format, &Answer::new(member, &explanation, world))
 }
 
-fn all(outcome: &Outcome, member: &Member<'_>, format: Format, printer: &Printer) -> anyhow::Result<()> {
+fn all(
+    outcome: &Outcome,
+    member: &Member<'_>,
+    world: World<'_>,
+    format: Format,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let explanations: Vec<Explanation> =
         fields().into_iter().filter_map(|field| explain(&outcome.description, member, field).ok()).collect();
     if format != Format::Table {
-        let answers: Vec<Answer<'_>> = explanations.iter().map(|e| Answer::new(member, e)).collect();
+        let answers: Vec<Answer<'_>> = explanations.iter().map(|e| Answer::new(member, e, world)).collect();
         return printer.structured(format, &answers);
     }
     let rows: Vec<[String; 3]> = explanations
@@ -60,10 +85,11 @@ fn all(outcome: &Outcome, member: &Member<'_>, format: Format, printer: &Printer
                 place @ ("built in" | "computed") => place.to_owned(),
                 place => format!("{place} ({})", winner.rank.word()),
             });
+            let held = held(world, member, explanation.field).map(|live| format!("   {}", in_words(&live)));
             Some([
                 explanation.field.to_owned(),
                 with_unit(explanation.field, value),
-                from.unwrap_or_default(),
+                from.unwrap_or_default() + &held.unwrap_or_default(),
             ])
         })
         .collect();
@@ -74,6 +100,29 @@ fn all(outcome: &Outcome, member: &Member<'_>, format: Format, printer: &Printer
         table.push_str(&format!("{field:first$}  {value:second$}  {DIM}{from}{DIM:#}\n"));
     }
     printer.data(&table)
+}
+
+fn held(world: World<'_>, member: &Member<'_>, field: &str) -> Option<Live> {
+    let (desired, observed) = world?;
+    live(desired, observed, &member.name, field)
+}
+
+/// `on Proxmox: memory 16384, pending 24576 (reboot)`
+fn in_words(live: &Live) -> String {
+    let value = live.value.as_deref().unwrap_or("not set");
+    let pending = live.pending.as_ref().map(|next| format!(", pending {next} (reboot)")).unwrap_or_default();
+    format!("on Proxmox: {} {value}{pending}", live.key)
+}
+
+/// The last line of an explanation, if somebody looked.
+fn on_proxmox(world: World<'_>, member: &Member<'_>, field: &str) -> String {
+    let Some((desired, observed)) = world else { return String::new() };
+    let there = talmox_plan::identify(desired, observed).of_node(&member.name).next().is_some();
+    match held(world, member, field) {
+        Some(live) => in_words(&live) + "\n",
+        None if there => "on Proxmox: not a setting of the VM\n".to_owned(),
+        None => format!("on Proxmox: {} has no VM that is known to be its own\n", member.name),
+    }
 }
 
 /// Value first, then every place that has a say, the winner on top.
@@ -118,6 +167,9 @@ struct Answer<'e> {
     field: &'e str,
     value: Option<&'e str>,
     from: Vec<From<'e>>,
+    /// Only if somebody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_proxmox: Option<Live>,
 }
 
 #[derive(Serialize)]
@@ -129,7 +181,7 @@ struct From<'e> {
 }
 
 impl<'e> Answer<'e> {
-    fn new(member: &Member<'_>, explanation: &'e Explanation) -> Self {
+    fn new(member: &Member<'_>, explanation: &'e Explanation, world: World<'_>) -> Self {
         Self {
             node: member.name.to_string(),
             field: explanation.field,
@@ -139,6 +191,7 @@ impl<'e> Answer<'e> {
                 .iter()
                 .map(|c| From { place: &c.place, text: &c.text, rank: c.rank.word(), wins: c.wins })
                 .collect(),
+            on_proxmox: held(world, member, explanation.field),
         }
     }
 }

@@ -40,7 +40,13 @@ fn changes_wait_for_leave_to_restart() {
     assert_snapshot!(lab.shown(&lab.run(&["plan", "--target", "worker-1", "--allow-reboot"]).succeeded()));
     lab.run(&["apply", "--auto-approve", "--target", "worker-1"]).succeeded();
     assert_snapshot!(lab.shown(&lab.run(&["status"]).succeeded()));
+    let explained = lab.run(&["explain", "worker-1.memory"]).succeeded().stdout;
+    assert!(explained.ends_with("on Proxmox: memory 4096, pending 6144 (reboot)\n"), "{explained}");
     lab.run(&["apply", "--auto-approve", "--allow-reboot"]).succeeded();
+    let explained = lab.run(&["explain", "worker-1.memory", "-o", "json"]).succeeded().stdout;
+    let explained: Value = serde_json::from_str(&explained).unwrap();
+    assert_eq!(explained["on_proxmox"]["value"], "6144");
+    assert!(explained["on_proxmox"]["pending"].is_null());
     assert_eq!(lab.run(&["plan", "--detailed-exitcode"]).code, 0);
 }
 

@@ -39,6 +39,8 @@ pub struct NodeView {
     pub mac: Option<String>,
     /// What Proxmox is doing to it.
     pub lock: Option<String>,
+    /// Tasks that run on it, as `qmstart UPID:…`. Not part of what a plan is made from: whoever asks for them adds them.
+    pub tasks: Vec<String>,
     pub pool: Option<PoolName>,
     pub ha: Option<String>,
     /// What an apply would change.
@@ -132,6 +134,7 @@ fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned
             .unwrap_or_default(),
         mac: config.and_then(|config| macs(config).first().map(ToString::to_string)),
         lock: guest.and_then(|guest| guest.lock.clone()),
+        tasks: Vec::new(),
         pool: guest.and_then(|guest| guest.pool.clone()),
         ha: guest.and_then(|guest| guest.ha.clone()),
         drift: drift(plan, node),

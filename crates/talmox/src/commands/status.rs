@@ -1,8 +1,11 @@
 //! `talmox status`
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use talmox_plan::view;
+use talmox_plan::{NodeView, View, view};
+use talmox_pve::client::{Client, TaskQuery, TaskSource};
+use talmox_types::HostName;
 
 use super::shared::{Job, block_on};
 use super::signals::Signals;
@@ -26,10 +29,29 @@ pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
 }
 
 async fn once(job: &Job, format: Format, before: &str, printer: &Printer) -> anyhow::Result<()> {
-    let view = view(&job.desired, &job.observe().await?);
+    let mut view = view(&job.desired, &job.observe().await?);
+    add_tasks(&job.session.client, &mut view).await;
     match format {
         Format::Table => printer.data(&format!("{before}{}", status_text(&view, &job.flags))),
         Format::Json | Format::Yaml => printer.structured(format, &StatusData::new(&view)),
+    }
+}
+
+/// Adds what runs on the nodes just now. A token sees its own tasks, and others' with `Sys.Audit`; who may not ask, or
+/// does not get an answer, sees the rest.
+async fn add_tasks(client: &Client, view: &mut View) {
+    let hosts: BTreeSet<HostName> = view.nodes.iter().filter_map(|node| node.host.clone()).collect();
+    let query = TaskQuery { source: TaskSource::Active, ..TaskQuery::default() };
+    for host in hosts {
+        let tasks = client.tasks(&host, &query).await.unwrap_or_default();
+        for task in tasks.iter().filter(|task| task.endtime.is_none()) {
+            let on = |node: &&mut NodeView| {
+                node.host.as_ref() == Some(&host) && node.vmid.map(|vmid| vmid.to_string()) == task.id
+            };
+            if let Some(node) = view.nodes.iter_mut().chain(&mut view.undeclared).find(on) {
+                node.tasks.push(format!("{} {}", task.kind, task.upid));
+            }
+        }
     }
 }
 

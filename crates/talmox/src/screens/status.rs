@@ -134,6 +134,7 @@ fn remarks(node: &NodeView) -> Vec<String> {
         NodeState::Unknown => vec!["not known".to_owned()],
     };
     remarks.extend(node.lock.as_ref().map(|lock| format!("busy ({})", safe(lock))));
+    remarks.extend(node.tasks.iter().map(|task| format!("under way: {}", safe(task))));
     remarks.extend(node.ha.as_ref().map(|state| format!("HA {}", safe(state))));
     let keys: Vec<String> = pending(node).map(|key| safe(key)).collect();
     if !keys.is_empty() {

@@ -185,6 +185,7 @@ fn node(name: &str, vmid: Option<u32>) -> NodeView {
         pool: None,
         ha: None,
         drift: Vec::new(),
+        tasks: Vec::new(),
         power_differs: false,
         pending: Vec::new(),
         notes: Vec::new(),

@@ -77,3 +77,18 @@ async fn what_cannot_be_destroyed_is_not_called_gone() {
     );
     assert!(failed.stderr.contains("nothing of worker-1 can be destroyed now"), "{}", failed.stderr);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_under_way_is_shown() {
+    let remote = remote("task").await;
+    remote.run(&APPLY, &[]).await.succeeded();
+    remote.server.with(|simulation| {
+        // A guest that takes its time: the task runs for as long as the test does.
+        simulation.world.timing.guest_shutdown = 1_000_000_000;
+        let path = "/nodes/pve/qemu/2001/status/shutdown";
+        simulation.world.root_call("POST", path, &[("timeout", "100000000")]).unwrap();
+    });
+    let status = remote.run(&["status"], &[]).await.succeeded().stdout;
+    let line = status.lines().find(|line| line.starts_with("worker-1")).unwrap();
+    assert!(line.contains("under way: qmshutdown UPID:pve:"), "{status}");
+}

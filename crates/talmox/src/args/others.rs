@@ -31,7 +31,7 @@ pub(crate) struct Sim {
     /// Version of Proxmox VE: 8.4, 9.0 or 9.2 (default: 9.2); a world from --state keeps its own
     #[arg(long, env = "TALMOX_VERSION", value_name = "VERSION")]
     pub version: Option<String>,
-    /// A storage beside local and local-zfs, or in place of one: NAME=TYPE[:SIZE][,shared][,nodes=A+B][,content=X+Y]
+    /// A storage beside local and local-zfs, or in place of one: `NAME=TYPE[:SIZE][,shared][,nodes=A+B][,content=X+Y]`
     #[arg(long = "storage", env = "TALMOX_STORAGE", value_name = "STORAGE", value_delimiter = ' ')]
     pub storages: Vec<talmox_sim::Storage>,
     /// Median round trip of a read in milliseconds; other calls take longer, as on recorded servers

@@ -118,7 +118,7 @@ pub struct GuestConfig {
 pub struct SeenPool {
     pub name: PoolName,
     pub comment: Option<String>,
-    /// Whether anything but VMs of the cluster is in it, storages included.
+    /// Everything in it: `qemu/2000`, `storage/pve1/local`.
     pub members: BTreeSet<String>,
 }
 

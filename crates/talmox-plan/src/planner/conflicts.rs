@@ -15,8 +15,7 @@ pub(super) fn find(planner: &mut Planner<'_>) {
     for (vmid, class) in &found {
         match class {
             Class::Copy { mark, why } => {
-                let text = format!("VM {vmid} carries the mark of {}, but {why}: left alone", mark.node);
-                planner.note(Some(&mark.node), NoteKind::Copy, text);
+                planner.note(Some(&mark.node), NoteKind::Copy, copy(*vmid, mark, why));
             }
             Class::Lost { node, why, mark } => lost(planner, *vmid, node, why, mark.as_ref()),
             Class::Ours(_) | Class::InFlight { .. } | Class::Foreign => {}
@@ -52,16 +51,17 @@ fn own_mark(guest: &Guest) -> Option<Mark> {
     mark.filter(|mark| mark.vmid == guest.vmid && !guest.template)
 }
 
+fn copy(vmid: VmId, mark: &Mark, why: &str) -> String {
+    format!("VM {vmid} carries the mark of {}, but {why}: left alone", mark.node)
+}
+
 /// What a destruction leaves behind because it is not proven ours.
 pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
     let found: Vec<(VmId, Class)> =
         planner.identities.iter().map(|(vmid, class)| (vmid, class.clone())).collect();
     for (vmid, class) in &found {
         let (node, text) = match class {
-            Class::Copy { mark, why } => (
-                mark.node.clone(),
-                format!("VM {vmid} carries the mark of {}, but {why}: left alone", mark.node),
-            ),
+            Class::Copy { mark, why } => (mark.node.clone(), copy(*vmid, mark, why)),
             Class::Lost { node, why, .. } => {
                 (node.clone(), format!("VM {vmid} may be {node}: {why}. It is left alone"))
             }

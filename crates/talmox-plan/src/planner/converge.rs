@@ -7,7 +7,6 @@ use talmox_pve::render::{Circumstances, vm_config};
 use talmox_types::Mark;
 use talmox_types::desired::{Node, Power as WantedPower};
 
-use super::create::address_of;
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, State, Subject, decided, differences, size_field};
 use crate::{Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting};
@@ -77,7 +76,7 @@ impl Planner<'_> {
 
     /// The node as the description wants it, without what the credentials may not set.
     pub(super) fn wanted(&mut self, node: &Node, mark: &Mark) -> Option<VmConfig> {
-        let Some(address) = address_of(self, node) else {
+        let Some(address) = self.addresses.get(&node.name).copied() else {
             let choices = vec!["widen the pool's addresses".to_owned()];
             self.refuse(Some(&node.name), "its pool has no free address left".to_owned(), choices);
             return None;
@@ -218,7 +217,7 @@ impl Planner<'_> {
         let stops = running && node.vm.power == WantedPower::Stopped;
         let mut needs = needs;
         if stops {
-            let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
+            let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
             let draft = Draft::new(Some(&node.name), step, "it is described as stopped", Effect::Stop);
             needs = vec![self.push(draft.after(needs))];
             // What a stop applies is not the state this was decided on.
@@ -236,7 +235,7 @@ impl Planner<'_> {
         let needs_restart = running && !stops && !after_reboot.is_empty();
         let last = self.write(node, vm, changes, needs, effect);
         if needs_restart && restarts {
-            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
+            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
             let waits = if after_reboot.len() == 1 { "waits" } else { "wait" };
             let reason = format!("{} {waits} for a restart", after_reboot.join(", "));
             self.push(Draft::new(Some(&node.name), step, &reason, Effect::Reboot).after(last));
@@ -321,9 +320,9 @@ impl Planner<'_> {
     }
 }
 
-/// Seconds a guest gets to shut down; Proxmox itself gives it a minute.
-fn shutdown_timeout(node: &Node) -> u32 {
-    u32::from(node.vm.startup.down).max(60)
+/// Seconds a guest gets to shut down: what the description gives it, and at least the minute Proxmox itself would.
+pub(super) fn shutdown_timeout(node: Option<&Node>) -> u32 {
+    node.map_or(0, |node| u32::from(node.vm.startup.down)).max(60)
 }
 
 fn configure(vm: &Expected, differences: &[Difference], digest: Option<String>) -> Step {

@@ -2,7 +2,7 @@
 
 use talmox_pve::property::{Disk, DriveSource, VmConfig, VolumeId};
 use talmox_types::desired::{Boot, Node, PciSource};
-use talmox_types::{FamilyPair, HostName, Mark, NodeName, VmId};
+use talmox_types::{HostName, Mark, NodeName, VmId};
 
 use super::place::{self, NoPlace, Place};
 use super::{Draft, Planner};
@@ -15,8 +15,7 @@ impl Planner<'_> {
             return;
         }
         let Some(vmid) = self.free_id(node) else { return };
-        let pool = self.ensure_pool_for(node);
-        self.create(node, vmid, None, pool);
+        self.create(node, vmid, None);
     }
 
     /// Plans the removal of a node's VM and the making of another with the same id.
@@ -32,13 +31,8 @@ impl Planner<'_> {
         }
         if let Some(removed) = self.remove(owned, Some(node), Effect::Replace) {
             self.places.remove(&owned.host, &node.name);
-            self.create(node, vmid, Some((removed, owned.host.clone())), Vec::new());
+            self.create(node, vmid, Some((removed, owned.host.clone())));
         }
-    }
-
-    fn ensure_pool_for(&mut self, node: &Node) -> Vec<StepId> {
-        // A refused node needs no pool.
-        if self.place_for(node, None).is_err() { Vec::new() } else { self.ensure_pool() }
     }
 
     /// Whether the node's VM may be one on a host that does not answer.
@@ -159,17 +153,12 @@ impl Planner<'_> {
             .or_else(|_| place::find(self.desired, self.observed, &self.places, node))
     }
 
-    fn create(
-        &mut self,
-        node: &Node,
-        vmid: VmId,
-        removed: Option<(StepId, HostName)>,
-        mut needs: Vec<StepId>,
-    ) {
+    /// Plans the making of a VM, after the step that removes the one it takes the place of.
+    fn create(&mut self, node: &Node, vmid: VmId, removed: Option<(StepId, HostName)>) {
         let (after, now_on) = removed.unzip();
         let (host, source, clone, remark, template) = match self.place_for(node, now_on.as_ref()) {
             Ok(Place { host, source, clone, note, template }) => {
-                let template = clone_of(template, node, &clone);
+                let template = clone_of(template, &clone);
                 (host, source, clone, note, template)
             }
             Err(NoPlace { problem, choices }) => return self.refuse(Some(&node.name), problem, choices),
@@ -186,12 +175,9 @@ impl Planner<'_> {
         let vm = Expected { host: host.clone(), mark: mark.clone() };
         let have = with_identity(template, node, &mark);
         let Some(changes) = self.fresh_changes(node, &vm, &have) else { return };
-        needs.extend(after);
-        let reason = if needs.iter().any(|id| id.as_str().ends_with("/remove")) {
-            "it is built anew, as asked"
-        } else {
-            "it is described and not there"
-        };
+        let reason =
+            if after.is_some() { "it is built anew, as asked" } else { "it is described and not there" };
+        let needs = after.into_iter().chain(self.ensure_pool()).collect();
         let step =
             Step::CloneVm { host, mark, template: source, clone, pool: self.desired.proxmox.pool.clone() };
         let cloned = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create).after(needs));
@@ -210,7 +196,7 @@ const FOLLOWING: &[(&str, Effect)] = &[
 ];
 
 /// What a clone of a template will look like, as far as a plan depends on it.
-fn clone_of(template: &VmConfig, node: &Node, clone: &CloneKind) -> VmConfig {
+fn clone_of(template: &VmConfig, clone: &CloneKind) -> VmConfig {
     let mut config = template.clone();
     for key in ["template", "digest", "parent", "vmgenid", "lock", "smbios1"] {
         config.remove(key);
@@ -231,7 +217,6 @@ fn clone_of(template: &VmConfig, node: &Node, clone: &CloneKind) -> VmConfig {
             }
         }
     }
-    config.set("name", node.name.as_str());
     config
 }
 
@@ -239,9 +224,4 @@ fn with_identity(mut config: VmConfig, node: &Node, mark: &Mark) -> VmConfig {
     config.set("name", node.name.as_str());
     config.set("description", mark);
     config
-}
-
-/// The address a node gets, for rendering; a node without one is refused before it matters.
-pub(super) fn address_of(planner: &Planner<'_>, node: &Node) -> Option<FamilyPair<std::net::IpAddr>> {
-    planner.addresses.get(&node.name).copied()
 }

@@ -6,11 +6,9 @@ use talmox_pve::property::{Disk, Slot, SlotKind, VmConfig};
 use talmox_types::desired::Node;
 use talmox_types::{NodeName, VmId};
 
+use super::converge::shutdown_timeout;
 use super::{Draft, Planner, is_our_pool};
 use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Seen, Step, StepId, Volume, Waiting};
-
-/// Seconds a guest nobody describes any more gets to shut down.
-const SHUTDOWN: u32 = 60;
 
 impl Planner<'_> {
     /// Shows what is ours and not described, and removes what was asked for.
@@ -104,8 +102,7 @@ impl Planner<'_> {
         let is_double = self.identities.of_node(name).count() > 1;
         let part = is_double.then(|| guest.vmid.to_string());
         if guest.power != Power::Stopped {
-            let timeout = node.map_or(SHUTDOWN, |node| u32::from(node.vm.startup.down).max(SHUTDOWN));
-            let step = Step::StopVm { vm: vm.clone(), timeout };
+            let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
             let draft = Draft::new(Some(name), step, "it is to be removed", Effect::Stop);
             needs.push(self.push(Draft { part: part.clone(), ..draft }));
         }

@@ -24,6 +24,6 @@ pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, Intent, Note, NoteKind, Plan, Planned,
     Refusal, Step, StepId, TemplateSource, Volume, Waiting,
 };
-pub use planner::plan;
+pub use planner::{Given, given_by_an_empty_proxmox, plan};
 pub use request::{Goal, Nonce, Request};
 pub use view::{NodeState, NodeView, View, view};

@@ -43,6 +43,28 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
     planner.plan
 }
 
+/// What a node gets where nothing decides otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// None: its range is used up.
+    pub vmid: Option<VmId>,
+    /// None: its pool has no free address.
+    pub address: Option<FamilyPair<IpAddr>>,
+}
+
+/// Ids and addresses as an empty Proxmox would give them.
+pub fn given_by_an_empty_proxmox(desired: &Desired) -> BTreeMap<NodeName, Given> {
+    let nothing = Observed::default();
+    let addresses = assign(desired, &nothing, &Identities::default());
+    let mut ids = ids::Ids::new(desired, &nothing);
+    let given = |node: &Node| Given {
+        vmid: node.vm.id.or_else(|| ids.next()),
+        address: addresses.get(&node.name).copied(),
+    };
+    let all: Vec<Given> = desired.nodes.iter().map(given).collect();
+    desired.nodes.iter().map(|node| node.name.clone()).zip(all).collect()
+}
+
 struct Planner<'a> {
     desired: &'a Desired,
     observed: &'a Observed,

@@ -6,9 +6,11 @@
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
+#[path = "../tests/support/tls.rs"]
+mod tls;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,14 +19,14 @@ use hyper::Request as HttpRequest;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{AUTHORIZATION, HOST};
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use talmox_sim::serve::{Server, Settings};
 use talmox_sim::{Body, Request, Starter, World, encode_form};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+
+use tls::connector;
 
 /// How long each line of the first table is measured.
 const TIME: Duration = Duration::from_secs(3);
@@ -110,18 +112,6 @@ async fn over_https() {
 
 fn per_second(count: u128, took: Duration) -> u128 {
     count * 1_000_000 / took.as_micros().max(1)
-}
-
-fn connector(authority: &str) -> TlsConnector {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    TlsConnector::from(Arc::new(config))
 }
 
 async fn talk(

@@ -2,19 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "support/tls.rs"]
+mod tls;
+
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use talmox_sim::serve::{Server, Settings};
 use talmox_sim::{Calls, Fault, Simulation, Starter, When};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use tls::connector;
 
 struct Lab {
     server: Server,
@@ -32,16 +33,8 @@ impl Lab {
     }
 
     async fn connect(&self, host: usize) -> io::Result<TlsStream<TcpStream>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.server.authority().as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let stream = TcpStream::connect(self.server.hosts()[host].address).await?;
-        let connector = TlsConnector::from(Arc::new(config));
+        let connector = connector(self.server.authority());
         connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await
     }
 

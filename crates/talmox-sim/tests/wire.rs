@@ -2,18 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+#[path = "support/tls.rs"]
+mod tls;
+
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use talmox_sim::Starter;
 use talmox_sim::serve::{CallLog, LoggedCall, Server, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+
+use tls::connector;
 
 struct Wire {
     server: Server,
@@ -37,16 +38,8 @@ impl Wire {
     }
 
     async fn connect(&self) -> TlsStream<TcpStream> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.server.authority().as_bytes()).unwrap()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let stream = TcpStream::connect(self.server.hosts()[0].address).await.unwrap();
-        let connector = TlsConnector::from(Arc::new(config));
+        let connector = connector(self.server.authority());
         connector.connect(ServerName::try_from("127.0.0.1").unwrap(), stream).await.unwrap()
     }
 

@@ -6,11 +6,13 @@
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use talmox_pve::client::{Client, CloneKind, CloneVm, ConfigChange, Silent};
 use talmox_test::{Lab, host, vmid};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 const CALLS: u32 = 2_000;
@@ -62,13 +64,16 @@ async fn changes(_: &Lab, client: Client) {
     }
 }
 
-/// Clones, starts and removes VMs, many at a time.
+/// Clones, starts and removes VMs, as many at a time as a storage can serve: who waits longer than ten seconds to
+/// allocate fails, on the simulator as on Proxmox.
 async fn lives(_: &Lab, client: Client) {
     let limit = Duration::from_hours(1);
     let mut work = JoinSet::new();
+    let room = Arc::new(Semaphore::new(4));
     for id in 100..100 + VMS {
-        let client = client.clone();
+        let (client, room) = (client.clone(), Arc::clone(&room));
         work.spawn(async move {
+            let _turn = room.acquire_owned().await.unwrap();
             let clone = CloneVm {
                 newid: vmid(id),
                 name: None,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use talmox_pve::property::VmConfig;
+use talmox_pve::property::{VmConfig, VolumeId};
 use talmox_types::{HostName, MappingName, PoolName, StorageId, VmId};
 
 /// Everything a plan is made from. Secrets are not in it.
@@ -20,8 +20,20 @@ pub struct Observed {
     pub pool: Option<SeenPool>,
     /// Hosts that have a device of each PCI mapping; empty unless a node wants one.
     pub mappings: BTreeMap<MappingName, BTreeSet<HostName>>,
+    /// Every pool the credentials may see.
+    pub pools: BTreeSet<PoolName>,
+    /// Files that images may be, by storage as each host sees it. Only storages that were asked are in it.
+    pub files: BTreeMap<(HostName, StorageId), Vec<SeenFile>>,
     pub rights: Rights,
     pub depth: Depth,
+}
+
+/// A file on a storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenFile {
+    pub volume: VolumeId,
+    /// Bytes.
+    pub size: u64,
 }
 
 /// Whose configuration was read.

@@ -5,7 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use talmox_pve::property::{Discard, Disk, DiskSize, Slot, VolumeId};
-use talmox_types::{ClusterName, ClusterUid, HostName, Mark, NodeName, PoolName, StorageId, VmId};
+use talmox_types::desired::{FactorySchematic, Image};
+use talmox_types::{
+    ClusterName, ClusterUid, HostName, Mark, NodeName, PoolName, StorageId, TemplateMark, VmId,
+};
 
 /// What to do so that what is there becomes what is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +87,39 @@ impl Expected {
     }
 }
 
+/// A template of ours a step acts on, or the VM that is to become one. Before anything is changed it must still carry
+/// this mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpectedTemplate {
+    pub host: HostName,
+    pub mark: TemplateMark,
+}
+
+impl ExpectedTemplate {
+    pub fn vmid(&self) -> VmId {
+        self.mark.vmid
+    }
+}
+
+/// What a file is to Proxmox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileKind {
+    Iso,
+    /// A disk image new disks are made from.
+    Import,
+}
+
+impl FileKind {
+    /// Proxmox's word, which is also the folder such files lie in.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Iso => "iso",
+            Self::Import => "import",
+        }
+    }
+}
+
 /// What can be done. Every step looks before it acts, is done when its result is seen, and may run twice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -101,6 +137,63 @@ pub enum Step {
         template: TemplateSource,
         clone: CloneKind,
         pool: Option<PoolName>,
+    },
+    /// Makes a VM that carries the mark and does not run: with an empty disk and an ISO to boot from, or with a disk
+    /// that is a copy of an image. The id is the one to try first, as with a clone.
+    CreateVm {
+        host: HostName,
+        mark: Mark,
+        /// What Proxmox is sent beside name, mark and pool.
+        set: BTreeMap<String, String>,
+        pool: Option<PoolName>,
+    },
+    /// Tells the Image Factory of a schematic, so that it serves images of it.
+    RegisterSchematic {
+        schematic: FactorySchematic,
+    },
+    /// Brings an image onto a storage of a host. A file of that name is taken as it is.
+    FetchImage {
+        host: HostName,
+        storage: StorageId,
+        content: FileKind,
+        image: Image,
+    },
+    /// Makes the VM a template becomes: stopped, with the mark, its disk a copy of the image. The id is the one to try
+    /// first.
+    BuildTemplate {
+        host: HostName,
+        mark: TemplateMark,
+        name: String,
+        /// The file its disk is copied from.
+        image: VolumeId,
+        /// Where its disk goes.
+        storage: StorageId,
+        /// What Proxmox is sent beside name, description and pool.
+        set: BTreeMap<String, String>,
+        /// What its description says above the mark.
+        notes: Option<String>,
+        pool: Option<PoolName>,
+    },
+    /// Turns a built VM into a template.
+    ConvertTemplate {
+        template: ExpectedTemplate,
+    },
+    /// Changes options of a template in place, and its mark with them.
+    ConfigureTemplate {
+        template: ExpectedTemplate,
+        set: BTreeMap<String, String>,
+        delete: BTreeSet<String>,
+        /// The mark it has afterwards.
+        mark: TemplateMark,
+    },
+    /// Removes a template, or a build nobody finished, with its volumes.
+    RemoveTemplate {
+        template: ExpectedTemplate,
+    },
+    /// Removes a file of ours from a storage.
+    RemoveImage {
+        host: HostName,
+        volume: VolumeId,
     },
     /// Changes the configuration. Disks are not made or removed by this, except a cloud-init drive and, on a VM that
     /// has just been cloned, the EFI disk and TPM state its template lacks.
@@ -171,7 +264,34 @@ impl Step {
             | Self::StopVm { vm, .. }
             | Self::RebootVm { vm, .. }
             | Self::RemoveVm { vm, .. } => Some(vm),
-            Self::CreatePool { .. } | Self::CloneVm { .. } | Self::DeletePool { .. } => None,
+            Self::CreatePool { .. }
+            | Self::CloneVm { .. }
+            | Self::CreateVm { .. }
+            | Self::RegisterSchematic { .. }
+            | Self::FetchImage { .. }
+            | Self::BuildTemplate { .. }
+            | Self::ConvertTemplate { .. }
+            | Self::ConfigureTemplate { .. }
+            | Self::RemoveTemplate { .. }
+            | Self::RemoveImage { .. }
+            | Self::DeletePool { .. } => None,
+        }
+    }
+
+    /// The mark of the node's VM this step makes.
+    pub fn makes(&self) -> Option<&Mark> {
+        if let Self::CloneVm { mark, .. } | Self::CreateVm { mark, .. } = self { Some(mark) } else { None }
+    }
+
+    /// The template the step acts on, if it is there already or made by this plan.
+    pub fn template(&self) -> Option<&ExpectedTemplate> {
+        if let Self::ConvertTemplate { template }
+        | Self::ConfigureTemplate { template, .. }
+        | Self::RemoveTemplate { template } = self
+        {
+            Some(template)
+        } else {
+            None
         }
     }
 
@@ -180,6 +300,14 @@ impl Step {
         match self {
             Self::CreatePool { .. } => "create-pool",
             Self::CloneVm { .. } => "clone",
+            Self::CreateVm { .. } => "create",
+            Self::RegisterSchematic { .. } => "register-schematic",
+            Self::FetchImage { .. } => "fetch-image",
+            Self::BuildTemplate { .. } => "build-template",
+            Self::ConvertTemplate { .. } => "convert-template",
+            Self::ConfigureTemplate { .. } => "configure-template",
+            Self::RemoveTemplate { .. } => "remove-template",
+            Self::RemoveImage { .. } => "remove-image",
             Self::ConfigureVm { .. } => "configure",
             Self::AddDisk { .. } => "add-disk",
             Self::GrowDisk { .. } => "grow-disk",

@@ -23,13 +23,17 @@ pub struct Request {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Goal {
     /// The cluster as described.
     #[default]
     Converge,
     /// No VM of the cluster, or none of the targets.
     Destroy,
+    /// The templates of the description on every host that may carry its VMs, and nothing else.
+    Templates,
+    /// No template and no image of ours that is not described any more.
+    PruneTemplates,
 }
 
 impl Request {

@@ -3,6 +3,7 @@
 //! Nothing here does I/O or knows of files, HTTP or Kubernetes. A value of one of these types is valid by
 //! construction, so no later code checks it again, and none converts silently into another.
 
+mod checksum;
 mod cidr;
 pub mod desired;
 mod id;
@@ -17,9 +18,11 @@ mod ratio;
 mod secret_ref;
 pub mod support;
 mod taint;
+mod template_mark;
 mod url;
 mod version;
 
+pub use checksum::{Checksum, ChecksumAlgorithm};
 pub use cidr::{AddressRange, Cidr};
 pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
@@ -34,5 +37,6 @@ pub use pci::PciAddress;
 pub use ratio::Ratio;
 pub use secret_ref::SecretRef;
 pub use taint::{Taint, TaintEffect};
+pub use template_mark::{Digest16, TemplateMark};
 pub use url::{Url, is_dns_name, is_host};
 pub use version::{Contract, Version};

@@ -37,7 +37,15 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         Step::RebootVm { .. } => step.effect == Effect::Reboot,
         Step::RemoveVm { .. } => matches!(step.effect, Effect::Destroy | Effect::Replace),
         Step::DeletePool { .. } => step.effect == Effect::Destroy,
-        Step::CreatePool { .. } | Step::CloneVm { .. } => step.effect == Effect::Create,
+        Step::CreatePool { .. }
+        | Step::CloneVm { .. }
+        | Step::CreateVm { .. }
+        | Step::RegisterSchematic { .. }
+        | Step::FetchImage { .. }
+        | Step::BuildTemplate { .. }
+        | Step::ConvertTemplate { .. } => step.effect == Effect::Create,
+        Step::ConfigureTemplate { .. } => step.effect == Effect::ChangeLive,
+        Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => step.effect == Effect::Destroy,
         Step::StartVm { .. } => matches!(step.effect, Effect::Create | Effect::Start),
         Step::AddDisk { .. } | Step::GrowDisk { .. } | Step::JoinPool { .. } => {
             matches!(step.effect, Effect::Create | Effect::ChangeLive)
@@ -53,7 +61,13 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
 }
 
 fn secrets(court: &mut Court<'_>, step: &Planned) {
-    let Step::ConfigureVm { set, .. } = &step.step else { return };
+    let (Step::ConfigureVm { set, .. }
+    | Step::CreateVm { set, .. }
+    | Step::BuildTemplate { set, .. }
+    | Step::ConfigureTemplate { set, .. }) = &step.step
+    else {
+        return;
+    };
     if let Some(key) = SECRET_KEYS.iter().find(|key| set.contains_key(**key)) {
         court.violate(Rule::NoSecrets, step, format!("it sets {key}"));
     }

@@ -6,6 +6,7 @@
 mod graph;
 mod ownership;
 mod requested;
+mod templates;
 mod volumes;
 
 use std::fmt;
@@ -71,6 +72,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     ownership::judge(&mut court);
     requested::judge(&mut court);
     volumes::judge(&mut court);
+    templates::judge(&mut court);
     court.violations
 }
 

@@ -1,5 +1,8 @@
 //! Whether every step acts on what is proven ours.
 
+use std::collections::BTreeMap;
+
+use talmox_pve::property::{Disk, Slot};
 use talmox_types::{Mark, VmId};
 
 use super::{Court, Rule};
@@ -11,7 +14,14 @@ pub(super) fn judge(court: &mut Court<'_>) {
             acts_on(court, step, vm);
         }
         match &step.step {
-            Step::CloneVm { mark, template, .. } => clone(court, step, mark, template.vmid),
+            Step::CloneVm { mark, template, .. } => {
+                made(court, step, mark);
+                is_template(court, step, template.vmid);
+            }
+            Step::CreateVm { mark, set, .. } => {
+                made(court, step, mark);
+                own_volumes(court, step, set);
+            }
             Step::JoinPool { vm, .. } => {
                 let guest = court.observed.guests.get(&vm.vmid());
                 if guest.is_some_and(|guest| guest.pool.is_some()) {
@@ -20,6 +30,13 @@ pub(super) fn judge(court: &mut Court<'_>) {
             }
             Step::DeletePool { comment, .. } => delete_pool(court, step, comment),
             Step::CreatePool { .. }
+            | Step::RegisterSchematic { .. }
+            | Step::FetchImage { .. }
+            | Step::BuildTemplate { .. }
+            | Step::ConvertTemplate { .. }
+            | Step::ConfigureTemplate { .. }
+            | Step::RemoveTemplate { .. }
+            | Step::RemoveImage { .. }
             | Step::ConfigureVm { .. }
             | Step::AddDisk { .. }
             | Step::GrowDisk { .. }
@@ -39,7 +56,7 @@ fn acts_on(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if court.desired.uid.as_ref().is_some_and(|uid| *uid != vm.mark.uid) {
         court.violate(Rule::OursOnly, step, "its mark is another cluster's");
     }
-    let makes = |before: &&Planned| matches!(&before.step, Step::CloneVm { mark, .. } if *mark == vm.mark);
+    let makes = |before: &&Planned| before.step.makes() == Some(&vm.mark);
     if court.before(step).iter().any(makes) {
         return;
     }
@@ -83,7 +100,8 @@ fn proven(guest: &Guest, vm: &Expected) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn clone(court: &mut Court<'_>, step: &Planned, mark: &Mark, template: VmId) {
+/// A VM that is made has a node of the description that has none, and an id nobody has.
+fn made(court: &mut Court<'_>, step: &Planned, mark: &Mark) {
     if step.node.as_ref() != Some(&mark.node) {
         court.violate(Rule::OursOnly, step, "its mark is another node's");
     }
@@ -101,8 +119,8 @@ fn clone(court: &mut Court<'_>, step: &Planned, mark: &Mark, template: VmId) {
         court.violate(Rule::OursOnly, step, format!("there is a guest {} already", mark.vmid));
     }
     let twin = court.steps().iter().any(|other| {
-        other.id != step.id
-            && matches!(&other.step, Step::CloneVm { mark: made, .. } if made.vmid == mark.vmid || made.node == mark.node)
+        let made = other.step.makes();
+        other.id != step.id && made.is_some_and(|made| made.vmid == mark.vmid || made.node == mark.node)
     });
     if twin {
         court.violate(Rule::OursOnly, step, "another step makes the same VM or node");
@@ -114,8 +132,27 @@ fn clone(court: &mut Court<'_>, step: &Planned, mark: &Mark, template: VmId) {
     if there && removed.is_empty() {
         court.violate(Rule::OursOnly, step, "the node has a VM already");
     }
-    if !court.observed.guests.get(&template).is_some_and(|guest| guest.template) {
+}
+
+/// What is cloned is a template, or will be by then.
+fn is_template(court: &mut Court<'_>, step: &Planned, template: VmId) {
+    let converted = |before: &&Planned| matches!(&before.step, Step::ConvertTemplate { template: made } if made.vmid() == template);
+    let there = court.observed.guests.get(&template).is_some_and(|guest| guest.template);
+    if !there && !court.before(step).iter().any(converted) {
         court.violate(Rule::OursOnly, step, format!("{template} is not a template"));
+    }
+}
+
+/// A VM that is made takes no disk that is there already; an ISO is no disk.
+fn own_volumes(court: &mut Court<'_>, step: &Planned, set: &BTreeMap<String, String>) {
+    for (key, value) in set {
+        let Some(slot) = Slot::parse(key).ok().filter(|slot| slot.holds_volume()) else { continue };
+        let Ok(disk) = Disk::parse(value) else { continue };
+        let iso =
+            disk.is_cdrom() && disk.source.volume().is_some_and(|volume| volume.name().starts_with("iso/"));
+        if disk.source.volume().is_some() && !iso {
+            court.violate(Rule::OursOnly, step, format!("{slot} would hold a volume that is there already"));
+        }
     }
 }
 

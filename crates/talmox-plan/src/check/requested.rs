@@ -24,6 +24,14 @@ pub(super) fn judge(court: &mut Court<'_>) {
             }
             Step::CreatePool { .. }
             | Step::CloneVm { .. }
+            | Step::CreateVm { .. }
+            | Step::RegisterSchematic { .. }
+            | Step::FetchImage { .. }
+            | Step::BuildTemplate { .. }
+            | Step::ConvertTemplate { .. }
+            | Step::ConfigureTemplate { .. }
+            | Step::RemoveTemplate { .. }
+            | Step::RemoveImage { .. }
             | Step::ConfigureVm { .. }
             | Step::AddDisk { .. }
             | Step::GrowDisk { .. }
@@ -42,6 +50,7 @@ fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
         Goal::Destroy => true,
         Goal::Converge if declared => request.replace.contains(node),
         Goal::Converge => request.prune || request.remove.contains(node),
+        Goal::Templates | Goal::PruneTemplates => false,
     }
 }
 
@@ -50,8 +59,7 @@ fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for the removal of {}", vm.mark.node));
     }
     let follows = |other: &&Planned| {
-        matches!(&other.step, Step::CloneVm { mark, .. } if mark.node == vm.mark.node)
-            && other.needs.contains(&step.id)
+        other.step.makes().is_some_and(|mark| mark.node == vm.mark.node) && other.needs.contains(&step.id)
     };
     if step.effect == Effect::Replace && !court.steps().iter().any(|other| follows(&other)) {
         court.violate(Rule::WellFormed, step, "it says replace, and nothing takes the VM's place");

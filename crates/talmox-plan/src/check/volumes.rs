@@ -32,14 +32,24 @@ pub(super) fn judge(court: &mut Court<'_>) {
             }
             Step::CreatePool { .. }
             | Step::CloneVm { .. }
+            | Step::CreateVm { .. }
+            | Step::RegisterSchematic { .. }
+            | Step::FetchImage { .. }
+            | Step::BuildTemplate { .. }
+            | Step::ConvertTemplate { .. }
+            | Step::ConfigureTemplate { .. }
+            | Step::RemoveTemplate { .. }
+            | Step::RemoveImage { .. }
             | Step::JoinPool { .. }
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
             | Step::DeletePool { .. } => {}
         }
-        if !step.destroys.is_empty() && !matches!(step.step, Step::RemoveVm { .. }) {
-            court.violate(Rule::Volumes, step, "only removing a VM destroys volumes");
+        if !step.destroys.is_empty()
+            && !matches!(step.step, Step::RemoveVm { .. } | Step::RemoveTemplate { .. })
+        {
+            court.violate(Rule::Volumes, step, "only removing a VM or template destroys volumes");
         }
     }
 }

@@ -38,6 +38,8 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.undeclared();
         }
         Goal::Destroy => planner.destroy(),
+        Goal::Templates => planner.templates(),
+        Goal::PruneTemplates => planner.prune_templates(),
     }
     planner.one_control_plane_at_a_time();
     planner.plan

@@ -5,6 +5,7 @@
 mod cluster;
 mod network;
 mod proxmox;
+mod template;
 mod vm;
 
 pub use cluster::{
@@ -13,6 +14,7 @@ pub use cluster::{
 };
 pub use network::{Network, NetworkMode, Route};
 pub use proxmox::{PlacementPolicy, Proxmox, Spread, VmIdRange};
+pub use template::{Compression, FactorySchematic, Image, Template};
 pub use vm::{
     Bios, Boot, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, Power, ScsiController,
     Startup, TemplateRef, Vm,
@@ -36,6 +38,8 @@ pub struct Desired {
     pub kubernetes: Kubernetes,
     /// In the order of the description, pools last.
     pub nodes: Vec<Node>,
+    /// Templates described for themselves; those the nodes need follow from the rest.
+    pub templates: Vec<Template>,
 }
 
 /// One node.

@@ -12,6 +12,7 @@ mod observed;
 mod plan;
 mod planner;
 mod request;
+mod template;
 mod view;
 
 pub use check::{Rule, Violation, check};
@@ -26,4 +27,8 @@ pub use plan::{
 };
 pub use planner::{Given, given_by_an_empty_proxmox, plan};
 pub use request::{Goal, Nonce, Request};
+pub use template::{
+    OwnTemplate, TemplateState, boot_iso, image_digest, import_image, managed_template, own_templates,
+    settings_digest, uses_managed_template, wanted_templates,
+};
 pub use view::{NodeState, NodeView, View, view};

@@ -22,6 +22,8 @@ pub struct Circumstances {
     pub address: FamilyPair<IpAddr>,
     /// None for a cluster without a uid: its VMs can be shown, not made.
     pub mark: Option<Mark>,
+    /// The file a VM that boots from an ISO boots from.
+    pub iso: String,
 }
 
 /// The configuration as `qm config` prints it once the VM stands. What Proxmox makes up by itself (`vmgenid`, `meta`,
@@ -162,8 +164,7 @@ fn drives(
     }
     let iso = vm.boot == Boot::Iso;
     if iso {
-        let volume =
-            VolumeId::new(desired.proxmox.iso_storage.clone(), &format!("iso/{}", iso_name(desired, node)))?;
+        let volume = VolumeId::new(desired.proxmox.iso_storage.clone(), &format!("iso/{}", on.iso))?;
         config.set("ide2", &cdrom(volume));
     }
     if vm.cloud_init {
@@ -189,14 +190,6 @@ fn disk(vm: &Vm, volume: VolumeId, size: u32) -> Disk {
 
 fn cdrom(volume: VolumeId) -> Disk {
     Disk { media: Some(Media::Cdrom), ..Disk::new(DriveSource::Volume(volume)) }
-}
-
-/// The name a boot ISO has on its storage: Talos version, the node's own schematic, and the variant.
-fn iso_name(desired: &Desired, node: &Node) -> String {
-    let schematic =
-        node.schematic_id.as_ref().map(|id| format!("-{}", &id.as_str()[..12])).unwrap_or_default();
-    let variant = if node.vm.secure_boot { "-secureboot" } else { "" };
-    format!("talos-{}{schematic}-nocloud-amd64{variant}.iso", desired.talos.version)
 }
 
 fn net_device(nic: &Nic) -> NetDevice {

@@ -22,5 +22,6 @@ pub(crate) fn resolve(description: &Description) -> Desired {
         talos: cluster::talos(description),
         kubernetes: cluster::kubernetes(description, &members),
         nodes: members.iter().map(|member| node::node(description, member)).collect(),
+        templates: Vec::new(),
     }
 }

@@ -34,7 +34,9 @@ fn disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, wanted: &Dis
         found.impossible.push(other_storage(subject, slot, volume.storage(), wanted));
     }
     match have.size {
-        Some(from) if from < size => found.growths.push(Growth { slot, from, to: size }),
+        Some(from) if from < size => found.growths.push(Growth { slot, from: Some(from), to: size }),
+        // How large a disk is that is yet to be copied from an image, only the image knows.
+        None if subject.state == State::Fresh => found.growths.push(Growth { slot, from: None, to: size }),
         Some(from) if from > size => found.impossible.push(shrinking(subject, slot, from, size)),
         _ => {}
     }

@@ -59,7 +59,8 @@ pub(crate) enum How {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Growth {
     pub slot: Slot,
-    pub from: DiskSize,
+    /// None: not known before it is made.
+    pub from: Option<DiskSize>,
     pub to: DiskSize,
 }
 

@@ -9,7 +9,9 @@ use talmox_types::desired::{Node, Power as WantedPower};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, State, Subject, decided, differences, size_field};
-use crate::{Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting};
+use crate::{
+    Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting, boot_iso,
+};
 
 /// Changes of a VM on their way into the plan.
 pub(super) struct Changes {
@@ -82,7 +84,8 @@ impl Planner<'_> {
             return None;
         };
         let mark = Mark { cluster: self.desired.name.clone(), ..mark.clone() };
-        let on = Circumstances { vmid: mark.vmid, address, mark: Some(mark) };
+        let iso = boot_iso(self.desired, node).file;
+        let on = Circumstances { vmid: mark.vmid, address, mark: Some(mark), iso };
         match vm_config(self.desired, node, &on) {
             Ok(mut config) => {
                 if !self.observed.rights.start_order && config.remove("startup").is_some() {
@@ -293,7 +296,7 @@ impl Planner<'_> {
             let step = Step::GrowDisk { vm: vm.clone(), slot: growth.slot, to: growth.to };
             let change = Change {
                 key: growth.slot.to_string(),
-                old: Some(growth.from.to_string()),
+                old: growth.from.map(|from| from.to_string()),
                 new: Some(growth.to.to_string()),
                 applies: Applies::Now,
                 field: Some(size_field(growth.slot).to_owned()),

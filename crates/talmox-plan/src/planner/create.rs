@@ -1,12 +1,18 @@
 //! Nodes that have no VM yet.
 
+use std::collections::BTreeMap;
+
 use talmox_pve::property::{Disk, DriveSource, VmConfig, VolumeId};
 use talmox_types::desired::{Boot, Node, PciSource};
 use talmox_types::{HostName, Mark, NodeName, VmId};
 
-use super::place::{self, NoPlace, Place};
+use super::place::{self, NoPlace, Origin, Place};
+use super::templates::volume as image_volume;
 use super::{Draft, Planner};
-use crate::{Class, CloneKind, Effect, Expected, Intent, NoteKind, Owned, Seen, Step, StepId, Waiting};
+use crate::{
+    Class, CloneKind, Effect, Expected, FileKind, Intent, NoteKind, Owned, Seen, Step, StepId, Waiting,
+    uses_managed_template,
+};
 
 impl Planner<'_> {
     /// Plans the making of a VM, unless something may be it already.
@@ -25,7 +31,8 @@ impl Planner<'_> {
             self.refuse_taken_id(node, vmid);
             return;
         }
-        if let Err(NoPlace { problem, choices }) = self.place_for(node, Some(&owned.host)) {
+        let possible = self.as_possible(node, Some(&owned.host));
+        if let Err(NoPlace { problem, choices, .. }) = self.place_for(&possible, Some(&owned.host)) {
             self.refuse(Some(&node.name), problem, choices);
             return;
         }
@@ -85,16 +92,21 @@ impl Planner<'_> {
             }
         }
         if !in_flight.is_empty() {
-            for (step, effect) in FOLLOWING {
-                self.plan.later.push(Intent {
-                    node: Some(node.name.clone()),
-                    step: (*step).to_owned(),
-                    effect: *effect,
-                    reason: "unless it turns out to be there already".to_owned(),
-                });
-            }
+            self.follow_later(node);
         }
         !in_flight.is_empty()
+    }
+
+    /// What the making of a node takes, once it is known whether it has to be made.
+    fn follow_later(&mut self, node: &Node) {
+        for (step, effect) in FOLLOWING {
+            self.plan.later.push(Intent {
+                node: Some(node.name.clone()),
+                step: (*step).to_owned(),
+                effect: *effect,
+                reason: "unless it turns out to be there already".to_owned(),
+            });
+        }
     }
 
     fn free_id(&mut self, node: &Node) -> Option<VmId> {
@@ -122,73 +134,148 @@ impl Planner<'_> {
         self.refuse(Some(&node.name), format!("its VMID {id} belongs to {name}{host}"), choices);
     }
 
-    fn place_for(&self, node: &Node, now_on: Option<&HostName>) -> Result<Place<'_>, NoPlace> {
-        if node.vm.boot != Boot::Template {
-            return Err(NoPlace {
-                problem: "VMs are made from templates only, for now".to_owned(),
-                choices: vec!["boot: template, and a template to clone".to_owned()],
-            });
-        }
+    fn place_for(&self, node: &Node, now_on: Option<&HostName>) -> Result<Place, NoPlace> {
         if !self.observed.rights.root
             && node.vm.pci.iter().any(|device| matches!(device.source, PciSource::Address(_)))
         {
-            return Err(NoPlace {
-                problem: "only root@pam logged in by password may pass a PCI device by its address".to_owned(),
-                choices: vec![
+            return Err(NoPlace::new(
+                "only root@pam logged in by password may pass a PCI device by its address".to_owned(),
+                vec![
                     "make a PCI mapping (Datacenter, Resource Mappings) and name it: vm_pci: [{mapping: NAME}]".to_owned(),
                     "log in as root@pam by password".to_owned(),
                 ],
-            });
+            ));
         }
+        let anywhere = || place::find(self.desired, self.observed, (&self.places, &self.templates), node);
         let Some(host) = now_on.filter(|host| node.vm.host.as_ref().is_none_or(|wanted| wanted == *host))
         else {
-            return place::find(self.desired, self.observed, &self.places, node);
+            return anywhere();
         };
         // A VM that is built anew stays where it is, if that is still possible.
         let mut here = node.clone();
         here.vm.host = Some(host.clone());
         let mut places = place::Places::new(self.desired, &self.identities);
         places.remove(host, &node.name);
-        place::find(self.desired, self.observed, &places, &here)
-            .or_else(|_| place::find(self.desired, self.observed, &self.places, node))
+        place::find(self.desired, self.observed, (&places, &self.templates), &here).or_else(|_| anywhere())
+    }
+
+    /// The node as it can be made: one whose image no storage takes boots from the ISO instead.
+    fn as_possible(&mut self, node: &Node, now_on: Option<&HostName>) -> Node {
+        let mut from_iso = node.clone();
+        from_iso.vm.boot = Boot::Iso;
+        let lacks = |result: Result<Place, NoPlace>| result.err().is_some_and(|no| no.for_want_of_import);
+        if uses_managed_template(node)
+            && lacks(self.place_for(node, now_on))
+            && self.place_for(&from_iso, now_on).is_ok()
+        {
+            let text =
+                "no storage takes import content, so it boots from the ISO and installs itself".to_owned();
+            self.note(Some(&node.name), NoteKind::Placement, text);
+            return from_iso;
+        }
+        node.clone()
     }
 
     /// Plans the making of a VM, after the step that removes the one it takes the place of.
     fn create(&mut self, node: &Node, vmid: VmId, removed: Option<(StepId, HostName)>) {
         let (after, now_on) = removed.unzip();
-        let (host, source, clone, remark, template) = match self.place_for(node, now_on.as_ref()) {
-            Ok(Place { host, source, clone, note, template }) => {
-                let template = clone_of(template, &clone);
-                (host, source, clone, note, template)
-            }
-            Err(NoPlace { problem, choices }) => return self.refuse(Some(&node.name), problem, choices),
+        let node = &self.as_possible(node, now_on.as_ref());
+        let Place { host, origin, note } = match self.place_for(node, now_on.as_ref()) {
+            Ok(place) => place,
+            Err(NoPlace { problem, choices, .. }) => return self.refuse(Some(&node.name), problem, choices),
         };
         if !self.addresses.contains_key(&node.name) {
             let choices = vec!["widen the pool's addresses".to_owned()];
             return self.refuse(Some(&node.name), "its pool has no free address left".to_owned(), choices);
         }
-        if let Some(text) = remark {
+        if matches!(origin, Origin::Build { .. }) && self.wait_for_templates_in_flight() {
+            return self.follow_later(node);
+        }
+        let mark = self.mark(&node.name, vmid);
+        let Some(Making { step, needs, have }) = self.making(node, &host, &mark, origin) else { return };
+        if let Some(text) = note {
             self.note(Some(&node.name), NoteKind::Placement, text);
         }
         self.places.add(&host, node);
-        let mark = self.mark(&node.name, vmid);
-        let vm = Expected { host: host.clone(), mark: mark.clone() };
-        let have = with_identity(template, node, &mark);
-        let Some(changes) = self.fresh_changes(node, &vm, &have) else { return };
+        let vm = Expected { host, mark: mark.clone() };
+        let Some(changes) = self.fresh_changes(node, &vm, &with_identity(have, node, &mark)) else { return };
         let reason =
             if after.is_some() { "it is built anew, as asked" } else { "it is described and not there" };
-        let needs = after.into_iter().chain(self.ensure_pool()).collect();
-        let step =
-            Step::CloneVm { host, mark, template: source, clone, pool: self.desired.proxmox.pool.clone() };
-        let cloned = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create).after(needs));
-        self.carry_out(node, &vm, changes, vec![cloned], Effect::Create);
+        let needs = after.into_iter().chain(self.ensure_pool()).chain(needs).collect();
+        let made = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create).after(needs));
+        self.carry_out(node, &vm, changes, vec![made], Effect::Create);
     }
+
+    /// The step that makes a VM from what there is, and what it will look like.
+    fn making(&mut self, node: &Node, host: &HostName, mark: &Mark, origin: Origin) -> Option<Making> {
+        let pool = self.desired.proxmox.pool.clone();
+        let (host, mark) = (host.clone(), mark.clone());
+        match origin {
+            Origin::Template { source, clone, config } => {
+                let have = clone_of(&config, &clone);
+                Some(Making {
+                    step: Step::CloneVm { host, mark, template: source, clone, pool },
+                    needs: Vec::new(),
+                    have,
+                })
+            }
+            Origin::Build { template, site, clone } => {
+                let built = self.build_template(&template, &site)?;
+                let have = clone_of(&built.config, &clone);
+                let step = Step::CloneVm { host, mark, template: built.source, clone, pool };
+                Some(Making { step, needs: vec![built.done], have })
+            }
+            Origin::Image { content, image, storage } => {
+                let needs = self.fetch(&host, &storage, content, &image);
+                let (set, have) =
+                    from_image(node, mark.vmid, &image_volume(&storage, content, &image)?, content);
+                Some(Making { step: Step::CreateVm { host, mark, set, pool }, needs, have })
+            }
+        }
+    }
+}
+
+/// How a VM is made.
+struct Making {
+    step: Step,
+    needs: Vec<StepId>,
+    /// What it looks like once it is made.
+    have: VmConfig,
+}
+
+/// What a VM is made with that boots from an ISO or whose disk is a copy of an image, and what it then looks like.
+fn from_image(
+    node: &Node,
+    vmid: VmId,
+    image: &VolumeId,
+    content: FileKind,
+) -> (BTreeMap<String, String>, VmConfig) {
+    let (storage, size) = (&node.vm.storage, node.vm.disk_size);
+    let disk = match content {
+        FileKind::Iso => format!("{storage}:{size}"),
+        FileKind::Import => format!("{storage}:0,import-from={image}"),
+    };
+    let boot = if content == FileKind::Iso { "order=scsi0;ide2" } else { "order=scsi0" };
+    let pairs = [("scsi0", disk.as_str()), ("scsihw", "virtio-scsi-pci"), ("ostype", "l26"), ("boot", boot)];
+    let mut set: BTreeMap<String, String> =
+        pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    if content == FileKind::Iso {
+        set.insert("ide2".to_owned(), format!("{image},media=cdrom"));
+    }
+    let mut have = VmConfig::default();
+    for (key, value) in &set {
+        have.set(key, value);
+    }
+    let made = format!("{storage}:vm-{vmid}-disk-0");
+    have.set("scsi0", &if content == FileKind::Iso { format!("{made},size={size}G") } else { made });
+    (set, have)
 }
 
 /// What a node that is made goes through.
 const FOLLOWING: &[(&str, Effect)] = &[
     ("create-pool", Effect::Create),
     ("clone", Effect::Create),
+    ("create", Effect::Create),
     ("configure", Effect::Create),
     ("add-disk", Effect::Create),
     ("grow-disk", Effect::Create),

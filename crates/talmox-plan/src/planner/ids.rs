@@ -24,6 +24,11 @@ impl Ids {
         }
     }
 
+    /// Ids for templates, which have a range of their own.
+    pub(super) fn for_templates(desired: &Desired, observed: &Observed) -> Self {
+        Self { range: desired.proxmox.template_vmid_range, ..Self::new(desired, observed) }
+    }
+
     /// The next above the highest in use within the range, wrapping once.
     pub(super) fn next(&mut self) -> Option<VmId> {
         let (start, end) = (self.range.start.get(), self.range.end.get());

@@ -11,6 +11,8 @@ mod ids;
 mod names;
 mod place;
 mod remove;
+mod source;
+mod templates;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -77,6 +79,7 @@ struct Planner<'a> {
     addresses: BTreeMap<NodeName, FamilyPair<IpAddr>>,
     ids: ids::Ids,
     places: place::Places,
+    templates: templates::Templates,
     plan: Plan,
 }
 
@@ -97,6 +100,7 @@ impl<'a> Planner<'a> {
             addresses: assign(desired, observed, &identities),
             ids: ids::Ids::new(desired, observed),
             places: place::Places::new(desired, &identities),
+            templates: templates::Templates::new(desired, observed),
             desired,
             observed,
             request,

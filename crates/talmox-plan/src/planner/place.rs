@@ -1,27 +1,56 @@
-//! Which host a new VM goes to and which template it is cloned from.
+//! Which host a new VM goes to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use talmox_pve::property::{Disk, VmConfig, VolumeId};
-use talmox_types::desired::{Desired, Node, PciSource, Role, Spread, TemplateRef};
-use talmox_types::{HostName, NodeName};
+use talmox_pve::property::VmConfig;
+use talmox_types::desired::{Desired, Image, Node, PciSource, Role, Spread, Template};
+use talmox_types::{HostName, NodeName, StorageId};
 
-use crate::{CloneKind, Guest, GuestKind, Identities, Observed, Storage, TemplateSource};
+use super::source::Sources;
+use super::templates::{NoSite, Site, Templates};
+use crate::{CloneKind, FileKind, Identities, Observed, Storage, TemplateSource};
 
-/// Where a VM is made.
-pub(super) struct Place<'a> {
+/// Where a VM is made, and from what.
+pub(super) struct Place {
     pub host: HostName,
-    pub source: TemplateSource,
-    pub clone: CloneKind,
-    pub template: &'a VmConfig,
+    pub origin: Origin,
     /// What people should know of the choice.
     pub note: Option<String>,
+}
+
+/// What a VM is made from.
+pub(super) enum Origin {
+    Template {
+        source: TemplateSource,
+        clone: CloneKind,
+        config: Box<VmConfig>,
+    },
+    /// A template that is yet to be built.
+    Build {
+        template: Box<Template>,
+        site: Site,
+        clone: CloneKind,
+    },
+    /// An image on a storage: an ISO to boot from, or what the disk is a copy of.
+    Image {
+        content: FileKind,
+        image: Box<Image>,
+        storage: StorageId,
+    },
 }
 
 /// Why there is no place, and what can be done.
 pub(super) struct NoPlace {
     pub problem: String,
     pub choices: Vec<String>,
+    /// Whether all it lacks is a storage that takes disk images: then an ISO may do.
+    pub for_want_of_import: bool,
+}
+
+impl NoPlace {
+    pub(super) fn new(problem: String, choices: Vec<String>) -> Self {
+        Self { problem, choices, for_want_of_import: false }
+    }
 }
 
 /// Who is where already.
@@ -62,26 +91,28 @@ impl Places {
 }
 
 /// Finds a place for a node that has none.
-pub(super) fn find<'a>(
+pub(super) fn find(
     desired: &Desired,
-    observed: &'a Observed,
-    places: &Places,
+    observed: &Observed,
+    (places, templates): (&Places, &Templates),
     node: &Node,
-) -> Result<Place<'a>, NoPlace> {
-    let templates = matching(observed, node)?;
+) -> Result<Place, NoPlace> {
+    let sources = Sources::of(desired, observed, templates, node)?;
     let hosts = candidates(desired, observed, node)?;
-    let mut reasons = Vec::new();
-    let mut possible = Vec::new();
+    let (mut reasons, mut possible) = (Vec::new(), Vec::new());
     for host in &hosts {
-        match on_host(observed, node, host, &templates) {
-            Ok(place) => possible.push(place),
+        match fits(observed, node, host).and_then(|()| sources.on_host(observed, node, host)) {
+            Ok(origin) => possible.push(Place { host: host.clone(), origin, note: None }),
             Err(reason) => reasons.push(reason),
         }
     }
     let best = possible.into_iter().min_by_key(|place| places.load(&place.host, node.role));
     let Some(mut place) = best else {
+        let for_want_of_import = reasons.iter().all(|reason| matches!(reason, NoSite::NoImport(_)));
+        let reasons: Vec<&str> = reasons.iter().map(NoSite::reason).collect();
         let problem = format!("there is no host for it: {}", reasons.join("; "));
-        return Err(NoPlace { problem, choices: vec!["talmox status shows what is there".to_owned()] });
+        let choices = vec!["talmox status shows what is there".to_owned()];
+        return Err(NoPlace { problem, choices, for_want_of_import });
     };
     let only_one = observed.hosts.len() == 1;
     spread(desired, places, node, (hosts.len(), only_one), &mut place)?;
@@ -93,7 +124,7 @@ fn spread(
     places: &Places,
     node: &Node,
     (hosts, only_one): (usize, bool),
-    place: &mut Place<'_>,
+    place: &mut Place,
 ) -> Result<(), NoPlace> {
     if node.role != Role::Controller {
         return Ok(());
@@ -112,7 +143,7 @@ fn spread(
             "add a host, or name another one for it".to_owned(),
             "control_plane_spread: preferred allows it".to_owned(),
         ];
-        return Err(NoPlace { problem: text, choices });
+        return Err(NoPlace::new(text, choices));
     }
     place.note = Some(text);
     Ok(())
@@ -120,150 +151,57 @@ fn spread(
 
 /// Hosts that may carry the node, whatever is on them.
 fn candidates(desired: &Desired, observed: &Observed, node: &Node) -> Result<Vec<HostName>, NoPlace> {
+    match &node.vm.host {
+        Some(host) => online(observed, vec![host.clone()]),
+        None => allowed_hosts(desired, observed),
+    }
+}
+
+/// Hosts that may carry VMs of the cluster and are there.
+pub(super) fn allowed_hosts(desired: &Desired, observed: &Observed) -> Result<Vec<HostName>, NoPlace> {
+    if desired.proxmox.hosts.is_empty() {
+        online(observed, observed.hosts.keys().cloned().collect())
+    } else {
+        online(observed, desired.proxmox.hosts.clone())
+    }
+}
+
+fn online(observed: &Observed, wanted: Vec<HostName>) -> Result<Vec<HostName>, NoPlace> {
     let known = || observed.hosts.keys().map(HostName::as_str).collect::<Vec<_>>().join(", ");
-    let wanted: Vec<HostName> = match &node.vm.host {
-        Some(host) => vec![host.clone()],
-        None if desired.proxmox.hosts.is_empty() => observed.hosts.keys().cloned().collect(),
-        None => desired.proxmox.hosts.clone(),
-    };
     if let Some(unknown) = wanted.iter().find(|host| !observed.hosts.contains_key(*host)) {
-        return Err(NoPlace {
-            problem: format!("Proxmox has no host {unknown}"),
-            choices: vec![format!("its hosts are {}", known())],
-        });
+        let problem = format!("Proxmox has no host {unknown}");
+        return Err(NoPlace::new(problem, vec![format!("its hosts are {}", known())]));
     }
     let online = |host: &HostName| observed.hosts.get(host).is_some_and(|host| host.online);
     let (up, down): (Vec<HostName>, Vec<HostName>) = wanted.into_iter().partition(online);
     if up.is_empty() {
         let down = down.iter().map(HostName::as_str).collect::<Vec<_>>().join(", ");
-        let problem = format!("{down} is down");
-        return Err(NoPlace {
-            problem,
-            choices: vec!["wait until it is back, or name another host".to_owned()],
-        });
+        let choices = vec!["wait until it is back, or name another host".to_owned()];
+        return Err(NoPlace::new(format!("{down} is down"), choices));
     }
     Ok(up)
 }
 
-/// A template and what is known of it.
-struct Template<'a> {
-    guest: &'a Guest,
-    config: &'a VmConfig,
-}
-
-fn matching<'a>(observed: &'a Observed, node: &Node) -> Result<Vec<Template<'a>>, NoPlace> {
-    let Some(wanted) = &node.vm.template else {
-        return Err(NoPlace {
-            problem: "no template is named for it".to_owned(),
-            choices: vec![
-                "template: NAME, a VMID, or {tags: [TAG]} of a Talos template on Proxmox".to_owned(),
-            ],
-        });
-    };
-    let is_template = |guest: &&Guest| guest.kind == GuestKind::Vm && guest.template;
-    let fits: Vec<&Guest> =
-        observed.guests.values().filter(is_template).filter(|guest| is_meant(wanted, guest)).collect();
-    if fits.is_empty() {
-        let names: BTreeSet<&str> =
-            observed.guests.values().filter(is_template).filter_map(|guest| guest.name.as_deref()).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        let choices = if names.is_empty() {
-            vec![
-                "there is none at all: make one from a Talos image, or name one the token may see".to_owned(),
-            ]
-        } else {
-            vec![format!("templates there are: {}", names.join(", "))]
-        };
-        return Err(NoPlace { problem: format!("there is no template {}", described(wanted)), choices });
-    }
-    let read = |guest: &&'a Guest| {
-        let guest: &'a Guest = guest;
-        guest.seen().map(|seen| Template { guest, config: &seen.next })
-    };
-    let templates: Vec<Template<'a>> = fits.iter().filter_map(read).collect();
-    if templates.is_empty() {
-        let problem = format!("the template {} cannot be read", described(wanted));
-        return Err(NoPlace {
-            problem,
-            choices: vec!["its host may be down, or the token may lack VM.Audit".to_owned()],
-        });
-    }
-    Ok(templates)
-}
-
-fn described(wanted: &TemplateRef) -> String {
-    match wanted {
-        TemplateRef::Name(name) => name.clone(),
-        TemplateRef::Id(id) => format!("with VMID {id}"),
-        TemplateRef::Tagged { name, tags } => {
-            let tags = tags.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let name = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
-            format!("{name}with the tags {tags}")
-        }
-    }
-}
-
-/// Whether a template is the one a node asks for.
-pub(crate) fn is_meant(wanted: &TemplateRef, guest: &Guest) -> bool {
-    match wanted {
-        TemplateRef::Id(id) => guest.vmid == *id,
-        TemplateRef::Name(name) => guest.name.as_deref() == Some(name),
-        TemplateRef::Tagged { name, tags } => {
-            let named = name.as_deref().is_none_or(|name| guest.name.as_deref() == Some(name));
-            named && tags.iter().all(|tag| guest.tags.contains(&tag.as_str().to_ascii_lowercase()))
-        }
-    }
-}
-
-fn on_host<'a>(
-    observed: &'a Observed,
-    node: &Node,
-    host: &HostName,
-    templates: &[Template<'a>],
-) -> Result<Place<'a>, String> {
-    for storage in
-        std::iter::once(&node.vm.storage).chain(node.vm.extra_disks.iter().map(|disk| &disk.storage))
-    {
-        usable(observed, host, storage)?;
+/// Whether a host has the storages and devices a node needs, whatever it is made from.
+fn fits(observed: &Observed, node: &Node, host: &HostName) -> Result<(), NoSite> {
+    let own = std::iter::once(&node.vm.storage);
+    for storage in own.chain(node.vm.extra_disks.iter().map(|disk| &disk.storage)) {
+        usable(observed, host, storage).map_err(NoSite::NoDisk)?;
     }
     for device in &node.vm.pci {
         if let PciSource::Mapping(mapping) = &device.source
             && !observed.mappings.get(mapping).is_some_and(|hosts| hosts.contains(host))
         {
-            return Err(format!("{host} has no device of the PCI mapping {mapping}"));
+            return Err(NoSite::NoDisk(format!("{host} has no device of the PCI mapping {mapping}")));
         }
     }
-    let target = usable(observed, host, &node.vm.storage)?;
-    let mut reason = String::new();
-    // One on the host itself first, then one that is reached over shared storage.
-    let (here, elsewhere): (Vec<_>, Vec<_>) =
-        templates.iter().partition(|template| template.guest.host == *host);
-    for template in here.into_iter().chain(elsewhere) {
-        match reach(observed, template, host, target) {
-            Ok(clone) => {
-                let source = TemplateSource {
-                    vmid: template.guest.vmid,
-                    host: template.guest.host.clone(),
-                    name: template.guest.name.clone().unwrap_or_else(|| template.guest.vmid.to_string()),
-                };
-                return Ok(Place {
-                    host: host.clone(),
-                    source,
-                    clone,
-                    template: template.config,
-                    note: None,
-                });
-            }
-            Err(why) => reason = why,
-        }
-    }
-    Err(reason)
+    Ok(())
 }
 
-fn usable<'a>(
+pub(super) fn usable<'a>(
     observed: &'a Observed,
     host: &HostName,
-    id: &talmox_types::StorageId,
+    id: &StorageId,
 ) -> Result<&'a Storage, String> {
     let Some(storage) = observed.storage(host, id) else {
         return Err(format!("{host} has no storage {id}, or the token may not see it"));
@@ -275,49 +213,4 @@ fn usable<'a>(
         return Err(format!("storage {id} does not take disk images"));
     }
     Ok(storage)
-}
-
-/// How a template gets to a storage of a host.
-fn reach(
-    observed: &Observed,
-    template: &Template<'_>,
-    host: &HostName,
-    target: &Storage,
-) -> Result<CloneKind, String> {
-    let volumes = volumes(template.config);
-    let here = template.guest.host == *host;
-    if !here {
-        let shared = |volume: &VolumeId| {
-            observed.storage(&template.guest.host, volume.storage()).is_some_and(|storage| storage.shared)
-        };
-        let (name, from) = (template.guest.name.as_deref().unwrap_or("the template"), &template.guest.host);
-        if !target.shared || !volumes.iter().all(shared) {
-            return Err(format!("{name} is on {from} and its disks are not on storage that {host} shares"));
-        }
-    }
-    let linked = volumes.iter().all(|volume| {
-        *volume.storage() == target.id && volume.is_base() && clones_linked(&target.kind, volume)
-    });
-    Ok(if linked { CloneKind::Linked } else { CloneKind::Full { storage: target.id.clone() } })
-}
-
-/// The volumes a clone copies; a cloud-init drive is made anew.
-fn volumes(config: &VmConfig) -> Vec<VolumeId> {
-    let drives = config.slots().filter(|(slot, _)| slot.holds_volume());
-    let disks = drives.filter_map(|(_, text)| Disk::parse(text).ok());
-    disks
-        .filter(|disk| !disk.is_cdrom() && !disk.is_cloud_init())
-        .filter_map(|disk| disk.source.volume().cloned())
-        .collect()
-}
-
-/// Whether a storage can put a clone on top of a base image instead of copying it.
-fn clones_linked(kind: &str, volume: &VolumeId) -> bool {
-    match kind {
-        "zfspool" | "rbd" | "lvmthin" | "btrfs" => true,
-        "dir" | "nfs" | "cifs" | "cephfs" => {
-            volume.file_name().rsplit_once('.').is_some_and(|(_, format)| format == "qcow2")
-        }
-        _ => false,
-    }
 }

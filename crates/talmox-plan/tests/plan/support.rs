@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use talmox_plan::{
     Class, Depth, Guest, GuestConfig, GuestKind, Host, Nonce, Observed, Plan, Power, Request, Rights, Seen,
-    SeenPool, Storage, Violation, check, identify, plan,
+    SeenPool, Storage, Violation, boot_iso, check, identify, plan,
 };
 use talmox_pve::property::VmConfig;
 use talmox_pve::render::{Circumstances, vm_config};
@@ -69,6 +69,7 @@ pub(crate) fn desired(control_planes: u8, workers: u8) -> Desired {
         },
         talos: talos(),
         kubernetes: kubernetes(),
+        templates: Vec::new(),
         nodes,
     }
 }
@@ -265,7 +266,12 @@ pub(crate) fn stranger(vmid: u32, host_name: &str, name: &str, config: VmConfig)
 pub(crate) fn finished(desired: &Desired, node_name: &str, vmid: u32, host_name: &str) -> Guest {
     let node = desired.nodes.iter().find(|node| node.name.as_str() == node_name).unwrap();
     let NodeAddress::Declared(address) = node.address else { panic!("declared addresses only") };
-    let on = Circumstances { vmid: id(vmid), address, mark: Some(mark(node_name, vmid)) };
+    let on = Circumstances {
+        vmid: id(vmid),
+        address,
+        mark: Some(mark(node_name, vmid)),
+        iso: boot_iso(desired, node).file,
+    };
     let config = vm_config(desired, node, &on).unwrap();
     Guest {
         pool: desired.proxmox.pool.clone(),

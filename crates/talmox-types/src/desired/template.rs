@@ -28,6 +28,8 @@ pub struct Template {
     /// What its description says above the mark.
     pub notes: Option<String>,
     pub pool: Option<PoolName>,
+    /// Whose it is; none: the cluster's.
+    pub owner: Option<String>,
 }
 
 /// An image, where it comes from and what it is called on a storage.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use talmox_plan::given_by_an_empty_proxmox;
+use talmox_plan::{boot_iso, given_by_an_empty_proxmox};
 use talmox_pve::render::{Circumstances, vm_config};
 use talmox_types::desired::{Boot, Desired, Node, NodeAddress};
 use talmox_types::{Mark, NodeName};
@@ -78,5 +78,5 @@ fn circumstances(desired: &Desired, node: &Node, printer: &Printer) -> anyhow::R
     if mark.is_none() {
         printer.say("without cluster_uid there is no mark: description and smbios1 are left out");
     }
-    Ok(Circumstances { vmid, address, mark })
+    Ok(Circumstances { vmid, address, mark, iso: boot_iso(desired, node).file })
 }

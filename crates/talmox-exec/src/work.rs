@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use talmox_plan::{Expected, ExpectedTemplate, Plan, Planned, Step};
 use talmox_pve::client::{Client, Error, Look, Progress, TaskError, Upid, Wait, Waiting};
-use talmox_types::desired::VmIdRange;
 use talmox_types::VmId;
+use talmox_types::desired::VmIdRange;
 
 use crate::find::Found;
 use crate::locks::{Settled, Watch};

@@ -46,9 +46,8 @@ impl Approval {
         // Pools, images and templates belong to no node, whoever they are made for.
         let serves = || {
             is_for_all(&step.step)
-                && (!self.made.is_empty() || self.kinds.iter().any(|(_, node, effect)| {
-                    node.is_none() && *effect == Effect::Create
-                }))
+                && (!self.made.is_empty()
+                    || self.kinds.iter().any(|(_, node, effect)| node.is_none() && *effect == Effect::Create))
         };
         let finishes = || {
             let harmless = matches!(

@@ -48,7 +48,8 @@ fn is_passing(error: &StepError, attempt: u32) -> bool {
         Some(ErrorKind::Busy | ErrorKind::Locked { .. } | ErrorKind::QuorumLost | ErrorKind::Conflict)
     );
     let vanished = error.kind() == Some(&ErrorKind::NotFound) && attempt == 1;
-    let offline = matches!(error, StepError::Image { source, .. } if source.is_passing()) && attempt < IMAGE_TRIES;
+    let offline =
+        matches!(error, StepError::Image { source, .. } if source.is_passing()) && attempt < IMAGE_TRIES;
     busy || vanished || offline || error.may_have_happened()
 }
 

@@ -61,9 +61,7 @@ impl Claims {
             Step::RemoveImage { volume, .. } => {
                 storages.insert(volume.storage().clone());
             }
-            Step::ConfigureVm { set, .. }
-            | Step::CreateVm { set, .. }
-            | Step::BuildTemplate { set, .. } => {
+            Step::ConfigureVm { set, .. } | Step::CreateVm { set, .. } | Step::BuildTemplate { set, .. } => {
                 storages.extend(set.iter().filter_map(|(key, value)| allocated_on(key, value)));
             }
             Step::CloneVm { clone: CloneKind::Linked, .. }

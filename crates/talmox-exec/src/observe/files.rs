@@ -20,7 +20,9 @@ pub(crate) async fn list(
     storages: &[Storage],
 ) -> Result<Files, ObserveError> {
     let usable = |storage: &&Storage| {
-        storage.available && hosts.get(&storage.host).is_some_and(|host| host.online) && !kinds(storage).is_empty()
+        storage.available
+            && hosts.get(&storage.host).is_some_and(|host| host.online)
+            && !kinds(storage).is_empty()
     };
     // Who answers for whom: the first host that sees a shared storage, else everybody for himself.
     let mut asked: BTreeMap<(Option<&HostName>, &StorageId), Vec<&Storage>> = BTreeMap::new();

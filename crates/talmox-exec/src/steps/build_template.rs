@@ -51,7 +51,8 @@ impl Order for Build<'_> {
     }
 
     fn range(&self, desired: &Desired) -> (VmIdRange, &'static str) {
-        let remedy = "widen proxmox_template_vmid_range, or remove templates nobody needs: talmox template prune";
+        let remedy =
+            "widen proxmox_template_vmid_range, or remove templates nobody needs: talmox template prune";
         (desired.proxmox.template_vmid_range, remedy)
     }
 

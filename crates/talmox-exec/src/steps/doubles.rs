@@ -89,12 +89,7 @@ pub(super) async fn count<O: Order>(work: &Work<'_>, order: &O, own: &Found, end
 }
 
 /// Removes a VM that this run made and that nobody uses; the mark is read again before.
-async fn take_away<O: Order>(
-    work: &Work<'_>,
-    order: &O,
-    superfluous: &Found,
-    stays: &Found,
-) -> Result<()> {
+async fn take_away<O: Order>(work: &Work<'_>, order: &O, superfluous: &Found, stays: &Found) -> Result<()> {
     let client = work.client();
     let too_late = || double(order, stays, superfluous);
     if order.maker(superfluous).as_deref() != Some(work.run.nonce.as_str()) {
@@ -120,7 +115,8 @@ async fn is_left_alone<O: Order>(work: &Work<'_>, order: &O, own: &Found, other:
     let name = format!("{} to be taken away by who made it", other.name());
     let look = async || -> std::result::Result<Look<bool>, Error> {
         // Its id may be somebody else's by now.
-        let same = |found: &Found| order.judge(found) == Verdict::Same && order.maker(found) == order.maker(other);
+        let same =
+            |found: &Found| order.judge(found) == Verdict::Same && order.maker(found) == order.maker(other);
         let Some(found) = find(client, &other.host, other.vmid).await?.filter(same) else {
             return Ok(Look::Done(true));
         };

@@ -102,7 +102,8 @@ async fn wait_for_others(work: &Work<'_>, order: &Order<'_>) -> Result<bool> {
     for task in tasks.iter().filter(|task| order.is_brought_by(task)) {
         let name = format!("whoever brings {} to {} on {}", order.name(), order.storage, order.host);
         // Nothing of ours: how it ended is seen on the storage.
-        let followed = work.client().follow(&task.upid, &name, TRANSFER_LIMIT, &work.progress());
+        let progress = work.progress();
+        let followed = work.client().follow(&task.upid, &name, TRANSFER_LIMIT, &progress);
         drop(work.unless_stopped(&name, followed).await?);
         waited = true;
     }
@@ -181,11 +182,7 @@ pub(super) async fn remove(work: &Work<'_>, host: &HostName, volume: &VolumeId) 
     if left { Err(StepError::Changed { what: volume.to_string() }) } else { Ok(End::Changed) }
 }
 
-async fn is_listed(
-    work: &Work<'_>,
-    host: &HostName,
-    volume: &VolumeId,
-) -> std::result::Result<bool, Error> {
+async fn is_listed(work: &Work<'_>, host: &HostName, volume: &VolumeId) -> std::result::Result<bool, Error> {
     let content = volume.name().split('/').next();
     let listed = work.client().content(host, volume.storage(), content).await?;
     Ok(listed.iter().any(|listed| listed.volid == *volume))

@@ -23,9 +23,9 @@ use talmox_plan::Step;
 use talmox_pve::client::Upid;
 
 use crate::StepError;
+use crate::work::{Result, Work};
 use build_template::Build;
 use node::NodeVm;
-use crate::work::{Result, Work};
 
 /// How long a task may take that changes a configuration or a small volume.
 const CHANGE_LIMIT: Duration = Duration::from_mins(10);

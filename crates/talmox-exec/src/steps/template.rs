@@ -8,9 +8,9 @@ use talmox_pve::client::{ConfigChange, ErrorKind, Look, TaskQuery, TaskSource};
 use talmox_pve::property::{Disk, Slot};
 use talmox_types::TemplateMark;
 
+use super::follow;
 use super::meaning::is_there;
 use super::remove::{check_volumes, destroy, must_be_stopped};
-use super::{CHANGE_LIMIT, follow};
 use crate::StepError;
 use crate::find::{Found, check_template};
 use crate::work::{End, Result, Work};

@@ -57,8 +57,8 @@ pub(super) async fn unpack(work: &Work<'_>, image: &Image, compression: Compress
     let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     // What broke on the way broke the unpacking too.
     let travelled = arrived.map_err(failed)?;
-    let unpacked = unpacked
-        .map_err(|source| StepError::Unpack { doing: format!("unpack {}", image.url), source });
+    let unpacked =
+        unpacked.map_err(|source| StepError::Unpack { doing: format!("unpack {}", image.url), source });
     match (&image.checksum, travelled) {
         (Some(expected), Travelled::Whole(got)) if got != expected.value() => {
             Err(StepError::OtherBytes { url: image.url.clone(), expected: expected.clone(), got })
@@ -196,7 +196,8 @@ fn store(mut image: impl Read) -> io::Result<Unpacked> {
         length += count as u64;
     }
     file.flush()?;
-    let checksum = Checksum::new(ChecksumAlgorithm::Sha256, &hex(&hasher.finalize())).map_err(io::Error::other)?;
+    let checksum =
+        Checksum::new(ChecksumAlgorithm::Sha256, &hex(&hasher.finalize())).map_err(io::Error::other)?;
     Ok(Unpacked { path: file.into_temp_path(), length, checksum })
 }
 

@@ -28,7 +28,9 @@ impl Error {
         let storage = self.storage().unwrap_or("STORAGE");
         let wanted = self.words().split("content-type '").nth(1).and_then(|rest| rest.split('\'').next());
         let Some(wanted) = wanted else {
-            return vec![format!("{storage} holds no files: name a storage that does (dir, nfs, cifs, btrfs, cephfs)")];
+            return vec![format!(
+                "{storage} holds no files: name a storage that does (dir, nfs, cifs, btrfs, cephfs)"
+            )];
         };
         vec![
             format!(
@@ -149,10 +151,14 @@ fn download_failed(words: &str, host: &str) -> String {
     let code = words.rsplit_once("exit code ").and_then(|(_, code)| code.trim().parse::<u32>().ok());
     match code {
         Some(3) => format!("{host} could not write the file: `pvesm status` there shows what is left"),
-        Some(5) => format!("{host} does not trust the certificate of the server: `update-ca-certificates` there"),
+        Some(5) => {
+            format!("{host} does not trust the certificate of the server: `update-ca-certificates` there")
+        }
         Some(8) => "the server has no such file, or did not want to give it: is the URL right?".to_owned(),
-        _ => format!("{host} fetches it by itself: can it reach the server, and does it need a proxy (`http_proxy` in \
-                      the datacenter's options)?"),
+        _ => format!(
+            "{host} fetches it by itself: can it reach the server, and does it need a proxy (`http_proxy` in \
+                      the datacenter's options)?"
+        ),
     }
 }
 

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{
-    CloneKind, CloneVm, ConfigChange, CreateVm, Credentials, Download, Endpoint,
-    ErrorKind, FileContent, ImageKind, MoveDisk, Peer, PoolChange, Resource, Settings, Silent, TaskQuery,
-    Upload, Waiting,
+    CloneKind, CloneVm, ConfigChange, CreateVm, Credentials, Download, Endpoint, ErrorKind, FileContent,
+    ImageKind, MoveDisk, Peer, PoolChange, Resource, Settings, Silent, TaskQuery, Upload, Waiting,
 };
 use talmox_pve::property::{DiskSize, Slot, VmConfig, VolumeId};
 use talmox_types::{Checksum, ChecksumAlgorithm, HostName, PoolName, StorageId, VmId};
@@ -123,7 +122,9 @@ async fn a_download_names_its_checksum() {
         verify_certificates: true,
     };
     fake.client().download_url(&node(), &local(), &download).await.unwrap();
-    assert!(fake.seen()[0].body.ends_with(&format!("checksum-algorithm=sha256&checksum={}", checksum.value())));
+    assert!(
+        fake.seen()[0].body.ends_with(&format!("checksum-algorithm=sha256&checksum={}", checksum.value()))
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use talmox_pve::client::{
-    Client, Download, FileContent, ImageKind, PoolChange, Silent, Upid, Upload,
-};
+use talmox_pve::client::{Client, Download, FileContent, ImageKind, PoolChange, Silent, Upid, Upload};
 use talmox_pve::property::VolumeId;
 use talmox_sim::{FileFacts, Site};
 use talmox_test::{Lab, host, storage, vmid};

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{
-    CloneKind, CloneVm, ConfigChange, CreateVm, FileContent, ImageKind, Silent,
-    Upload, VmPower,
+    CloneKind, CloneVm, ConfigChange, CreateVm, FileContent, ImageKind, Silent, Upload, VmPower,
 };
 use talmox_pve::property::VmConfig;
 use talmox_types::{Checksum, ChecksumAlgorithm, HostName, PoolName, StorageId};

@@ -45,7 +45,7 @@ pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};
 pub use multipart::BadUpload;
-pub use release::{RELEASE, UnknownRelease, check_release};
+pub use release::{RELEASE, UnknownRelease, Versions};
 pub use saved::LoadError;
 pub use simulation::{Delivery, Progress, Simulation, UnfinishedCall};
 pub use starter::{Started, Starter};

@@ -1,6 +1,8 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod devices;
+mod mixed;
 mod permissions;
 mod robustness;
 mod storages;

@@ -27,8 +27,10 @@ async fn one_on_each_host_and_nothing_the_second_time() {
         let bench = yard.bench(lab("1.13.9", "local-zfs"), Goal::Templates, 1);
         let summary = yard.apply(&bench).await.unwrap();
         assert_eq!((summary.rounds, summary.templates, summary.made), (1, 3, 0), "{summary:?}");
-        let expected =
-            ["pve1", "pve2", "pve3"].iter().zip(9000..).map(|(host, id)| format!("{NAME} on {host} local-zfs [{id}]"));
+        let expected = ["pve1", "pve2", "pve3"]
+            .iter()
+            .zip(9000..)
+            .map(|(host, id)| format!("{NAME} on {host} local-zfs [{id}]"));
         assert_eq!(places(&yard), expected.collect::<Vec<_>>());
         yard.assert_tidy();
         assert_eq!(yard.files().len(), 3, "{:?}", yard.files());
@@ -86,7 +88,10 @@ async fn a_new_version_is_built_beside_the_old_and_the_old_goes_when_asked() {
     // Two of the old ones have linked clones and stay; nobody else built one.
     let prune = yard.bench(talos("1.13.10", "local-zfs", &nodes, ""), Goal::PruneTemplates, 3);
     let plan = yard.plan(&prune).await;
-    assert!(!plan.steps.iter().any(|planned| matches!(planned.step, Step::RemoveTemplate { .. })), "{plan:#?}");
+    assert!(
+        !plan.steps.iter().any(|planned| matches!(planned.step, Step::RemoveTemplate { .. })),
+        "{plan:#?}"
+    );
     // Once the nodes are gone, so may they.
     let gone = yard.bench(talos("1.13.9", "local-zfs", &nodes, ""), Goal::Destroy, 4);
     yard.apply(&gone).await.unwrap();

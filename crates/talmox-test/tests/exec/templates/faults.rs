@@ -57,7 +57,9 @@ fn change_storage(yard: &Yard, id: &str, change: impl Fn(&mut talmox_sim::Storag
 #[tokio::test(start_paused = true)]
 async fn a_storage_that_takes_no_such_files() {
     let (yard, bench) = stocked();
-    change_storage(&yard, "local", |storage| drop(storage.content.remove("import")));
+    change_storage(&yard, "local", |storage| {
+        storage.content.remove("import");
+    });
     let outcome = run(&yard, &bench, &fetch(None, None)).await;
     insta::assert_snapshot!(screen(&outcome));
 }
@@ -74,7 +76,8 @@ async fn a_storage_that_is_full() {
         storage.total = Some(1 << 20);
         storage.options.clear();
     });
-    let bench = yard.bench(talos("1.13.9", "local-zfs", &["cp-1"], "proxmox_nodes: [pve1]\n"), Goal::Templates, 1);
+    let bench =
+        yard.bench(talos("1.13.9", "local-zfs", &["cp-1"], "proxmox_nodes: [pve1]\n"), Goal::Templates, 1);
     let plan = yard.plan(&bench).await;
     let outcome = run(&yard, &bench, &plan).await;
     insta::assert_snapshot!(screen(&outcome));
@@ -170,7 +173,8 @@ async fn a_task_that_dies_late() {
         let yard = Yard::new();
         let desired = talos("1.13.9", "local-zfs", &["cp-1"], "proxmox_nodes: [pve1]\n");
         let bench = yard.bench(desired, Goal::Templates, 1);
-        let fate = Fault::FailWorker { after: Duration::from_millis(after), words: "got signal 9".to_owned() };
+        let fate =
+            Fault::FailWorker { after: Duration::from_millis(after), words: "got signal 9".to_owned() };
         yard.lab.plan(When::first(Method::Post, path), fate);
         let plan = yard.plan(&bench).await;
         let outcome = run(&yard, &bench, &plan).await;

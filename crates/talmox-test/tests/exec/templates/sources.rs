@@ -7,7 +7,11 @@ use super::yard::{Yard, talos};
 
 async fn made_by(boot: &str) -> (Yard, Vec<std::collections::BTreeMap<String, String>>) {
     let yard = Yard::new();
-    let bench = yard.bench(talos("1.13.9", "local-zfs", &["cp-1", "worker-1"], &format!("boot: {boot}\n")), Goal::Converge, 1);
+    let bench = yard.bench(
+        talos("1.13.9", "local-zfs", &["cp-1", "worker-1"], &format!("boot: {boot}\n")),
+        Goal::Converge,
+        1,
+    );
     let summary = yard.apply(&bench).await.unwrap();
     assert_eq!((summary.made, summary.templates), (2, 0), "{summary:?}");
     let dump = yard.dump();
@@ -31,7 +35,10 @@ async fn made_by(boot: &str) -> (Yard, Vec<std::collections::BTreeMap<String, St
 async fn from_an_iso() {
     let (yard, configs) = made_by("iso").await;
     for config in configs {
-        assert!(config.values().any(|value| value.contains(".iso") && value.contains("media=cdrom")), "{config:#?}");
+        assert!(
+            config.values().any(|value| value.contains(".iso") && value.contains("media=cdrom")),
+            "{config:#?}"
+        );
         assert!(config["boot"].starts_with("order=scsi0"), "{config:#?}");
     }
     assert!(yard.files().iter().all(|file| file.contains(":iso/talmox-")), "{:?}", yard.files());

@@ -153,7 +153,10 @@ impl Yard {
             let Some(owner) = volume.owner else { continue };
             let vm = dump.vms.get(&owner).unwrap_or_else(|| panic!("{key} is left without a VM"));
             let name = key.rsplit(['/', ':']).next().unwrap();
-            assert!(vm.config.values().any(|value| value.contains(name)), "{owner} does not name {key}: {vm:?}");
+            assert!(
+                vm.config.values().any(|value| value.contains(name)),
+                "{owner} does not name {key}: {vm:?}"
+            );
         }
         for (vmid, vm) in &dump.vms {
             assert_eq!(vm.config.get("lock"), None, "{vmid}");

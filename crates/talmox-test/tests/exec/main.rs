@@ -10,3 +10,4 @@ mod observe;
 mod order;
 mod remove;
 mod support;
+mod templates;

@@ -11,6 +11,7 @@ mod auth;
 pub mod behaviours;
 mod drive;
 mod dump;
+mod factory;
 mod faults;
 mod files;
 mod fit;
@@ -41,6 +42,7 @@ mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
 pub use dump::{Dump, VmDump, VolumeDump};
+pub use factory::{Factory, FactoryReply, FactoryRequest, PUBLIC as PUBLIC_FACTORY, Trouble};
 pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};

@@ -133,6 +133,8 @@ struct Ready {
     root_password: String,
     version: String,
     hosts: Vec<Host>,
+    /// The simulated Image Factory.
+    factory: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -156,6 +158,7 @@ impl Ready {
             root_password: world.root_password().unwrap_or_default().to_owned(),
             version: world.version.clone(),
             hosts: Vec::new(),
+            factory: None,
         })
     }
 
@@ -166,6 +169,7 @@ impl Ready {
             fingerprint: host.fingerprint.clone(),
         });
         self.hosts = hosts.collect();
+        self.factory = server.factory();
         if let Some(first) = self.hosts.first() {
             self.endpoint.clone_from(&first.endpoint);
             self.fingerprint.clone_from(&first.fingerprint);
@@ -193,9 +197,11 @@ impl Ready {
     }
 
     fn talk(&self) -> String {
-        let Self { endpoint, ca_file, token_file, version, .. } = self;
+        let Self { endpoint, ca_file, token_file, version, factory, .. } = self;
+        let factory =
+            factory.as_ref().map(|url| format!("simulated Image Factory at {url}\n")).unwrap_or_default();
         format!(
-            "\nsimulated Proxmox VE {version}; Ctrl-C ends it\n{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
+            "\nsimulated Proxmox VE {version}; Ctrl-C ends it\n{factory}{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
              -H \"Authorization: PVEAPIToken=$(cat {token_file})\" \\\n       {endpoint}/api2/json/nodes"
         )
     }

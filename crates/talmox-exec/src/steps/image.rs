@@ -113,7 +113,7 @@ async fn wait_for_others(work: &Work<'_>, order: &Order<'_>) -> Result<bool> {
 /// Has the host fetch the image.
 async fn download(work: &Work<'_>, order: &Order<'_>) -> Result<()> {
     let Order { host, storage, image, .. } = order;
-    let doing = format!("have {host} fetch {} from {} to {storage}", image.file, image.url);
+    let doing = format!("fetch {} from {} to {storage} on {host}", image.file, image.url);
     let download = Download {
         url: image.url.clone(),
         kind: order.kind(),
@@ -134,7 +134,7 @@ async fn download(work: &Work<'_>, order: &Order<'_>) -> Result<()> {
 /// Fetches and unpacks the image here, and sends it to the host.
 async fn upload(work: &Work<'_>, order: &Order<'_>, compression: Compression) -> Result<()> {
     let Order { host, storage, image, .. } = order;
-    let unpacked = unpack(work, image, compression).await?;
+    let unpacked = unpack(work, image, compression, &format!("{storage} on {host}")).await?;
     let doing = format!("send {} to {storage} on {host}", image.file);
     let upload = Upload {
         kind: order.kind(),

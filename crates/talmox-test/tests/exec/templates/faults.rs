@@ -169,7 +169,7 @@ async fn a_download_that_breaks_off() {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_dies_late() {
     let mut screens = String::new();
-    for (path, after) in [("/download-url", 55), ("/nodes/pve1/qemu", 500), ("/template", 55)] {
+    for (path, after) in [("/download-url", 55), ("/nodes/pve1/qemu", 90), ("/template", 55)] {
         let yard = Yard::new();
         let desired = talos("1.13.9", "local-zfs", &["cp-1"], "proxmox_nodes: [pve1]\n");
         let bench = yard.bench(desired, Goal::Templates, 1);

@@ -239,6 +239,13 @@ pub enum Step {
         vm: Expected,
         timeout: u32,
     },
+    /// Moves a VM to another host, running if it runs.
+    MoveVm {
+        vm: Expected,
+        to: HostName,
+        /// Whether disks go along that only the old host has.
+        local_disks: bool,
+    },
     /// Removes a stopped VM with its volumes. Slots in `detach` hold volumes of others, which are let go first.
     RemoveVm {
         vm: Expected,
@@ -263,6 +270,7 @@ impl Step {
             | Self::StartVm { vm }
             | Self::StopVm { vm, .. }
             | Self::RebootVm { vm, .. }
+            | Self::MoveVm { vm, .. }
             | Self::RemoveVm { vm, .. } => Some(vm),
             Self::CreatePool { .. }
             | Self::CloneVm { .. }
@@ -315,6 +323,7 @@ impl Step {
             Self::StartVm { .. } => "start",
             Self::StopVm { .. } => "stop",
             Self::RebootVm { .. } => "reboot",
+            Self::MoveVm { .. } => "move",
             Self::RemoveVm { .. } => "remove",
             Self::DeletePool { .. } => "delete-pool",
         }
@@ -374,6 +383,8 @@ pub enum Effect {
     Start,
     /// Written now, in effect only after a restart.
     ChangePending,
+    /// A machine goes to another host; while it runs, it is still for a moment.
+    Move,
     /// A running machine is down for a while.
     Reboot,
     /// A running machine stops.
@@ -385,9 +396,9 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether a machine that may run is down for a while, or for good.
+    /// Whether a machine that may run is down or still for a while, or gone for good.
     pub fn interrupts(self) -> bool {
-        matches!(self, Self::Reboot | Self::Stop | Self::Replace | Self::Destroy)
+        matches!(self, Self::Move | Self::Reboot | Self::Stop | Self::Replace | Self::Destroy)
     }
 }
 

@@ -9,6 +9,7 @@ mod doubles;
 mod image;
 mod making;
 mod meaning;
+mod moving;
 mod node;
 mod pool;
 mod power;
@@ -72,6 +73,7 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::StartVm { vm } => power::start(work, vm).await,
         Step::StopVm { vm, timeout } => power::stop(work, vm, *timeout).await,
         Step::RebootVm { vm, timeout } => power::reboot(work, vm, *timeout).await,
+        Step::MoveVm { vm, to, local_disks } => moving::run(work, vm, to, *local_disks).await,
         Step::RemoveVm { vm, detach, purge } => remove::run(work, vm, detach, *purge).await,
     }
 }

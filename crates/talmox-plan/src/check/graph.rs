@@ -35,6 +35,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
     let honest = match &step.step {
         Step::StopVm { .. } => step.effect == Effect::Stop,
         Step::RebootVm { .. } => step.effect == Effect::Reboot,
+        Step::MoveVm { .. } => step.effect == Effect::Move,
         Step::RemoveVm { .. } => matches!(step.effect, Effect::Destroy | Effect::Replace),
         Step::CreatePool { .. }
         | Step::CloneVm { .. }

@@ -43,6 +43,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
             | Step::RemoveVm { .. } => {}
         }
     }

@@ -55,6 +55,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. } => {}
         }

@@ -44,6 +44,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
             | Step::DeletePool { .. } => {}
         }
         if !step.destroys.is_empty()

@@ -9,6 +9,7 @@ mod conflicts;
 mod converge;
 mod create;
 mod ids;
+mod moves;
 mod names;
 mod place;
 mod remove;

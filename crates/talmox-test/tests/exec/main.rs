@@ -5,6 +5,7 @@
 mod apply;
 mod change;
 mod create;
+mod moving;
 mod observe;
 mod order;
 mod remove;

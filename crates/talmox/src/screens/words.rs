@@ -1,6 +1,6 @@
 //! A step in words: before, during and after.
 
-use talmox_plan::{CloneKind, ExpectedTemplate, Planned, Step};
+use talmox_plan::{CloneKind, Planned, Step};
 
 use super::text::size;
 
@@ -27,10 +27,6 @@ pub(super) fn verb_of(word: &str) -> &str {
     match word {
         "clone" => "create",
         "create-pool" => "create the pool",
-        "register-schematic" => "register the schematic of",
-        "fetch-image" => "fetch the image of",
-        "build-template" => "build the template of",
-        "convert-template" => "finish the template of",
         "add-disk" => "add a disk to",
         "grow-disk" => "grow the disk of",
         "join-pool" => "put into the pool",
@@ -50,10 +46,6 @@ const fn verb(now: &'static str, during: &'static str, after: &'static str) -> V
     Verb { now, during, after }
 }
 
-fn template_at(template: &ExpectedTemplate) -> String {
-    format!("template {} on {}", template.vmid(), template.host)
-}
-
 fn parts(step: &Step) -> (Verb, String) {
     match step {
         Step::CreatePool { pool, .. } => (verb("create", "creating", "created"), format!("pool {pool}")),
@@ -64,30 +56,6 @@ fn parts(step: &Step) -> (Verb, String) {
             };
             let rest = format!("{} to {} on {host}{onto}", template.vmid, mark.vmid);
             (verb("clone", "cloning", "cloned"), rest)
-        }
-        Step::CreateVm { host, mark, .. } => {
-            (verb("make", "making", "made"), format!("{} on {host}", mark.vmid))
-        }
-        Step::RegisterSchematic { schematic } => {
-            let rest = format!("schematic {} with {}", &schematic.id.as_str()[..12], schematic.factory);
-            (verb("register", "registering", "registered"), rest)
-        }
-        Step::FetchImage { host, storage, image, .. } => {
-            (verb("fetch", "fetching", "fetched"), format!("{} to {storage} on {host}", image.file))
-        }
-        Step::BuildTemplate { host, mark, name, storage, .. } => {
-            let rest = format!("template {name} ({}) on {host}, {storage}", mark.vmid);
-            (verb("build", "building", "built"), rest)
-        }
-        Step::ConvertTemplate { template } => {
-            (verb("finish", "finishing", "finished"), template_at(template))
-        }
-        Step::ConfigureTemplate { template, .. } => {
-            (verb("change", "changing", "changed"), template_at(template))
-        }
-        Step::RemoveTemplate { template } => (verb("remove", "removing", "removed"), template_at(template)),
-        Step::RemoveImage { host, volume } => {
-            (verb("remove", "removing", "removed"), format!("{volume} from {host}"))
         }
         Step::ConfigureVm { vm, .. } => {
             (verb("configure", "configuring", "configured"), format!("{} on {}", vm.vmid(), vm.host))

@@ -74,9 +74,8 @@ fn unreadable(url: &str, error: &dyn std::error::Error) -> ImageError {
 
 fn in_words(error: &Error) -> ImageError {
     let kind = match &*error.kind {
-        ErrorKind::Unreachable { .. } | ErrorKind::Silent { .. } | ErrorKind::CutOff { .. } => {
-            ImageFault::Unreachable
-        }
+        ErrorKind::Unreachable { .. } | ErrorKind::Silent { .. } => ImageFault::Unreachable,
+        ErrorKind::CutOff { .. } => ImageFault::BrokeOff,
         ErrorKind::NotFound { .. } => ImageFault::Refused(404),
         ErrorKind::Refused { status, .. }
         | ErrorKind::Denied { status, .. }

@@ -46,9 +46,14 @@ impl Unpacked {
     }
 }
 
-/// Fetches an image and unpacks it while it comes.
-pub(super) async fn unpack(work: &Work<'_>, image: &Image, compression: Compression) -> Result<Unpacked> {
-    let fetching = || format!("fetch {}", image.url);
+/// Fetches an image and unpacks it while it comes. `whither` says what for: `local on pve1`.
+pub(super) async fn unpack(
+    work: &Work<'_>,
+    image: &Image,
+    compression: Compression,
+    whither: &str,
+) -> Result<Unpacked> {
+    let fetching = || format!("fetch {} for {whither}", image.url);
     let failed = |source| StepError::Image { doing: fetching(), source };
     let arriving = work.run.images.open(&image.url).await.map_err(failed)?;
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
@@ -57,11 +62,11 @@ pub(super) async fn unpack(work: &Work<'_>, image: &Image, compression: Compress
     let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     // What broke on the way broke the unpacking too.
     let travelled = arrived.map_err(failed)?;
-    let unpacked =
-        unpacked.map_err(|source| StepError::Unpack { doing: format!("unpack {}", image.url), source });
+    let doing = || format!("unpack {} ({}) for {whither}", image.url, word(compression));
+    let unpacked = unpacked.map_err(|source| StepError::Unpack { doing: doing(), source });
     match (&image.checksum, travelled) {
         (Some(expected), Travelled::Whole(got)) if got != expected.value() => {
-            Err(StepError::OtherBytes { url: image.url.clone(), expected: expected.clone(), got })
+            Err(StepError::OtherBytes { doing: fetching(), expected: expected.clone(), got })
         }
         _ => unpacked,
     }
@@ -100,7 +105,7 @@ async fn pass_on(
         return Err(ImageError {
             url: image.url.clone(),
             words: format!("it broke off after {came} of {length} bytes"),
-            kind: ImageFault::Unreachable,
+            kind: ImageFault::BrokeOff,
         });
     }
     Ok(Travelled::Whole(hex(&hasher.finalize())))
@@ -166,12 +171,21 @@ impl Read for Chunks {
     }
 }
 
+fn word(compression: Compression) -> &'static str {
+    match compression {
+        Compression::Xz => "xz",
+        Compression::Gz => "gz",
+        Compression::Zst => "zst",
+    }
+}
+
 fn unpack_all(mut packed: Chunks, compression: Compression) -> io::Result<Unpacked> {
     let unpacked = match compression {
         Compression::Gz => store(flate2::read::MultiGzDecoder::new(&mut packed)),
         Compression::Xz => store(lzma_rust2::XzReader::new(&mut packed, true)),
         Compression::Zst => {
-            store(ruzstd::decoding::StreamingDecoder::new(&mut packed).map_err(io::Error::other)?)
+            let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            store(ruzstd::decoding::StreamingDecoder::new(&mut packed).map_err(invalid)?)
         }
     }?;
     // What follows the image belongs to the bytes that travel, and to their checksum.

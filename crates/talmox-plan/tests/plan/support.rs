@@ -266,7 +266,12 @@ pub(crate) fn stranger(vmid: u32, host_name: &str, name: &str, config: VmConfig)
 pub(crate) fn finished(desired: &Desired, node_name: &str, vmid: u32, host_name: &str) -> Guest {
     let node = desired.nodes.iter().find(|node| node.name.as_str() == node_name).unwrap();
     let NodeAddress::Declared(address) = node.address else { panic!("declared addresses only") };
-    let on = Circumstances { vmid: id(vmid), address, mark: Some(mark(node_name, vmid)), iso: boot_iso(desired, node).file };
+    let on = Circumstances {
+        vmid: id(vmid),
+        address,
+        mark: Some(mark(node_name, vmid)),
+        iso: boot_iso(desired, node).file,
+    };
     let config = vm_config(desired, node, &on).unwrap();
     Guest {
         pool: desired.proxmox.pool.clone(),

@@ -1,7 +1,9 @@
 //! Why a step was not done.
 
 use talmox_pve::client::{ChangeError, Error, ErrorKind, Outcome, TaskError, WaitError};
-use talmox_types::{HostName, NodeName, VmId};
+use talmox_types::{Checksum, HostName, SchematicId, StorageId, Version, VmId};
+
+use crate::images::{ImageError, ImageFault};
 
 /// A step that failed: what was being done to what, and in the source what stood in the way.
 #[derive(Debug, thiserror::Error)]
@@ -21,14 +23,38 @@ pub enum StepError {
     /// A lock that no running task holds: only root can take it away.
     #[error("VM {vmid} on {host} is locked ({lock}) and nothing works on it")]
     Stuck { vmid: VmId, host: HostName, lock: String },
-    /// Two VMs carry the mark of one node.
-    #[error("{node} has two VMs: {vmid} on {host}, and {other} on {other_host} which should not be")]
-    Double { node: NodeName, vmid: VmId, host: HostName, other: VmId, other_host: HostName },
+    /// Two VMs carry the mark of one node, or are the same template.
+    #[error("{whose} has two VMs: {vmid} on {host}, and {other} on {other_host} which should not be")]
+    Double { whose: String, vmid: VmId, host: HostName, other: VmId, other_host: HostName },
     /// A removal would take volumes along that nobody has agreed to.
     #[error("VM {vmid} on {host} holds volumes that were not to be destroyed: {}", .volumes.join(", "))]
     WouldLose { vmid: VmId, host: HostName, volumes: Vec<String> },
-    #[error("there is no VMID left for {node} from {from} to {to}")]
-    NoId { node: NodeName, from: VmId, to: VmId },
+    /// Every id of a range is taken; `remedy` says what would give more.
+    #[error("there is no VMID left for {whose} from {from} to {to}")]
+    NoId { whose: String, from: VmId, to: VmId, remedy: &'static str },
+    /// An Image Factory, or whoever else has the image, did not give it.
+    #[error("could not {doing}")]
+    Image { doing: String, source: ImageError },
+    /// A schematic names extensions that are not there for that version of Talos.
+    #[error("Talos {talos} has no extension {}", .unknown.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "))]
+    UnknownExtensions {
+        talos: Version,
+        factory: String,
+        /// Each with the name that was probably meant.
+        unknown: Vec<(String, Option<String>)>,
+    },
+    /// The factory made another id of a schematic than was computed: its images would be others.
+    #[error("the Image Factory {factory} calls the schematic {registered}; computed was {computed}")]
+    OtherSchematic { factory: String, computed: SchematicId, registered: String },
+    /// The bytes that came are not those the checksum was made of.
+    #[error("{url} is not what was expected: its {} is {got}, not {}", .expected.algorithm().word(), .expected.value())]
+    OtherBytes { url: String, expected: Checksum, got: String },
+    /// An image cannot be unpacked, or this machine has no room for it.
+    #[error("could not {doing}")]
+    Unpack { doing: String, source: std::io::Error },
+    /// An upload broke off and left a part of the file behind, which looks like all of it.
+    #[error("{volume} on {host} has {found} bytes and should have {expected}: what brought it broke off")]
+    Partial { volume: String, host: HostName, storage: StorageId, found: u64, expected: u64 },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -72,6 +98,12 @@ impl StepError {
             | Self::Double { .. }
             | Self::WouldLose { .. }
             | Self::NoId { .. }
+            | Self::Image { .. }
+            | Self::UnknownExtensions { .. }
+            | Self::OtherSchematic { .. }
+            | Self::OtherBytes { .. }
+            | Self::Unpack { .. }
+            | Self::Partial { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -109,7 +141,30 @@ impl StepError {
             Self::WouldLose { vmid, host, .. } => vec![format!(
                 "`qm config {vmid}` on {host} shows them: move them to another VM, or plan again"
             )],
-            Self::NoId { .. } => vec!["widen proxmox_vmid_range, or give the node a vm_id".to_owned()],
+            Self::NoId { remedy, .. } => vec![(*remedy).to_owned()],
+            Self::Image { source, .. } => image_hints(source),
+            Self::UnknownExtensions { factory, talos, unknown } => {
+                let meant = unknown.iter().filter_map(|(name, meant)| Some((name, meant.as_ref()?)));
+                let mut hints: Vec<String> =
+                    meant.map(|(name, meant)| format!("{name}: did you mean {meant}?")).collect();
+                hints.push(format!("all of them: {factory}/version/v{talos}/extensions/official"));
+                hints
+            }
+            Self::OtherSchematic { .. } => vec![
+                "something between here and the factory changes what is sent, or the factory is another program"
+                    .to_owned(),
+            ],
+            Self::OtherBytes { .. } => vec![
+                "compare the checksum with the one the image's maker publishes; if that is the same, fetch it again"
+                    .to_owned(),
+            ],
+            Self::Unpack { .. } => {
+                let place = std::env::temp_dir();
+                vec![format!("images are unpacked in {}; TMPDIR names another folder", place.display())]
+            }
+            Self::Partial { volume, host, .. } => {
+                vec![format!("remove it on {host} and run this again: `pvesm free {volume}`")]
+            }
             Self::NotOurs { vmid, .. } => vec![format!("nothing was done to VM {vmid}: plan again")],
             Self::Changed { .. } | Self::Gone { .. } => vec!["plan again".to_owned()],
             Self::Wait { source: WaitError::Deadline { .. }, .. }
@@ -117,5 +172,20 @@ impl StepError {
             | Self::Gate { .. }
             | Self::Interrupted { .. } => Vec::new(),
         }
+    }
+}
+
+fn image_hints(error: &ImageError) -> Vec<String> {
+    let host = error.host();
+    match error.kind {
+        ImageFault::Unreachable => vec![
+            format!("is {host} up, and can this machine reach it?"),
+            "factory_url names another Image Factory, one of your own for example".to_owned(),
+        ],
+        ImageFault::Refused(404) => {
+            vec![format!("{host} has no such image: are version, schematic and factory_url right?")]
+        }
+        ImageFault::Refused(_) => vec![format!("{host} answers, but not with that: try again in a while")],
+        ImageFault::Unreadable => vec![format!("is {host} an Image Factory?")],
     }
 }

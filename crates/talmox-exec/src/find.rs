@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use talmox_plan::Expected;
+use talmox_plan::{Expected, ExpectedTemplate};
 use talmox_pve::client::{Client, Error, ErrorKind, Resource, VmPower, VmResource};
 use talmox_pve::property::{Disk, VmConfig, VolumeId};
-use talmox_types::{HostName, Mark, VmId};
+use talmox_types::{HostName, Mark, TemplateMark, VmId};
 
 use crate::StepError;
 use crate::locks::Settled;
@@ -28,6 +28,10 @@ pub(crate) struct Found {
 impl Found {
     pub(crate) fn mark(&self) -> Option<Mark> {
         self.config.description().and_then(Mark::of_description)
+    }
+
+    pub(crate) fn template_mark(&self) -> Option<TemplateMark> {
+        self.config.description().and_then(TemplateMark::of_description)
     }
 
     pub(crate) async fn is_running(&self, client: &Client) -> std::result::Result<bool, Error> {
@@ -86,18 +90,28 @@ pub(crate) async fn find(
 impl Work<'_> {
     /// The VM a step acts on, free of locks and with the mark it was planned for. None: it is gone.
     pub(crate) async fn find(&self, vm: &Expected) -> Result<Option<Found>> {
-        let doing = || format!("read VM {}", vm.vmid());
-        let found = find(self.client(), &vm.host, vm.vmid()).await.map_err(StepError::call(doing()))?;
-        let Some(mut found) = found else { return Ok(None) };
-        // A hibernated VM stays locked until somebody starts it.
-        if found.config.lock().is_some_and(|lock| lock != "suspended") {
-            match self.settle(found, LOCK_LIMIT).await? {
-                Settled::Free(free) => found = free,
-                Settled::Gone => return Ok(None),
-            }
-        }
+        let Some(found) = self.unlocked(&vm.host, vm.vmid()).await? else { return Ok(None) };
         check(vm, &found)?;
         Ok(Some(found))
+    }
+
+    /// The template a step acts on, free of locks; whether its mark is the right one is for the step to say.
+    pub(crate) async fn find_template(&self, template: &ExpectedTemplate) -> Result<Option<Found>> {
+        self.unlocked(&template.host, template.vmid()).await
+    }
+
+    async fn unlocked(&self, host: &HostName, vmid: VmId) -> Result<Option<Found>> {
+        let doing = format!("read VM {vmid}");
+        let found = find(self.client(), host, vmid).await.map_err(StepError::call(doing))?;
+        let Some(found) = found else { return Ok(None) };
+        // A hibernated VM stays locked until somebody starts it.
+        if found.config.lock().is_none_or(|lock| lock == "suspended") {
+            return Ok(Some(found));
+        }
+        match self.settle(found, LOCK_LIMIT).await? {
+            Settled::Free(free) => Ok(Some(free)),
+            Settled::Gone => Ok(None),
+        }
     }
 
     /// The same, where a VM that is gone is a failure.
@@ -114,6 +128,16 @@ pub(crate) fn check(vm: &Expected, found: &Found) -> Result<()> {
         Some(mark) if vm.is(&mark) => return Ok(()),
         Some(mark) => format!("it carries the mark `{mark}`"),
         None => "it carries no mark".to_owned(),
+    };
+    Err(StepError::NotOurs { vmid: found.vmid, host: found.host.clone(), found: what })
+}
+
+/// Whether a VM that was found carries one of these marks of a template.
+pub(crate) fn check_template(marks: &[&TemplateMark], found: &Found) -> Result<()> {
+    let what = match found.template_mark() {
+        Some(mark) if marks.contains(&&mark) => return Ok(()),
+        Some(mark) => format!("it carries the mark `{mark}`"),
+        None => "it carries no mark of a template".to_owned(),
     };
     Err(StepError::NotOurs { vmid: found.vmid, host: found.host.clone(), found: what })
 }

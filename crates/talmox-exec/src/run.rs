@@ -6,11 +6,13 @@ use talmox_types::desired::{Desired, Role};
 use talmox_types::{NodeName, VmId};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Event, Gate, Reporter, StepError};
+use crate::{Event, Gate, Images, Reporter, StepError};
 
 /// Everything a plan is carried out with.
 pub struct Run<'a> {
     pub client: &'a Client,
+    /// Where images come from.
+    pub images: &'a dyn Images,
     pub desired: &'a Desired,
     pub request: &'a Request,
     /// Tells the VMs this run makes from those of another.
@@ -81,6 +83,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     pub step: StepId,
+    /// [`Step::word`](talmox_plan::Step::word).
+    pub kind: &'static str,
     pub node: Option<NodeName>,
     pub effect: Effect,
     /// Whether anything was written: a step that finds its work done writes nothing.

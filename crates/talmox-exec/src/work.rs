@@ -5,10 +5,10 @@ use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use talmox_plan::{Expected, Plan, Planned, Step};
+use talmox_plan::{Expected, ExpectedTemplate, Plan, Planned, Step};
 use talmox_pve::client::{Client, Error, Look, Progress, TaskError, Upid, Wait, Waiting};
+use talmox_types::VmId;
 use talmox_types::desired::VmIdRange;
-use talmox_types::{NodeName, VmId};
 
 use crate::find::Found;
 use crate::locks::{Settled, Watch};
@@ -50,7 +50,7 @@ pub(crate) type Result<T = End> = std::result::Result<T, StepError>;
 #[derive(Default)]
 pub(crate) struct Reserved {
     ids: Mutex<BTreeSet<VmId>>,
-    made: Mutex<BTreeMap<VmId, (NodeName, Made)>>,
+    made: Mutex<BTreeMap<VmId, (String, Made)>>,
 }
 
 /// How sure it is that this run makes a VM.
@@ -64,10 +64,7 @@ pub(crate) enum Made {
 
 impl Reserved {
     pub(crate) fn of(plan: &Plan) -> Self {
-        let ids = plan.steps.iter().filter_map(|planned| {
-            let made = if let Step::CloneVm { mark, .. } = &planned.step { Some(mark.vmid) } else { None };
-            made.or_else(|| planned.step.vm().map(Expected::vmid))
-        });
+        let ids = plan.steps.iter().filter_map(|planned| vmid_of(&planned.step));
         Self { ids: Mutex::new(ids.collect()), made: Mutex::default() }
     }
 
@@ -83,18 +80,27 @@ impl Reserved {
         Some(found)
     }
 
-    pub(crate) fn note_made(&self, vmid: VmId, node: &NodeName, made: Made) {
-        lock(&self.made).insert(vmid, (node.clone(), made));
+    pub(crate) fn note_made(&self, vmid: VmId, whose: String, made: Made) {
+        lock(&self.made).insert(vmid, (whose, made));
     }
 
     pub(crate) fn forget(&self, vmid: VmId) {
         lock(&self.made).remove(&vmid);
     }
 
-    /// Whether this run makes the VM for another node, as surely as asked for.
-    pub(crate) fn is_made_for_another(&self, vmid: VmId, node: &NodeName, sure: Made) -> bool {
-        lock(&self.made).get(&vmid).is_some_and(|(owner, made)| owner != node && *made >= sure)
+    /// Whether this run makes the VM for somebody else, as surely as asked for.
+    pub(crate) fn is_made_for_another(&self, vmid: VmId, whose: &str, sure: Made) -> bool {
+        lock(&self.made).get(&vmid).is_some_and(|(owner, made)| owner != whose && *made >= sure)
     }
+}
+
+/// The VM a step makes or acts on.
+fn vmid_of(step: &Step) -> Option<VmId> {
+    if let Step::BuildTemplate { mark, .. } = step {
+        return Some(mark.vmid);
+    }
+    let made = step.makes().map(|mark| mark.vmid);
+    made.or_else(|| step.vm().map(Expected::vmid)).or_else(|| step.template().map(ExpectedTemplate::vmid))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -123,6 +129,11 @@ impl<'a> Work<'a> {
 
     pub(crate) fn warn(&self, words: &str) {
         self.event(Event::Warned { step: self.planned, words });
+    }
+
+    /// Passes on how a wait of this step goes.
+    pub(crate) fn progress(&self) -> impl Progress {
+        Voice(self)
     }
 
     /// Follows a task to its end and passes on what it warns of.

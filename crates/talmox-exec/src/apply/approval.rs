@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Effect, Intent, Plan, Planned};
+use talmox_plan::{Effect, Intent, Plan, Planned, Step};
 use talmox_types::NodeName;
 
 /// Kinds, nodes and effects somebody has said yes to.
 pub(super) struct Approval {
     kinds: BTreeSet<(String, Option<NodeName>, Effect)>,
+    /// What of templates and images goes, one by one: they belong to no node that would tell them apart.
+    removed: BTreeSet<String>,
     /// Nodes whose VM was to be made or finished: whatever that takes goes with it.
     made: BTreeSet<NodeName>,
 }
@@ -18,9 +20,10 @@ impl Approval {
             plan.steps.iter().map(|step| (step.step.word().to_owned(), step.node.clone(), step.effect));
         let later = plan.later.iter().map(|intent| (intent.step.clone(), intent.node.clone(), intent.effect));
         let kinds: BTreeSet<_> = steps.chain(later).collect();
+        let removed = plan.steps.iter().filter_map(|planned| removes(&planned.step)).collect();
         let made = kinds.iter().filter(|(_, _, effect)| *effect == Effect::Create);
         let made = made.filter_map(|(_, node, _)| node.clone());
-        Self { made: made.collect(), kinds }
+        Self { made: made.collect(), removed, kinds }
     }
 
     /// What a plan wants that nobody has said yes to.
@@ -35,11 +38,17 @@ impl Approval {
     }
 
     fn covers(&self, step: &Planned) -> bool {
+        if let Some(removed) = removes(&step.step) {
+            return self.removed.contains(&removed);
+        }
         let kind = step.step.word();
         let listed = (kind.to_owned(), step.node.clone(), step.effect);
-        // The pool belongs to no node, whoever it is made for.
-        let pool =
-            || kind == "create-pool" && (!self.made.is_empty() || self.kinds.iter().any(|(k, ..)| k == kind));
+        // Pools, images and templates belong to no node, whoever they are made for.
+        let serves = || {
+            is_for_all(&step.step)
+                && (!self.made.is_empty()
+                    || self.kinds.iter().any(|(_, node, effect)| node.is_none() && *effect == Effect::Create))
+        };
         let finishes = || {
             let harmless = matches!(
                 step.effect,
@@ -54,6 +63,27 @@ impl Approval {
             };
             kind == "stop" && self.kinds.iter().any(removal)
         };
-        self.kinds.contains(&listed) || pool() || finishes() || goes()
+        self.kinds.contains(&listed) || serves() || finishes() || goes()
     }
+}
+
+/// Whether a step makes what nodes are made from, or makes it fit: approving those approves this.
+fn is_for_all(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::CreatePool { .. }
+            | Step::RegisterSchematic { .. }
+            | Step::FetchImage { .. }
+            | Step::BuildTemplate { .. }
+            | Step::ConvertTemplate { .. }
+            | Step::ConfigureTemplate { .. }
+    )
+}
+
+/// The template or image that is gone after a step.
+fn removes(step: &Step) -> Option<String> {
+    if let Step::RemoveTemplate { template } = step {
+        return Some(template.mark.to_string());
+    }
+    if let Step::RemoveImage { host, volume } = step { Some(format!("{host} {volume}")) } else { None }
 }

@@ -19,7 +19,7 @@ use talmox_pve::client::{self, Progress};
 
 use crate::find::find;
 use crate::locks::Watch;
-use crate::{ObserveError, Reporter, Run, StepError, execute, observe};
+use crate::{ObserveError, Reporter, Run, StepError, execute, observe_for};
 use approval::Approval;
 pub use outcome::{ApplyError, Summary};
 
@@ -125,7 +125,7 @@ impl Rounds<'_> {
 async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     let mut tries = 1;
     loop {
-        match observe(run.client, run.desired).await {
+        match observe_for(run.client, run.desired, run.request.goal).await {
             Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
                 tracing::warn!(tries, "looking again: {}", error.source);
                 run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;

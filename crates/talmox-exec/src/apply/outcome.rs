@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use talmox_plan::{Effect, Intent, Refusal, StepId, Violation, Waiting};
+use talmox_plan::{Intent, Refusal, StepId, Violation, Waiting};
 
 use crate::{ObserveError, Outcome, StepError};
 
@@ -19,6 +19,8 @@ pub struct Summary {
     /// VMs that were made, and VMs that were removed.
     pub made: usize,
     pub removed: usize,
+    /// Templates that became ready.
+    pub templates: usize,
     /// Steps that were not begun.
     pub skipped: usize,
     /// What is still waited for: restarts nobody has allowed, hosts that are down.
@@ -32,10 +34,9 @@ impl Summary {
         self.skipped += outcome.skipped.len();
         for done in outcome.done.iter().filter(|done| done.wrote) {
             self.wrote += 1;
-            let kind = done.step.as_str();
-            self.made += usize::from(kind.ends_with("/clone"));
-            let removes = matches!(done.effect, Effect::Destroy | Effect::Replace);
-            self.removed += usize::from(removes && kind.contains("/remove"));
+            self.made += usize::from(matches!(done.kind, "clone" | "create"));
+            self.removed += usize::from(done.kind == "remove");
+            self.templates += usize::from(done.kind == "convert-template");
         }
     }
 }

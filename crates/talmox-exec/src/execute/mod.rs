@@ -239,6 +239,7 @@ impl<'a> Board<'a> {
                 let instead = end.instead();
                 self.outcome.done.push(Done {
                     step: id,
+                    kind: step.step.word(),
                     node,
                     effect: step.effect,
                     wrote: end.wrote(),

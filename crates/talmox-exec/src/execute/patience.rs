@@ -13,6 +13,8 @@ use crate::{Event, StepError, steps};
 
 /// Tries in all.
 const TRIES: u32 = 6;
+/// Tries of what a factory or another server does not give: it is not ours, and may be gone for good.
+const IMAGE_TRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longer than the ten seconds Proxmox itself waits for a lock.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
@@ -38,14 +40,17 @@ pub(super) async fn carry_out(work: &Work<'_>) -> Result {
 }
 
 /// Whether the same step may well succeed a little later: another operation held a lock, nobody knows what became of the
-/// last call, or the VM went away between two calls, which the first look of another try will see.
+/// last call, the VM went away between two calls, which the first look of another try will see, or a server with images
+/// did not answer.
 fn is_passing(error: &StepError, attempt: u32) -> bool {
     let busy = matches!(
         error.kind(),
         Some(ErrorKind::Busy | ErrorKind::Locked { .. } | ErrorKind::QuorumLost | ErrorKind::Conflict)
     );
     let vanished = error.kind() == Some(&ErrorKind::NotFound) && attempt == 1;
-    busy || vanished || error.may_have_happened()
+    let offline =
+        matches!(error, StepError::Image { source, .. } if source.is_passing()) && attempt < IMAGE_TRIES;
+    busy || vanished || offline || error.may_have_happened()
 }
 
 async fn wait(

@@ -16,6 +16,8 @@ enum Place {
     /// A storage of one host, or of all of them if they share it.
     Storage(StorageId, Option<HostName>),
     Template(VmId),
+    /// A file on a storage: whoever brings it brings it alone.
+    File(StorageId, Option<HostName>, String),
 }
 
 /// What a step takes up while it runs.
@@ -32,9 +34,16 @@ impl Claims {
             places.insert(Place::Template(template.vmid));
             places.insert(Place::Host(template.host.clone()));
         }
+        let local_to = |storage: &StorageId| {
+            let is_local = shared.is_some_and(|shared| !shared.contains(storage));
+            host.filter(|_| is_local).cloned()
+        };
+        if let Step::FetchImage { storage, image, .. } = &planned.step {
+            places.insert(Place::File(storage.clone(), local_to(storage), image.file.clone()));
+        }
         for storage in Self::storages_of(planned) {
-            let is_local = shared.is_some_and(|shared| !shared.contains(&storage));
-            places.insert(Place::Storage(storage, host.filter(|_| is_local).cloned()));
+            let host = local_to(&storage);
+            places.insert(Place::Storage(storage, host));
         }
         Self(places)
     }
@@ -44,14 +53,23 @@ impl Claims {
         let gone = planned.destroys.iter().map(|volume| volume.volume.storage().clone());
         let mut storages: BTreeSet<StorageId> = gone.collect();
         match &planned.step {
-            Step::CloneVm { clone: CloneKind::Full { storage }, .. } | Step::AddDisk { storage, .. } => {
+            Step::CloneVm { clone: CloneKind::Full { storage }, .. }
+            | Step::AddDisk { storage, .. }
+            | Step::FetchImage { storage, .. } => {
                 storages.insert(storage.clone());
             }
-            Step::ConfigureVm { set, .. } => {
+            Step::RemoveImage { volume, .. } => {
+                storages.insert(volume.storage().clone());
+            }
+            Step::ConfigureVm { set, .. } | Step::CreateVm { set, .. } | Step::BuildTemplate { set, .. } => {
                 storages.extend(set.iter().filter_map(|(key, value)| allocated_on(key, value)));
             }
             Step::CloneVm { clone: CloneKind::Linked, .. }
             | Step::CreatePool { .. }
+            | Step::RegisterSchematic { .. }
+            | Step::ConvertTemplate { .. }
+            | Step::ConfigureTemplate { .. }
+            | Step::RemoveTemplate { .. }
             | Step::GrowDisk { .. }
             | Step::JoinPool { .. }
             | Step::StartVm { .. }
@@ -65,7 +83,16 @@ impl Claims {
 }
 
 fn host_of(step: &Step) -> Option<&HostName> {
-    if let Step::CloneVm { host, .. } = step { Some(host) } else { step.vm().map(|vm| &vm.host) }
+    if let Step::CloneVm { host, .. }
+    | Step::CreateVm { host, .. }
+    | Step::FetchImage { host, .. }
+    | Step::RemoveImage { host, .. }
+    | Step::BuildTemplate { host, .. } = step
+    {
+        return Some(host);
+    }
+    let template = || step.template().map(|template| &template.host);
+    step.vm().map(|vm| &vm.host).or_else(template)
 }
 
 /// The storage a value makes a volume on.
@@ -118,6 +145,7 @@ impl Room {
             Place::Host(_) => per_host,
             Place::Storage(..) => per_storage,
             Place::Template(_) => per_template,
+            Place::File(..) => 1,
         };
         // Nothing at all would never end.
         limit.max(1)

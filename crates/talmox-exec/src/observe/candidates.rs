@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Guest, GuestKind};
+use talmox_plan::{Guest, GuestKind, wanted_templates};
 use talmox_types::desired::{Desired, TemplateRef, VmIdRange};
 use talmox_types::{ClusterUid, Mark, NodeName, PoolName, Tag, VmId};
 
@@ -15,6 +15,9 @@ pub(crate) struct Wanted<'a> {
     ids: BTreeSet<VmId>,
     tag_sets: Vec<&'a [Tag]>,
     templates: Vec<&'a TemplateRef>,
+    /// Names of the templates talmox builds, and where it builds them.
+    managed: BTreeSet<String>,
+    template_range: VmIdRange,
     pool: Option<&'a PoolName>,
     range: VmIdRange,
 }
@@ -33,6 +36,8 @@ impl<'a> Wanted<'a> {
             ids: vms().filter_map(|vm| vm.id).collect(),
             tag_sets: vms().map(|vm| vm.tags.as_slice()).filter(|tags| !tags.is_empty()).collect(),
             templates,
+            managed: wanted_templates(desired).into_iter().map(|template| template.name).collect(),
+            template_range: desired.proxmox.template_vmid_range,
             pool: desired.proxmox.pool.as_ref(),
             range: desired.proxmox.vmid_range,
         }
@@ -40,12 +45,23 @@ impl<'a> Wanted<'a> {
 
     /// Whether the guest may be ours, or is a template in use. A container is neither.
     pub(crate) fn covers(&self, guest: &Guest) -> bool {
-        guest.kind == GuestKind::Vm && (self.may_be_ours(guest) || self.is_template_in_use(guest))
+        let wanted = || {
+            self.may_be_ours(guest) || self.is_template_in_use(guest) || self.may_be_managed_template(guest)
+        };
+        guest.kind == GuestKind::Vm && wanted()
+    }
+
+    /// One that is being made has no name yet, and one that was never finished is no template yet.
+    fn may_be_managed_template(&self, guest: &Guest) -> bool {
+        match guest.name.as_ref().filter(|_| !is_being_made(guest)) {
+            Some(name) => self.managed.contains(name),
+            None => !self.managed.is_empty() && self.template_range.contains(guest.vmid),
+        }
     }
 
     fn may_be_ours(&self, guest: &Guest) -> bool {
         let in_range = self.range.contains(guest.vmid);
-        let being_made = matches!(guest.lock.as_deref(), Some("create" | "clone")) || guest.name.is_none();
+        let being_made = is_being_made(guest);
         let in_our_pool = guest.pool.is_some() && guest.pool.as_ref() == self.pool;
         // A copy made by hand keeps its tags and leaves the pool.
         let looks_copied = || {
@@ -71,6 +87,11 @@ impl<'a> Wanted<'a> {
             }
         })
     }
+}
+
+/// Nobody can tell yet what it will be.
+fn is_being_made(guest: &Guest) -> bool {
+    matches!(guest.lock.as_deref(), Some("create" | "clone")) || guest.name.is_none()
 }
 
 /// Proxmox compares tags without regard to case.

@@ -12,7 +12,7 @@ use super::ObserveError;
 use super::inventory::{Inventory, newcomer, refresh};
 
 /// Requests under way at a time. The client itself allows four for each endpoint.
-const READS_AT_ONCE: usize = 12;
+pub(super) const READS_AT_ONCE: usize = 12;
 /// How often VMs that are not where they were are looked for again.
 const SEARCHES: usize = 3;
 
@@ -200,7 +200,7 @@ async fn ask(client: &Client, host: &HostName, vmid: VmId) -> Result<Answer, Obs
 }
 
 /// Whether a failure is not about one host or VM: no other request would fare better.
-fn is_everybodys(error: &Error) -> bool {
+pub(super) fn is_everybodys(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::Unreachable | ErrorKind::Certificate(_))
 }
 

@@ -12,6 +12,7 @@ pub(crate) struct Inventory {
     pub(crate) hosts: BTreeMap<HostName, Host>,
     pub(crate) storages: Vec<Storage>,
     pub(crate) guests: BTreeMap<VmId, Guest>,
+    pub(crate) pools: BTreeSet<PoolName>,
 }
 
 impl Inventory {
@@ -25,7 +26,8 @@ impl Inventory {
                     inventory.hosts.insert(node.node.clone(), host(&node));
                 }
                 Resource::Storage(seen) => inventory.storages.push(storage(seen)),
-                Resource::Pool(_) | Resource::Other => {}
+                Resource::Pool(pool) => drop(inventory.pools.insert(pool.pool)),
+                Resource::Other => {}
             }
         }
         inventory

@@ -10,6 +10,7 @@
 //!  …/pending           for each candidate and template          configs.rs
 //!      │
 //!  a declared node without a VM?  …/pending of every other VM   only then is it really missing
+//!      │                          …/content of storages        files.rs: is its image there already?
 //! ```
 //!
 //! For N candidates, T templates and H hosts that carry them this costs at most N + T + H + 6 requests, a login included.
@@ -17,12 +18,13 @@
 
 mod candidates;
 mod configs;
+mod files;
 mod inventory;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join5;
-use talmox_plan::{Depth, Observed, Rights, SeenPool};
+use talmox_plan::{Depth, Goal, Observed, Rights, SeenPool};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
 use talmox_types::desired::{Desired, PciSource};
 use talmox_types::{HostName, MappingName, VmId};
@@ -55,6 +57,11 @@ impl ObserveError {
 /// Looks at Proxmox as far as a plan for this description needs it. A host that is down or a VM that vanishes meanwhile
 /// is part of the picture; wrong credentials or an endpoint that does not answer are errors.
 pub async fn observe(client: &Client, desired: &Desired) -> Result<Observed, ObserveError> {
+    observe_for(client, desired, Goal::Converge).await
+}
+
+/// The same for a plan with another goal: one about templates needs every VM, since each may stand on one.
+pub async fn observe_for(client: &Client, desired: &Desired, goal: Goal) -> Result<Observed, ObserveError> {
     let (resources, version, rights, pool, mappings) = try_join5(
         resources(client),
         version(client),
@@ -63,15 +70,17 @@ pub async fn observe(client: &Client, desired: &Desired) -> Result<Observed, Obs
         mappings(client, desired),
     )
     .await?;
-    let Inventory { hosts, storages, guests } = Inventory::of(resources);
+    let Inventory { hosts, storages, guests, pools } = Inventory::of(resources);
     let mut looker = Looker::new(client, hosts, guests);
-    let depth = look(&mut looker, desired).await?;
+    let depth = look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
-    Ok(Observed { version, hosts, storages, guests, pool, mappings, rights, depth })
+    let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
+    let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
+    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, rights, depth })
 }
 
-/// Reads candidates, and everything else too if that leaves a node without a VM.
-async fn look(looker: &mut Looker<'_>, desired: &Desired) -> Result<Depth, ObserveError> {
+/// Reads candidates, and everything else too if that leaves a node without a VM or templates are what it is about.
+async fn look(looker: &mut Looker<'_>, desired: &Desired, goal: Goal) -> Result<Depth, ObserveError> {
     let wanted = Wanted::of(desired);
     let ids: BTreeSet<VmId> = looker.guests().values().filter(|g| wanted.covers(g)).map(|g| g.vmid).collect();
     let hosts: BTreeSet<HostName> = ids.iter().filter_map(|id| looker.host_of(*id)).collect();
@@ -83,7 +92,8 @@ async fn look(looker: &mut Looker<'_>, desired: &Desired) -> Result<Depth, Obser
         let uid = desired.uid.as_ref();
         uid.is_some_and(|uid| looker.guests().values().any(|guest| is_found(guest, uid, &node.name)))
     });
-    if all_found {
+    let about_templates = matches!(goal, Goal::Templates | Goal::PruneTemplates);
+    if all_found && !about_templates {
         return Ok(Depth::Candidates);
     }
     looker.list_hosts(looker.all_hosts()).await?;

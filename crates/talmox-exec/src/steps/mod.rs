@@ -1,13 +1,21 @@
 //! The steps. Each looks first and writes nothing if its work is done already, acts, and is done when the result is seen.
 
+mod build_template;
 mod clone;
 mod configure;
+mod create_vm;
 mod disks;
 mod doubles;
+mod image;
+mod making;
 mod meaning;
+mod node;
 mod pool;
 mod power;
 mod remove;
+mod schematic;
+mod template;
+mod unpack;
 
 use std::time::Duration;
 
@@ -16,6 +24,8 @@ use talmox_pve::client::Upid;
 
 use crate::StepError;
 use crate::work::{Result, Work};
+use build_template::Build;
+use node::NodeVm;
 
 /// How long a task may take that changes a configuration or a small volume.
 const CHANGE_LIMIT: Duration = Duration::from_mins(10);
@@ -29,8 +39,27 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::DeletePool { pool, comment } => pool::delete(work, pool, comment).await,
         Step::JoinPool { vm, pool } => pool::join(work, vm, pool).await,
         Step::CloneVm { host, mark, template, clone, pool } => {
-            clone::run(work, &clone::Order { host, mark, template, clone, pool: pool.as_ref() }).await
+            let recipe = clone::Copy { host, template, clone, pool: pool.as_ref() };
+            making::run(work, NodeVm { mark: mark.clone(), recipe: &recipe }).await
         }
+        Step::CreateVm { host, mark, set, pool } => {
+            let recipe = create_vm::New { host, set, pool: pool.as_ref() };
+            making::run(work, NodeVm { mark: mark.clone(), recipe: &recipe }).await
+        }
+        Step::RegisterSchematic { schematic } => schematic::register(work, schematic).await,
+        Step::FetchImage { host, storage, content, image } => {
+            image::fetch(work, &image::Order { host, storage, content: *content, image }).await
+        }
+        Step::RemoveImage { host, volume } => image::remove(work, host, volume).await,
+        Step::BuildTemplate { host, mark, name, image, storage, set, notes, pool } => {
+            let (mark, notes, pool) = (mark.clone(), notes.as_deref(), pool.as_ref());
+            making::run(work, Build { host, mark, name, image, storage, set, notes, pool }).await
+        }
+        Step::ConvertTemplate { template } => template::convert(work, template).await,
+        Step::ConfigureTemplate { template, set, delete, mark } => {
+            template::configure(work, template, &template::Change { set, delete, mark }).await
+        }
+        Step::RemoveTemplate { template } => template::remove(work, template).await,
         Step::ConfigureVm { vm, set, delete, drives, witness, digest } => {
             let order = configure::Order { set, delete, drives, witness: *witness };
             configure::run(work, vm, &order, digest.as_deref()).await

@@ -20,7 +20,7 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, detach: &BTreeSet<Slot>,
     Ok(End::Changed)
 }
 
-async fn must_be_stopped(work: &Work<'_>, found: &Found) -> Result<()> {
+pub(super) async fn must_be_stopped(work: &Work<'_>, found: &Found) -> Result<()> {
     let doing = format!("look whether {} runs", found.name());
     let runs = found.is_running(work.client()).await.map_err(StepError::call(doing))?;
     if runs {
@@ -51,7 +51,7 @@ async fn let_go(work: &Work<'_>, found: &Found, slots: &BTreeSet<Slot>) -> Resul
 }
 
 /// With a VM go the volumes that are its own. Each must be one the plan named: somebody may have given it more since.
-fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
+pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
     let named: BTreeSet<&VolumeId> = work.planned.destroys.iter().map(|volume| &volume.volume).collect();
     let slots = found.config.slots().filter(|(slot, _)| slot.holds_volume());
     let volumes =

@@ -36,7 +36,6 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         Step::StopVm { .. } => step.effect == Effect::Stop,
         Step::RebootVm { .. } => step.effect == Effect::Reboot,
         Step::RemoveVm { .. } => matches!(step.effect, Effect::Destroy | Effect::Replace),
-        Step::DeletePool { .. } => step.effect == Effect::Destroy,
         Step::CreatePool { .. }
         | Step::CloneVm { .. }
         | Step::CreateVm { .. }
@@ -45,7 +44,9 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::BuildTemplate { .. }
         | Step::ConvertTemplate { .. } => step.effect == Effect::Create,
         Step::ConfigureTemplate { .. } => step.effect == Effect::ChangeLive,
-        Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => step.effect == Effect::Destroy,
+        Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
+            step.effect == Effect::Destroy
+        }
         Step::StartVm { .. } => matches!(step.effect, Effect::Create | Effect::Start),
         Step::AddDisk { .. } | Step::GrowDisk { .. } | Step::JoinPool { .. } => {
             matches!(step.effect, Effect::Create | Effect::ChangeLive)

@@ -127,10 +127,9 @@ fn build(
         court.violate(Rule::OursOnly, step, format!("{} is not an id for templates", mark.vmid));
     }
     let twin = court.steps().iter().any(|other| {
-        let id = match &other.step {
-            Step::BuildTemplate { mark, .. } => Some(mark.vmid),
-            other => other.makes().map(|mark| mark.vmid),
-        };
+        let template =
+            if let Step::BuildTemplate { mark, .. } = &other.step { Some(mark.vmid) } else { None };
+        let id = template.or_else(|| other.step.makes().map(|mark| mark.vmid));
         other.id != step.id && id == Some(mark.vmid)
     });
     if twin {

@@ -47,11 +47,11 @@ pub fn own_templates(observed: &Observed) -> Vec<OwnTemplate> {
 }
 
 fn state(guest: &Guest) -> TemplateState {
-    match (guest.template, &guest.lock, guest.power) {
-        (_, Some(_), _) => TemplateState::Busy,
-        (true, None, _) => TemplateState::Ready,
-        (false, None, Power::Stopped) => TemplateState::Unfinished,
-        (false, None, Power::Running | Power::Unknown) => TemplateState::Busy,
+    match (guest.template, guest.power) {
+        _ if guest.lock.is_some() => TemplateState::Busy,
+        (true, _) => TemplateState::Ready,
+        (false, Power::Stopped) => TemplateState::Unfinished,
+        (false, Power::Running | Power::Unknown) => TemplateState::Busy,
     }
 }
 

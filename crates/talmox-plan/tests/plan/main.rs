@@ -14,3 +14,4 @@ mod creating;
 mod identity;
 mod removing;
 mod support;
+mod templates;

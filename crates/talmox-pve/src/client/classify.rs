@@ -35,6 +35,12 @@ pub enum ErrorKind {
     Agent,
     /// The storage has no room left.
     StorageFull,
+    /// The storage is not set up for such files, or cannot hold files at all.
+    WrongContent,
+    /// The bytes are not those the checksum was made of.
+    ChecksumMismatch,
+    /// The host could not fetch what is behind a URL.
+    DownloadFailed,
     /// The cluster has lost its majority and is read-only.
     QuorumLost,
     /// The host that should act cannot be reached by the one that was asked.
@@ -93,6 +99,10 @@ const SENTENCES: &[(&str, ErrorKind)] = &[
     ("not enough free space", ErrorKind::StorageFull),
     ("No space left on device", ErrorKind::StorageFull),
     ("insufficient free space", ErrorKind::StorageFull),
+    ("is not configured for content-type", ErrorKind::WrongContent),
+    ("not a file based storage", ErrorKind::WrongContent),
+    ("checksum mismatch: got", ErrorKind::ChecksumMismatch),
+    ("download failed", ErrorKind::DownloadFailed),
     ("already exists", ErrorKind::Exists),
     ("File exists", ErrorKind::Exists),
     ("already defined", ErrorKind::Exists),
@@ -214,6 +224,10 @@ mod tests {
             ("QEMU guest agent is not running", ErrorKind::Agent),
             ("can't remove VM 100 - protection mode enabled", ErrorKind::InUse),
             ("zfs error: cannot create 'rpool/x': out of space", ErrorKind::StorageFull),
+            ("storage 'nfs' is not configured for content-type 'import'", ErrorKind::WrongContent),
+            ("can't upload to storage type 'lvm', not a file based storage!", ErrorKind::WrongContent),
+            ("checksum mismatch: got 'a' != expect 'b', aborting", ErrorKind::ChecksumMismatch),
+            ("download failed: exit code 4", ErrorKind::DownloadFailed),
             ("shrinking disks is not supported", ErrorKind::Other),
         ] {
             assert_eq!(kind(500, words), expected, "{words}");

@@ -19,6 +19,28 @@ impl Error {
         self.call().split_once("/qemu/").and_then(|(_, rest)| rest.split('/').next())
     }
 
+    /// The storage the call was about.
+    fn storage(&self) -> Option<&str> {
+        self.call().split_once("/storage/").and_then(|(_, rest)| rest.split('/').next())
+    }
+
+    fn wrong_content(&self) -> Vec<String> {
+        let storage = self.storage().unwrap_or("STORAGE");
+        let wanted = self.words().split("content-type '").nth(1).and_then(|rest| rest.split('\'').next());
+        let Some(wanted) = wanted else {
+            return vec![format!(
+                "{storage} holds no files: name a storage that does (dir, nfs, cifs, btrfs, cephfs)"
+            )];
+        };
+        vec![
+            format!(
+                "allow it there: `pvesm config {storage}` shows what {storage} takes, `pvesm set {storage} --content \
+                 …,{wanted}` adds to it"
+            ),
+            format!("or name another storage that takes {wanted}"),
+        ]
+    }
+
     fn hints_by_kind(&self) -> Vec<String> {
         let host = self.endpoint().host();
         match self.kind() {
@@ -56,6 +78,9 @@ impl Error {
                 vec!["the tasks of the host (`pvenode task list`) tell whether it still works on it".to_owned()]
             }
             ErrorKind::StorageFull => vec!["`pvesm status` on the host shows what is left".to_owned()],
+            ErrorKind::WrongContent => self.wrong_content(),
+            ErrorKind::ChecksumMismatch => vec![OTHER_BYTES.to_owned()],
+            ErrorKind::DownloadFailed => vec![download_failed(self.words(), host)],
             ErrorKind::Busy => vec!["another operation holds the lock: try again in a while".to_owned()],
             ErrorKind::Conflict => vec!["somebody else changed this meanwhile: look again and repeat".to_owned()],
             ErrorKind::NotImplemented => vec!["this version of Proxmox does not know the call".to_owned()],
@@ -106,12 +131,35 @@ fn after_failure(upid: &Upid, words: &str, kind: &ErrorKind) -> Vec<String> {
         format!("wait until the {by} is done; if no task of that VM runs any more, {unlock}")
     } else if *kind == ErrorKind::StorageFull {
         format!("`pvesm status` on {host} shows what is left")
+    } else if *kind == ErrorKind::ChecksumMismatch {
+        OTHER_BYTES.to_owned()
+    } else if *kind == ErrorKind::DownloadFailed {
+        download_failed(words, host.as_str())
     } else if *kind == ErrorKind::Busy {
         "another operation holds the lock: try again in a while".to_owned()
     } else {
         return Vec::new();
     };
     vec![hint]
+}
+
+const OTHER_BYTES: &str =
+    "what came is not what the checksum was made of: compare it with the one the image's maker publishes";
+
+/// Proxmox fetches with wget, which tells by its exit code what went wrong.
+fn download_failed(words: &str, host: &str) -> String {
+    let code = words.rsplit_once("exit code ").and_then(|(_, code)| code.trim().parse::<u32>().ok());
+    match code {
+        Some(3) => format!("{host} could not write the file: `pvesm status` there shows what is left"),
+        Some(5) => {
+            format!("{host} does not trust the certificate of the server: `update-ca-certificates` there")
+        }
+        Some(8) => "the server has no such file, or did not want to give it: is the URL right?".to_owned(),
+        _ => format!(
+            "{host} fetches it by itself: can it reach the server, and does it need a proxy (`http_proxy` in \
+                      the datacenter's options)?"
+        ),
+    }
 }
 
 fn denied(denial: &Denial) -> Vec<String> {

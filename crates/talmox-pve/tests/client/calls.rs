@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{
-    Checksum, ChecksumAlgorithm, CloneKind, CloneVm, ConfigChange, CreateVm, Credentials, Download, Endpoint,
-    ErrorKind, FileContent, ImageKind, MoveDisk, Peer, PoolChange, Resource, Settings, Silent, TaskQuery,
-    Upload, Waiting,
+    CloneKind, CloneVm, ConfigChange, CreateVm, Credentials, Download, Endpoint, ErrorKind, FileContent,
+    ImageKind, MoveDisk, Peer, PoolChange, Resource, Settings, Silent, TaskQuery, Upload, Waiting,
 };
 use talmox_pve::property::{DiskSize, Slot, VmConfig, VolumeId};
-use talmox_types::{HostName, PoolName, StorageId, VmId};
+use talmox_types::{Checksum, ChecksumAlgorithm, HostName, PoolName, StorageId, VmId};
 
 use crate::fake::{Answer, Fake, data, refused_connection, token};
 
@@ -113,7 +112,7 @@ async fn reads_and_deletes_have_a_query_and_no_body() {
 #[tokio::test(start_paused = true)]
 async fn a_download_names_its_checksum() {
     let fake = Fake::new([data(UPID)]);
-    let checksum = Checksum { algorithm: ChecksumAlgorithm::Sha256, value: "ab".repeat(32) };
+    let checksum = Checksum::new(ChecksumAlgorithm::Sha256, &"ab".repeat(32)).unwrap();
     let download = Download {
         url: "https://factory.talos.dev/image/x/v1.12.0/nocloud-amd64.qcow2".to_owned(),
         kind: ImageKind::Import,
@@ -123,7 +122,9 @@ async fn a_download_names_its_checksum() {
         verify_certificates: true,
     };
     fake.client().download_url(&node(), &local(), &download).await.unwrap();
-    assert!(fake.seen()[0].body.ends_with(&format!("checksum-algorithm=sha256&checksum={}", checksum.value)));
+    assert!(
+        fake.seen()[0].body.ends_with(&format!("checksum-algorithm=sha256&checksum={}", checksum.value()))
+    );
 }
 
 #[tokio::test(start_paused = true)]

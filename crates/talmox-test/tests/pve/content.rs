@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use talmox_pve::client::{
-    Checksum, ChecksumAlgorithm, Client, Download, FileContent, ImageKind, PoolChange, Silent, Upid, Upload,
-};
+use talmox_pve::client::{Client, Download, FileContent, ImageKind, PoolChange, Silent, Upid, Upload};
 use talmox_pve::property::VolumeId;
 use talmox_sim::{FileFacts, Site};
 use talmox_test::{Lab, host, storage, vmid};
-use talmox_types::PoolName;
+use talmox_types::{Checksum, ChecksumAlgorithm, PoolName};
 
 use crate::support::{make, told, told_task};
 
 fn sha256(bytes: &[u8]) -> Checksum {
-    let value = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    Checksum { algorithm: ChecksumAlgorithm::Sha256, value }
+    let value: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    Checksum::new(ChecksumAlgorithm::Sha256, &value).unwrap()
 }
 
 fn upload(bytes: &[u8], filename: &str, checksum: Option<Checksum>) -> Upload {
@@ -109,7 +107,7 @@ fn image() -> FileFacts {
 }
 
 fn download(checksum: Option<&str>) -> Download {
-    let value = |value: &str| Checksum { algorithm: ChecksumAlgorithm::Sha256, value: value.to_owned() };
+    let value = |value: &str| Checksum::new(ChecksumAlgorithm::Sha256, value).unwrap();
     Download {
         url: "https://factory.example/image/nocloud-amd64.qcow2".to_owned(),
         kind: ImageKind::Import,

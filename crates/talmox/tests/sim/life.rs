@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{
-    Checksum, ChecksumAlgorithm, CloneKind, CloneVm, ConfigChange, CreateVm, FileContent, ImageKind, Silent,
-    Upload, VmPower,
+    CloneKind, CloneVm, ConfigChange, CreateVm, FileContent, ImageKind, Silent, Upload, VmPower,
 };
 use talmox_pve::property::VmConfig;
-use talmox_types::{HostName, PoolName, StorageId};
+use talmox_types::{Checksum, ChecksumAlgorithm, HostName, PoolName, StorageId};
 
 use crate::{client, follow, pve1, simulator, vmid};
 
@@ -40,7 +39,7 @@ async fn from_an_image_to_a_running_clone_and_away() {
     let upload = Upload {
         kind: ImageKind::Import,
         filename: "talos.qcow2".to_owned(),
-        checksum: Some(Checksum { algorithm: ChecksumAlgorithm::Sha256, value: sha256(&content) }),
+        checksum: Some(Checksum::new(ChecksumAlgorithm::Sha256, &sha256(&content)).unwrap()),
         content: FileContent::Memory(Bytes::from(content)),
         timeout: Duration::from_secs(20),
     };

@@ -157,7 +157,7 @@ impl Planner<'_> {
 
     fn ensure_template_pool(&mut self, pool: Option<&PoolName>) -> Vec<StepId> {
         let Some(pool) = pool.filter(|pool| !self.observed.pools.contains(*pool)) else { return Vec::new() };
-        let part = format!("{}", pool.as_str().replace('/', "-"));
+        let part = pool.as_str().replace('/', "-");
         let id = StepId::new(None, &format!("create-pool-{part}"));
         if !self.plan.steps.iter().any(|planned| planned.id == id) {
             let step = Step::CreatePool { pool: pool.clone(), comment: "talmox:v1 templates".to_owned() };
@@ -240,9 +240,12 @@ fn expected_config(template: &Template, site: &Site, vmid: VmId) -> VmConfig {
         config.set(key, &value);
     }
     let disk = &site.disk;
-    let name = |number: u8| match is_file(&site.disk_kind) {
-        true => format!("{disk}:{vmid}/base-{vmid}-disk-{number}.qcow2"),
-        false => format!("{disk}:base-{vmid}-disk-{number}"),
+    let name = |number: u8| {
+        if is_file(&site.disk_kind) {
+            format!("{disk}:{vmid}/base-{vmid}-disk-{number}.qcow2")
+        } else {
+            format!("{disk}:base-{vmid}-disk-{number}")
+        }
     };
     config.set("scsi0", &name(0));
     if template.efi {

@@ -94,7 +94,7 @@ fn disk_storage<'a>(
     }
     // A named storage that takes disks and no templates can still take copies of one that lies elsewhere.
     let copies =
-        named.is_empty() || named.iter().any(|id| observed.storage(host, id).filter(takes).is_some());
+        named.is_empty() || named.iter().any(|id| observed.storage(host, id).as_ref().is_some_and(takes));
     let elsewhere = on(observed, host).filter(|_| copies).filter(holds);
     let most_room = elsewhere.max_by_key(|storage| (room(storage), std::cmp::Reverse(&storage.id)));
     most_room.ok_or_else(|| {

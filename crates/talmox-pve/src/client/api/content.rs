@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use talmox_types::{HostName, StorageId};
+use talmox_types::{Checksum, HostName, StorageId};
 use tokio::time::Instant;
 
 use crate::client::call::Call;
@@ -34,29 +34,9 @@ impl ImageKind {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChecksumAlgorithm {
-    Sha256,
-    Sha512,
-}
-
-/// The checksum a file must have: of the bytes as they travel, before any decompression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checksum {
-    pub algorithm: ChecksumAlgorithm,
-    /// Hexadecimal, in lower case.
-    pub value: String,
-}
-
-impl Checksum {
-    fn params(checksum: Option<&Self>) -> Params {
-        let Some(Self { algorithm, value }) = checksum else { return Params::new() };
-        let name = match algorithm {
-            ChecksumAlgorithm::Sha256 => "sha256",
-            ChecksumAlgorithm::Sha512 => "sha512",
-        };
-        Params::new().with("checksum-algorithm", name).with("checksum", value)
-    }
+fn checksum_params(checksum: Option<&Checksum>) -> Params {
+    let Some(checksum) = checksum else { return Params::new() };
+    Params::new().with("checksum-algorithm", checksum.algorithm().word()).with("checksum", checksum.value())
 }
 
 /// A file the host fetches itself.
@@ -65,6 +45,7 @@ pub struct Download {
     pub url: String,
     pub kind: ImageKind,
     pub filename: String,
+    /// Of the bytes as they travel, before any decompression.
     pub checksum: Option<Checksum>,
     /// `gz`, `lzo`, `zst` or `bz2`, and only for an ISO.
     pub compression: Option<String>,
@@ -108,7 +89,7 @@ impl Client {
             .with("url", &download.url)
             .with_some("compression", download.compression.as_ref())
             .with_flag("verify-certificates", download.verify_certificates);
-        let checksum = Checksum::params(download.checksum.as_ref());
+        let checksum = checksum_params(download.checksum.as_ref());
         let params = params.iter().chain(checksum.iter()).collect();
         self.post(&path(&[&"nodes", node, &"storage", storage, &"download-url"]), params).await
     }
@@ -151,7 +132,7 @@ impl Client {
     ) -> Call {
         let boundary = format!("talmox-{:016x}{:016x}", self.entropy().next(), self.entropy().next());
         let fields = Params::new().with("content", upload.kind.as_str());
-        let checksum = Checksum::params(upload.checksum.as_ref());
+        let checksum = checksum_params(upload.checksum.as_ref());
         let fields: Params = fields.iter().chain(checksum.iter()).collect();
         let mut call =
             Call::new(Method::Post, path(&[&"nodes", node, &"storage", storage, &"upload"]), Params::new());

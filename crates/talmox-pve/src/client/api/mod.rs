@@ -20,7 +20,7 @@ pub use cluster::{
     ClusterNode, ClusterOptions, ClusterStatus, NodeResource, NodeState, PciMapping, PoolResource, Resource,
     StorageResource, TagStyle, Version, VmResource,
 };
-pub use content::{Checksum, ChecksumAlgorithm, Download, ImageKind, Upload, UrlMetadata};
+pub use content::{Download, ImageKind, Upload, UrlMetadata};
 pub use ha::{HaResource, HaRule, HaStatus, NewHaResource};
 pub use nodes::{Amount, Bridge, CpuInfo, Node, NodeStatus, Peer};
 pub use pools::{Pool, PoolChange, PoolMember};

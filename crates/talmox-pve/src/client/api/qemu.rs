@@ -174,6 +174,12 @@ impl Client {
         self.post(&vm_path(node, vmid, &[&"template"]), Params::new()).await
     }
 
+    /// Turns one disk of a template into a base image: what is left to do where the worker of
+    /// [`make_template`](Self::make_template) died half-way.
+    pub async fn make_base(&self, node: &HostName, vmid: VmId, disk: Slot) -> Result<Option<Upid>, Error> {
+        self.post(&vm_path(node, vmid, &[&"template"]), Params::new().with("disk", disk)).await
+    }
+
     pub async fn move_disk(
         &self,
         node: &HostName,

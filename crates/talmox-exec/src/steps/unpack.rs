@@ -1,0 +1,217 @@
+//! Images that only exist compressed: fetched, checked and unpacked into a file of this machine.
+//!
+//! ```text
+//!  URL ──chunks──▶ checksum of what travels ──channel──▶ unpacking, on a thread of its own ──▶ temporary file
+//! ```
+//!
+//! Proxmox unpacks nothing on its way to `import`, and no xz anywhere. The file is readable by its owner only and goes
+//! when it is dropped, whatever happens.
+
+use std::io::{self, Read, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use futures_util::StreamExt as _;
+use sha2::digest::DynDigest;
+use talmox_types::desired::{Compression, Image};
+use talmox_types::{Checksum, ChecksumAlgorithm};
+use tempfile::{NamedTempFile, TempPath};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::image::TRANSFER_LIMIT;
+use crate::images::{Arriving, ImageError, ImageFault};
+use crate::work::{Result, Work};
+use crate::{Event, StepError};
+
+/// Chunks between the network and the thread that unpacks: a few, so that neither waits for the other all the time.
+const CHUNKS_AHEAD: usize = 16;
+/// How much is unpacked at a time.
+const BLOCK: usize = 256 * 1024;
+/// How often it is told how far it is.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// An image as it is without compression.
+pub(super) struct Unpacked {
+    path: TempPath,
+    pub(super) length: u64,
+    /// Of the unpacked bytes, so that Proxmox can tell whether all of them arrived.
+    pub(super) checksum: Checksum,
+}
+
+impl Unpacked {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Fetches an image and unpacks it while it comes.
+pub(super) async fn unpack(work: &Work<'_>, image: &Image, compression: Compression) -> Result<Unpacked> {
+    let fetching = || format!("fetch {}", image.url);
+    let failed = |source| StepError::Image { doing: fetching(), source };
+    let arriving = work.run.images.open(&image.url).await.map_err(failed)?;
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    let unpacking = tokio::task::spawn_blocking(move || unpack_all(Chunks::new(receiver), compression));
+    let arrived = pass_on(work, image, arriving, sender).await;
+    let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+    // What broke on the way broke the unpacking too.
+    let travelled = arrived.map_err(failed)?;
+    let unpacked =
+        unpacked.map_err(|source| StepError::Unpack { doing: format!("unpack {}", image.url), source });
+    match (&image.checksum, travelled) {
+        (Some(expected), Travelled::Whole(got)) if got != expected.value() => {
+            Err(StepError::OtherBytes { url: image.url.clone(), expected: expected.clone(), got })
+        }
+        _ => unpacked,
+    }
+}
+
+/// What came.
+enum Travelled {
+    /// Everything, and what it hashes to with the algorithm of the image's checksum.
+    Whole(String),
+    /// A part: the other end gave up, and says why.
+    Part,
+}
+
+/// Takes what comes, counts and hashes it, and hands it on.
+async fn pass_on(
+    work: &Work<'_>,
+    image: &Image,
+    arriving: Arriving,
+    sender: mpsc::Sender<Bytes>,
+) -> std::result::Result<Travelled, ImageError> {
+    let Arriving { length, mut chunks } = arriving;
+    let algorithm = image.checksum.as_ref().map_or(ChecksumAlgorithm::Sha256, Checksum::algorithm);
+    let mut hasher = hasher(algorithm);
+    let mut report = Report::new(work, image, length);
+    let mut came = 0_u64;
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk?;
+        came += chunk.len() as u64;
+        hasher.update(&chunk);
+        report.tell(came);
+        if sender.send(chunk).await.is_err() {
+            return Ok(Travelled::Part);
+        }
+    }
+    if let Some(length) = length.filter(|length| *length != came) {
+        return Err(ImageError {
+            url: image.url.clone(),
+            words: format!("it broke off after {came} of {length} bytes"),
+            kind: ImageFault::Unreachable,
+        });
+    }
+    Ok(Travelled::Whole(hex(&hasher.finalize())))
+}
+
+/// Says how far it is, now and then.
+struct Report<'w, 'a> {
+    work: &'w Work<'a>,
+    name: String,
+    length: Option<u64>,
+    start: Instant,
+    last: Instant,
+}
+
+impl<'w, 'a> Report<'w, 'a> {
+    fn new(work: &'w Work<'a>, image: &Image, length: Option<u64>) -> Self {
+        let start = Instant::now();
+        Self { work, name: format!("{} to arrive", image.url), length, start, last: start }
+    }
+
+    fn tell(&mut self, came: u64) {
+        if self.last.elapsed() < REPORT_EVERY {
+            return;
+        }
+        self.last = Instant::now();
+        let detail = match self.length {
+            Some(length) => format!("{} of {} MiB", came >> 20, length >> 20),
+            None => format!("{} MiB", came >> 20),
+        };
+        self.work.event(Event::Waiting {
+            step: self.work.planned,
+            name: &self.name,
+            detail: &detail,
+            elapsed: self.start.elapsed(),
+            limit: TRANSFER_LIMIT,
+        });
+    }
+}
+
+/// Chunks as a reader, for code that waits by blocking its thread. That nothing more comes is the end.
+struct Chunks {
+    receiver: mpsc::Receiver<Bytes>,
+    rest: Bytes,
+}
+
+impl Chunks {
+    fn new(receiver: mpsc::Receiver<Bytes>) -> Self {
+        Self { receiver, rest: Bytes::new() }
+    }
+}
+
+impl Read for Chunks {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            match self.receiver.blocking_recv() {
+                Some(chunk) => self.rest = chunk,
+                None => return Ok(0),
+            }
+        }
+        let taken = self.rest.len().min(buffer.len());
+        self.rest.copy_to_slice(&mut buffer[..taken]);
+        Ok(taken)
+    }
+}
+
+fn unpack_all(mut packed: Chunks, compression: Compression) -> io::Result<Unpacked> {
+    let unpacked = match compression {
+        Compression::Gz => store(flate2::read::MultiGzDecoder::new(&mut packed)),
+        Compression::Xz => store(lzma_rust2::XzReader::new(&mut packed, true)),
+        Compression::Zst => {
+            store(ruzstd::decoding::StreamingDecoder::new(&mut packed).map_err(io::Error::other)?)
+        }
+    }?;
+    // What follows the image belongs to the bytes that travel, and to their checksum.
+    io::copy(&mut packed, &mut io::sink())?;
+    Ok(unpacked)
+}
+
+/// Writes everything into a file nobody else may read.
+fn store(mut image: impl Read) -> io::Result<Unpacked> {
+    let mut file = NamedTempFile::with_prefix("talmox-")?;
+    let mut hasher = hasher(ChecksumAlgorithm::Sha256);
+    let (mut block, mut length) = (vec![0; BLOCK], 0_u64);
+    loop {
+        let count = match image.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hasher.update(&block[..count]);
+        file.write_all(&block[..count])?;
+        length += count as u64;
+    }
+    file.flush()?;
+    let checksum =
+        Checksum::new(ChecksumAlgorithm::Sha256, &hex(&hasher.finalize())).map_err(io::Error::other)?;
+    Ok(Unpacked { path: file.into_temp_path(), length, checksum })
+}
+
+fn hasher(algorithm: ChecksumAlgorithm) -> Box<dyn DynDigest + Send> {
+    match algorithm {
+        ChecksumAlgorithm::Md5 => Box::new(md5::Md5::default()),
+        ChecksumAlgorithm::Sha1 => Box::new(sha1::Sha1::default()),
+        ChecksumAlgorithm::Sha224 => Box::new(sha2::Sha224::default()),
+        ChecksumAlgorithm::Sha256 => Box::new(sha2::Sha256::default()),
+        ChecksumAlgorithm::Sha384 => Box::new(sha2::Sha384::default()),
+        ChecksumAlgorithm::Sha512 => Box::new(sha2::Sha512::default()),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

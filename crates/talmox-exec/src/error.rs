@@ -182,6 +182,9 @@ fn image_hints(error: &ImageError) -> Vec<String> {
             format!("is {host} up, and can this machine reach it?"),
             "factory_url names another Image Factory, one of your own for example".to_owned(),
         ],
+        ImageFault::Certificate => vec![format!(
+            "add the authority that vouches for {host} to the system's, or name its file in SSL_CERT_FILE"
+        )],
         ImageFault::Refused(404) => {
             vec![format!("{host} has no such image: are version, schematic and factory_url right?")]
         }

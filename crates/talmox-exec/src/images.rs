@@ -46,6 +46,8 @@ pub struct ImageError {
 pub enum ImageFault {
     /// There was no connection, or it broke.
     Unreachable,
+    /// Nothing vouches for its certificate.
+    Certificate,
     /// The server answered with this status.
     Refused(u16),
     /// The answer makes no sense.
@@ -58,7 +60,7 @@ impl ImageError {
         match self.kind {
             ImageFault::Unreachable => true,
             ImageFault::Refused(status) => status == 429 || status >= 500,
-            ImageFault::Unreadable => false,
+            ImageFault::Certificate | ImageFault::Unreadable => false,
         }
     }
 

@@ -9,6 +9,7 @@
 mod apply;
 mod error;
 mod execute;
+mod factories;
 mod find;
 mod gate;
 mod images;
@@ -22,6 +23,7 @@ mod work;
 pub use apply::{ApplyError, Summary, apply};
 pub use error::StepError;
 pub use execute::execute;
+pub use factories::Factories;
 pub use gate::{Gate, GateFuture, Interruption};
 pub use images::{Arriving, ImageError, ImageFault, ImageFuture, Images};
 pub use observe::{ObserveError, observe, observe_for};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use talmox_plan::{Expected, ExpectedTemplate, Plan, Planned, Step};
 use talmox_pve::client::{Client, Error, Look, Progress, TaskError, Upid, Wait, Waiting};
-use talmox_types::VmId;
 use talmox_types::desired::VmIdRange;
+use talmox_types::{StorageId, VmId};
 
 use crate::find::Found;
 use crate::locks::{Settled, Watch};
@@ -46,9 +46,12 @@ impl End {
 
 pub(crate) type Result<T = End> = std::result::Result<T, StepError>;
 
-/// What the steps of one plan must know of each other: ids that are spoken for, and VMs just made.
+/// What the steps of one plan must know of each other and of the cluster: ids that are spoken for, VMs just made, and
+/// storages that are shared.
 #[derive(Default)]
 pub(crate) struct Reserved {
+    /// Storages several hosts share, as far as Proxmox tells.
+    shared: BTreeSet<StorageId>,
     ids: Mutex<BTreeSet<VmId>>,
     made: Mutex<BTreeMap<VmId, (String, Made)>>,
 }
@@ -63,9 +66,15 @@ pub(crate) enum Made {
 }
 
 impl Reserved {
-    pub(crate) fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan, shared: Option<&BTreeSet<StorageId>>) -> Self {
         let ids = plan.steps.iter().filter_map(|planned| vmid_of(&planned.step));
-        Self { ids: Mutex::new(ids.collect()), made: Mutex::default() }
+        let shared = shared.cloned().unwrap_or_default();
+        Self { shared, ids: Mutex::new(ids.collect()), made: Mutex::default() }
+    }
+
+    /// Whether several hosts share a storage.
+    pub(crate) fn is_shared(&self, storage: &StorageId) -> bool {
+        self.shared.contains(storage)
     }
 
     /// Takes the next id above all that are in use or spoken for; beyond the range it begins anew, once.

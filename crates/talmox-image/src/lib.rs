@@ -6,12 +6,16 @@
 //! module registers schematics and looks at what a factory offers.
 
 pub mod canonical;
+#[cfg(feature = "client")]
+pub mod client;
+mod extensions;
 mod factory;
 pub mod install;
 mod parse;
 mod schematic;
 mod suggest;
 
+pub use extensions::{Remark, check_extensions};
 pub use factory::{
     Arch, Artifact, Compression, DiskFormat, Factory, ImageFile, InvalidName, OFFICIAL, PLATFORMS, Platform,
 };

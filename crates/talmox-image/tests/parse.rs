@@ -3,7 +3,7 @@
 use talmox_image::{Bootloader, EnrollKeys, Schematic};
 
 fn faults(text: &str) -> String {
-    Schematic::parse(text).map(|schematic| schematic.canonical()).unwrap_err().to_string()
+    Schematic::parse(text).map(|schematic| schematic.canonical()).expect_err("a faulty schematic").to_string()
 }
 
 #[test]

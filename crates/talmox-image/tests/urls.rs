@@ -4,8 +4,8 @@ use talmox_image::{Arch, Artifact, DiskFormat, Factory, ImageFile, PLATFORMS, Pl
 use talmox_types::{Url, Version};
 
 fn file(platform: &str, arch: Arch, secure_boot: bool, artifact: &str) -> ImageFile {
-    let platform = Platform::parse(platform).unwrap();
-    ImageFile { platform, arch, secure_boot, artifact: Artifact::parse(artifact).unwrap() }
+    let platform = Platform::parse(platform).expect("a platform");
+    ImageFile { platform, arch, secure_boot, artifact: Artifact::parse(artifact).expect("a format") }
 }
 
 #[test]

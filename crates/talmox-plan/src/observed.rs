@@ -18,8 +18,8 @@ pub struct Observed {
     pub guests: BTreeMap<VmId, Guest>,
     /// The pool the description names, if it exists.
     pub pool: Option<SeenPool>,
-    /// Hosts that have a device of each PCI mapping; empty unless a node wants one.
-    pub mappings: BTreeMap<MappingName, BTreeSet<HostName>>,
+    /// How many devices of each PCI mapping a host has; empty unless a node wants one.
+    pub mappings: BTreeMap<MappingName, BTreeMap<HostName, usize>>,
     /// Every pool the credentials may see.
     pub pools: BTreeSet<PoolName>,
     /// Files that images may be, by storage as each host sees it. Only storages that were asked are in it.
@@ -79,6 +79,9 @@ pub struct Guest {
     /// None for a guest that is just being made: Proxmox tells only its lock.
     pub name: Option<String>,
     pub power: Power,
+    /// Bytes it may take while it runs.
+    pub memory: u64,
+    pub cpus: u32,
     pub template: bool,
     pub lock: Option<String>,
     pub tags: BTreeSet<String>,

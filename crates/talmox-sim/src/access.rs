@@ -186,6 +186,11 @@ impl Access {
         if self.has_monitor { &WITH_MONITOR } else { &BUILT_IN }
     }
 
+    /// Is there such a privilege? Each version ignores those it does not know.
+    pub(crate) fn knows(&self, privilege: &str) -> bool {
+        self.built_in().get("Administrator").is_some_and(|all| all.contains(privilege))
+    }
+
     /// Effective privileges on a path; the value says whether they reach further down.
     pub(crate) fn privileges(&self, caller: &Caller, path: &str, pool: Option<&str>) -> Privileges {
         let of_user = if caller.user == ROOT {
@@ -247,7 +252,7 @@ impl Access {
         }
         let mut privileges = Privileges::new();
         for (role, propagate) in roles {
-            for name in self.role(&role).into_iter().flatten() {
+            for name in self.role(&role).into_iter().flatten().filter(|name| self.knows(name)) {
                 let entry = privileges.entry(name.clone()).or_insert(propagate);
                 *entry |= propagate;
             }

@@ -180,10 +180,10 @@ impl World {
             for _ in there..usize::try_from(wanted.devices).unwrap_or_default() {
                 let address = free_address(node);
                 let device = gpu(&address, node.pci.len());
+                let bare = |text: &str| text.trim_start_matches("0x").to_owned();
+                let ids = format!("{}:{}", bare(&device.vendor), bare(&device.device));
                 mapping.map.push(format!(
-                    "id={}:{},iommugroup={},node={name},path={address}",
-                    device.vendor.trim_start_matches("0x"),
-                    device.device.trim_start_matches("0x"),
+                    "id={ids},iommugroup={},node={name},path={address},subsystem-id={ids}",
                     device.iommu_group
                 ));
                 node.pci.push(device);

@@ -42,6 +42,7 @@ impl World {
         for (name, _) in self.nodes.iter().filter(|(_, node)| node.reach != Reach::Unreachable) {
             self.ha_heard.insert(name.clone(), now);
         }
+        self.migrate_groups();
         for (sid, entry) in self.ha_resources.clone() {
             let wanted = entry.get("state").map_or("started", String::as_str);
             if let Some(vmid) = vm_of(&sid).filter(|vmid| self.vms.contains_key(vmid)) {
@@ -139,8 +140,8 @@ impl World {
         let of_kind =
             |rule: &&BTreeMap<String, String>| rule.get("type").is_some_and(|kind| kind == "node-affinity");
         let active = |rule: &&BTreeMap<String, String>| rule.get("disable").is_none_or(|flag| flag != "1");
-        let found = self
-            .ha_rules
+        let rules = self.rules_in_force();
+        let found = rules
             .values()
             .filter(of_kind)
             .filter(active)

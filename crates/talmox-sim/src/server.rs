@@ -7,7 +7,7 @@ use crate::access::{Caller, Check};
 use crate::api::{self, Call};
 use crate::auth::REFUSAL_DELAY;
 use crate::reply::{ApiError, success};
-use crate::schema::{Route, route_for};
+use crate::schema::{Args, Route, route_for};
 use crate::wire::{Body, Param, Params, Reply, Request, decode};
 use crate::world::{Reach, World};
 
@@ -104,21 +104,35 @@ impl World {
         if route.proxied {
             self.hop(&contact, &node)?;
         }
-        if route.protected {
-            let first = self.call.waiting.worker_end.is_none();
-            self.take_worker(&node)?;
-            let slow = self.slowness(route, raw("storage").as_deref());
-            if first && slow > 0 {
-                self.keep_worker(&node, slow);
-            }
-        }
-        let args = self.check_parameters(route, &params).map_err(ApiError::Parameter)?;
         let file = match &request.body {
             Body::Upload { file, .. } => Some(file.clone()),
             Body::Empty | Body::Bytes { .. } => None,
         };
-        let call = Call { caller: caller.clone(), node, contact, args, file };
-        api::dispatch(self, route, &call)
+        let call = Call { caller: caller.clone(), node, contact, args: Args::default(), file };
+        let host = if route.proxied { call.node.clone() } else { call.contact.clone() };
+        self.as_host(&host, |world| world.carry_out(route, call, &params))
+    }
+
+    /// What the host does that a call is about.
+    fn carry_out(&mut self, route: &Route, call: Call, params: &Params) -> Result<Value, ApiError> {
+        let raw = |name: &str| match params.get(name) {
+            Some(Param::Text(text)) => Some(text.clone()),
+            _ => None,
+        };
+        if call.node != call.contact {
+            // It has a mind of its own of what a call asks for.
+            self.apply_check(self.check_of(route), &call.caller, &raw)?;
+        }
+        if route.protected {
+            let first = self.call.waiting.worker_end.is_none();
+            self.take_worker(&call.node)?;
+            let slow = self.slowness(route, raw("storage").as_deref());
+            if first && slow > 0 {
+                self.keep_worker(&call.node, slow);
+            }
+        }
+        let args = self.check_parameters(route, params).map_err(ApiError::Parameter)?;
+        api::dispatch(self, route, &Call { args, ..call })
     }
 
     /// How long storages take that a call lists.
@@ -129,7 +143,7 @@ impl World {
     }
 
     /// The way to another host, or how it fails.
-    fn hop(&self, contact: &str, node: &str) -> Result<(), ApiError> {
+    pub(crate) fn hop(&self, contact: &str, node: &str) -> Result<(), ApiError> {
         if node == contact {
             return Ok(());
         }

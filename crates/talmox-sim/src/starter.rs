@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::{AclEntry, Token, User};
-use crate::release::{Change, Release, UnknownRelease};
+use crate::release::{Change, UnknownRelease, Versions};
 use crate::storage::Storage;
 use crate::world::World;
 
@@ -24,7 +24,7 @@ pub struct Starter {
     hosts: u32,
     seed: u64,
     epoch: u64,
-    release: &'static Release,
+    versions: Versions,
     storages: Vec<Storage>,
 }
 
@@ -40,13 +40,18 @@ pub struct Started {
 impl Starter {
     /// Hosts `pve1` and so on. Ids and secrets come from the seed; `epoch` is the Unix time in milliseconds.
     pub fn new(hosts: u32, seed: u64, epoch: u64) -> Self {
-        Self { hosts, seed, epoch, release: Release::last(), storages: Vec::new() }
+        Self { hosts, seed, epoch, versions: Versions::default(), storages: Vec::new() }
     }
 
-    /// Of another version.
-    pub fn release(mut self, text: &str) -> Result<Self, UnknownRelease> {
-        self.release = Release::named(text)?;
-        Ok(self)
+    /// Of another version, or of several: see [`Versions`].
+    pub fn release(self, text: &str) -> Result<Self, UnknownRelease> {
+        Ok(self.versions(text.parse()?))
+    }
+
+    #[must_use]
+    pub fn versions(mut self, versions: Versions) -> Self {
+        self.versions = versions;
+        self
     }
 
     /// With these storages beside, or in place of, those of the same name.
@@ -63,10 +68,10 @@ impl Starter {
 
     pub fn build(self) -> Started {
         let mut world = World::new(self.seed, self.epoch);
-        world.become_release(self.release);
         for number in 1..=self.hosts.max(1) {
             world.add_node(&format!("pve{number}"), "127.0.0.1");
         }
+        world.become_versions(&self.versions);
         if self.hosts > 1 {
             world.cluster = Some(("talmox-sim".into(), self.hosts));
         }
@@ -114,8 +119,12 @@ fn add_access(world: &mut World, secret: &str, root_password: &str) {
     let token = Token { secret: secret.to_owned(), privsep: false, ..Token::default() };
     let user = User { tokens: BTreeMap::from([(TOKEN.into(), token)]), ..User::default() };
     world.access.users.insert(USER.into(), user);
-    let agent = if world.has(Change::AgentPrivileges) { "VM.GuestAgent.Audit" } else { "VM.Monitor" };
-    let privileges = words(PRIVILEGES).into_iter().chain([agent.to_owned()]).collect();
+    let mut privileges = words(PRIVILEGES);
+    // In a cluster of several versions a role holds both, and each host ignores what it does not know.
+    for host in world.nodes.keys() {
+        let new = Change::AgentPrivileges.is_in(world.release_of(host));
+        privileges.insert(if new { "VM.GuestAgent.Audit" } else { "VM.Monitor" }.to_owned());
+    }
     world.access.roles.insert(ROLE.into(), privileges);
     world.access.acl.push(AclEntry {
         path: "/".into(),

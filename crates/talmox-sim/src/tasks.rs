@@ -98,10 +98,28 @@ impl World {
         while let Some(at) = self.next_event().filter(|at| *at <= now) {
             self.clock = self.clock.max(at);
             for event in self.events.remove(&at).unwrap_or_default() {
-                self.happen(event);
+                match self.place_of(&event).filter(|_| self.is_mixed()) {
+                    Some(host) => self.as_host(&host, |world| world.happen(event)),
+                    None => self.happen(event),
+                }
             }
         }
         self.clock = self.clock.max(now);
+    }
+
+    /// The host on which something happens.
+    fn place_of(&self, event: &Event) -> Option<String> {
+        match event {
+            Event::Begin(task)
+            | Event::LockTimeout(task)
+            | Event::Turn(task)
+            | Event::StorageTimeout(task, _)
+            | Event::Finish(task)
+            | Event::Kill(task)
+            | Event::Fail(task, _) => Some(self.tasks[*task].node.clone()),
+            Event::Broadcast(node) | Event::LoseHost(node) | Event::BootHost(node) => Some(node.clone()),
+            Event::HaRound => None,
+        }
     }
 
     fn happen(&mut self, event: Event) {

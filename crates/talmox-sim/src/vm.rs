@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::drive::{self, Drive};
 use crate::files::sha1_hex;
+use crate::qemu::machine::machine_on;
 use crate::reply::ApiError;
 use crate::schema::{self, Kind, vm_option};
 use crate::status::VmStat;
@@ -39,6 +40,12 @@ pub(crate) struct Run {
     pub(crate) since: u64,
     pub(crate) pid: u32,
     pub(crate) paused: bool,
+    /// The machine it runs on, with its version.
+    #[serde(default)]
+    pub(crate) machine: String,
+    /// Addresses of the host's devices it has taken over.
+    #[serde(default)]
+    pub(crate) devices: Vec<String>,
 }
 
 impl Vm {
@@ -186,6 +193,17 @@ impl World {
         self.vms.get_mut(&vmid).ok_or_else(|| format!("VM {vmid} does not exist"))
     }
 
+    /// A VM that starts now on that host.
+    pub(crate) fn new_run(
+        &mut self,
+        node: &str,
+        config: &BTreeMap<String, String>,
+        devices: Vec<String>,
+    ) -> Run {
+        let machine = machine_on(config, self.release_of(node));
+        Run { since: self.clock, pid: self.take_pid(node), paused: false, machine, devices }
+    }
+
     pub(crate) fn reacts(&self, vm: &Vm) -> bool {
         vm.reacts.unwrap_or(self.guests_react)
     }
@@ -197,12 +215,11 @@ impl World {
         let generation = self.random.uuid();
         config.entry("vmgenid".into()).or_insert(generation);
         let ctime = self.unix();
-        let qemu = self.known_release().qemu;
+        let qemu = self.release_of(node).qemu;
         config.entry("meta".into()).or_insert(format!("creation-qemu={qemu},ctime={ctime}"));
         let default_boot = crate::qemu::default_boot(&config);
         config.entry("boot".into()).or_insert(default_boot);
-        let since = self.clock;
-        let run = running.then(|| Run { since, pid: self.take_pid(node), paused: false });
+        let run = running.then(|| self.new_run(node, &config, Vec::new()));
         for drive in drives_of(&config) {
             self.adopt_volume(node, vmid, &drive);
         }

@@ -62,7 +62,8 @@ impl World {
         self.advance_to(now);
         waiting.begun = waiting.begun.or(Some(now));
         self.call = CallAtHand { waiting, blocked: None };
-        let reply = self.respond(request, now);
+        let contact = request.via.clone().unwrap_or_else(|| self.contact.clone());
+        let reply = self.as_host(&contact, |world| world.respond(request, now));
         let CallAtHand { waiting, blocked } = std::mem::take(&mut self.call);
         match blocked {
             Some(until) => Step::Wait { until: until.max(now + 1), waiting },
@@ -93,7 +94,10 @@ impl World {
         let mut waiting = Waiting::default();
         loop {
             self.call = CallAtHand { waiting, blocked: None };
-            let answer = self.answer(&request, &root, path, route, found.clone(), params.clone());
+            let (found, params) = (found.clone(), params.clone());
+            let contact = request.via.clone().unwrap_or_else(|| self.contact.clone());
+            let answer =
+                self.as_host(&contact, |world| world.answer(&request, &root, path, route, found, params));
             let at_hand = std::mem::take(&mut self.call);
             let Some(until) = at_hand.blocked else { return answer };
             self.advance_to(until.max(self.clock + 1));

@@ -68,6 +68,9 @@ pub struct Node {
     pub pci: Vec<PciDevice>,
     /// When within ten seconds this host's status daemon broadcasts.
     pub broadcast_phase: u64,
+    /// Its version, if it is not the one of the cluster.
+    #[serde(default)]
+    pub(crate) release: Option<String>,
     pub(crate) next_pid: u32,
     /// Privileged workers: each is busy until then.
     pub(crate) workers: Vec<u64>,
@@ -178,6 +181,9 @@ pub struct World {
     pub(crate) journal: Vec<LogEntry>,
     #[serde(skip)]
     pub(crate) call: CallAtHand,
+    /// The host whose code runs, where that matters.
+    #[serde(skip)]
+    pub(crate) acting: Option<String>,
     /// Does a manager act on what high availability is asked for.
     pub ha_manager: bool,
     /// When the manager woke up: with its first resource.
@@ -228,6 +234,7 @@ impl World {
             storage_locks: BTreeMap::new(),
             journal: Vec::new(),
             call: CallAtHand::default(),
+            acting: None,
             ha_manager: true,
             ha_since: None,
             ha_heard: BTreeMap::new(),
@@ -259,6 +266,7 @@ impl World {
             pci: Vec::new(),
             // Hosts boot apart, so their status daemons do not broadcast together.
             broadcast_phase: (7_700 + 5_000 * index) % crate::status::BROADCAST_PERIOD,
+            release: None,
             next_pid: 1000,
             workers: vec![0; 3],
         };

@@ -15,6 +15,7 @@ mod entropy;
 mod faults;
 mod lab;
 pub mod shared_data;
+mod shelf;
 mod transport;
 mod wire;
 
@@ -22,4 +23,5 @@ pub use calls::{Call, CallLog, End};
 pub use entropy::Seeded;
 pub use faults::{Fault, When};
 pub use lab::{HOSTS, Lab, ROLE, ROOT_PASSWORD, SECRET, TOKEN, host, storage, token, vmid};
+pub use shelf::{Shelf, Trouble};
 pub use transport::{Latency, MemoryTransport};

@@ -19,8 +19,9 @@ pub struct Summary {
     /// VMs that were made, and VMs that were removed.
     pub made: usize,
     pub removed: usize,
-    /// Templates that became ready.
+    /// Templates that became ready, and templates that were removed.
     pub templates: usize,
+    pub removed_templates: usize,
     /// Steps that were not begun.
     pub skipped: usize,
     /// What is still waited for: restarts nobody has allowed, hosts that are down.
@@ -37,6 +38,7 @@ impl Summary {
             self.made += usize::from(matches!(done.kind, "clone" | "create"));
             self.removed += usize::from(done.kind == "remove");
             self.templates += usize::from(done.kind == "convert-template");
+            self.removed_templates += usize::from(done.kind == "remove-template");
         }
     }
 }

@@ -38,7 +38,7 @@ type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, StepResu
 /// Dropping it leaves whatever Proxmox is working on to Proxmox. Every step can be run again.
 pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
     let shared = shared_storages(run, plan).await;
-    let reserved = Reserved::of(plan);
+    let reserved = Reserved::of(plan, shared.as_ref());
     let mut board = Board::new(run, plan, shared.as_ref());
     let mut running = Running::new();
     loop {

@@ -24,22 +24,20 @@ pub(crate) async fn list(
             && hosts.get(&storage.host).is_some_and(|host| host.online)
             && !kinds(storage).is_empty()
     };
-    // Who answers for whom: the first host that sees a shared storage, else everybody for himself.
-    let mut asked: BTreeMap<(Option<&HostName>, &StorageId), Vec<&Storage>> = BTreeMap::new();
+    // The first host that sees a shared storage answers for all, else everybody for himself.
+    let mut asked: BTreeMap<(Option<HostName>, StorageId), (Storage, Vec<HostName>)> = BTreeMap::new();
     for storage in storages.iter().filter(usable) {
-        let owner = (!storage.shared).then_some(&storage.host);
-        asked.entry((owner, &storage.id)).or_default().push(storage);
+        let owner = (!storage.shared).then(|| storage.host.clone());
+        let asked = asked.entry((owner, storage.id.clone())).or_insert_with(|| (storage.clone(), Vec::new()));
+        asked.1.push(storage.host.clone());
     }
-    let lists = stream::iter(asked.into_values()).map(async |seen_by: Vec<&Storage>| {
-        let files = match seen_by.first() {
-            Some(first) => content(client, first).await,
-            None => Ok(Vec::new()),
-        };
-        (seen_by, files)
+    let lists = stream::iter(asked.into_values()).map(async |(storage, hosts): (Storage, Vec<HostName>)| {
+        let files = content(client, &storage).await;
+        (storage.id, hosts, files)
     });
     let lists: Vec<_> = lists.buffer_unordered(READS_AT_ONCE).collect().await;
     let mut files = Files::new();
-    for (seen_by, list) in lists {
+    for (storage, hosts, list) in lists {
         let list = match list {
             Ok(list) => list,
             Err(error) if is_everybodys(&error) => {
@@ -50,8 +48,8 @@ pub(crate) async fn list(
                 continue;
             }
         };
-        for storage in seen_by {
-            files.insert((storage.host.clone(), storage.id.clone()), list.clone());
+        for host in hosts {
+            files.insert((host, storage.clone()), list.clone());
         }
     }
     Ok(files)

@@ -50,6 +50,8 @@ fn guest(resource: VmResource, kind: GuestKind) -> Guest {
         kind,
         name: resource.name.filter(|name| !is_made_up(name, resource.vmid)),
         power,
+        memory: resource.maxmem,
+        cpus: whole(resource.maxcpu),
         template: resource.template,
         lock: resource.lock,
         tags: tags(resource.tags.as_deref()),
@@ -77,6 +79,8 @@ pub(crate) fn newcomer(host: &HostName, status: &VmStatus, pool: Option<PoolName
         kind: GuestKind::Vm,
         name: None,
         power: Power::Unknown,
+        memory: 0,
+        cpus: 0,
         template: false,
         lock: None,
         tags: BTreeSet::new(),
@@ -106,13 +110,17 @@ fn tags(text: Option<&str>) -> BTreeSet<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+/// A whole number that Proxmox may write as a float.
+fn whole(number: f64) -> u32 {
+    format!("{number:.0}").parse().unwrap_or_default()
+}
+
 fn host(node: &NodeResource) -> Host {
     Host {
         online: node.status == NodeState::Online,
         memory: node.maxmem,
         memory_used: node.mem,
-        // A whole number that Proxmox may write as a float.
-        cpus: node.maxcpu.and_then(|cpus| format!("{cpus:.0}").parse().ok()),
+        cpus: node.maxcpu.map(whole),
     }
 }
 

@@ -127,16 +127,22 @@ async fn pool(client: &Client, desired: &Desired) -> Result<Option<SeenPool>, Ob
     Ok(seen)
 }
 
-/// Which hosts have devices of each mapping. Nobody asks unless a node wants one.
+/// How many devices of each mapping the hosts have. Nobody asks unless a node wants one.
 async fn mappings(
     client: &Client,
     desired: &Desired,
-) -> Result<BTreeMap<MappingName, BTreeSet<HostName>>, ObserveError> {
+) -> Result<BTreeMap<MappingName, BTreeMap<HostName, usize>>, ObserveError> {
     let mut devices = desired.nodes.iter().flat_map(|node| &node.vm.pci);
     if !devices.any(|device| matches!(device.source, PciSource::Mapping(_))) {
         return Ok(BTreeMap::new());
     }
     let seen = client.pci_mappings().await.map_err(ObserveError::new("read the PCI mappings"))?;
-    let hosts = |mapping: &PciMapping| mapping.nodes().into_iter().collect();
+    let hosts = |mapping: &PciMapping| {
+        let mut devices: BTreeMap<HostName, usize> = BTreeMap::new();
+        for host in mapping.nodes() {
+            *devices.entry(host).or_default() += 1;
+        }
+        devices
+    };
     Ok(seen.into_iter().map(|mapping| (mapping.id.clone(), hosts(&mapping))).collect())
 }

@@ -23,6 +23,8 @@ pub(super) struct Build<'a> {
     pub(super) name: &'a str,
     pub(super) image: &'a VolumeId,
     pub(super) storage: &'a StorageId,
+    /// Whether other hosts see the storage too: then one template serves all of them.
+    pub(super) shared: bool,
     pub(super) set: &'a BTreeMap<String, String>,
     pub(super) notes: Option<&'a str>,
     pub(super) pool: Option<&'a PoolName>,
@@ -45,9 +47,9 @@ impl Order for Build<'_> {
         self.name
     }
 
-    /// Every host has its own.
+    /// On a storage of its own, every host has its own.
     fn only_on(&self) -> Option<&HostName> {
-        Some(self.host)
+        Some(self.host).filter(|_| !self.shared)
     }
 
     fn range(&self, desired: &Desired) -> (VmIdRange, &'static str) {
@@ -80,7 +82,7 @@ impl Order for Build<'_> {
         let same = |seen: &TemplateMark| {
             seen.vmid == found.vmid
                 && seen.image == self.mark.image
-                && found.host == *self.host
+                && (self.shared || found.host == *self.host)
                 && disk_storage(found).as_ref() == Some(self.storage)
         };
         match found.template_mark() {

@@ -53,7 +53,8 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::RemoveImage { host, volume } => image::remove(work, host, volume).await,
         Step::BuildTemplate { host, mark, name, image, storage, set, notes, pool } => {
             let (mark, notes, pool) = (mark.clone(), notes.as_deref(), pool.as_ref());
-            making::run(work, Build { host, mark, name, image, storage, set, notes, pool }).await
+            let shared = work.reserved.is_shared(storage);
+            making::run(work, Build { host, mark, name, image, storage, shared, set, notes, pool }).await
         }
         Step::ConvertTemplate { template } => template::convert(work, template).await,
         Step::ConfigureTemplate { template, set, delete, mark } => {

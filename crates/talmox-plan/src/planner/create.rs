@@ -37,7 +37,9 @@ impl Planner<'_> {
             return;
         }
         if let Some(removed) = self.remove(owned, Some(node), Effect::Replace) {
-            self.places.remove(&owned.host, &node.name);
+            if let Some(guest) = self.observed.guests.get(&owned.mark.vmid) {
+                self.places.remove(self.observed, guest, &node.name);
+            }
             self.create(node, vmid, Some((removed, owned.host.clone())));
         }
     }
@@ -154,8 +156,12 @@ impl Planner<'_> {
         // A VM that is built anew stays where it is, if that is still possible.
         let mut here = node.clone();
         here.vm.host = Some(host.clone());
-        let mut places = place::Places::new(self.desired, &self.identities);
-        places.remove(host, &node.name);
+        let mut places = self.places.clone();
+        if let Some(guest) =
+            self.identities.of_node(&node.name).find_map(|owned| self.observed.guests.get(&owned.mark.vmid))
+        {
+            places.remove(self.observed, guest, &node.name);
+        }
         place::find(self.desired, self.observed, (&places, &self.templates), &here).or_else(|_| anywhere())
     }
 
@@ -180,7 +186,7 @@ impl Planner<'_> {
     fn create(&mut self, node: &Node, vmid: VmId, removed: Option<(StepId, HostName)>) {
         let (after, now_on) = removed.unzip();
         let node = &self.as_possible(node, now_on.as_ref());
-        let Place { host, origin, note } = match self.place_for(node, now_on.as_ref()) {
+        let Place { host, origin, reason: why, note } = match self.place_for(node, now_on.as_ref()) {
             Ok(place) => place,
             Err(NoPlace { problem, choices, .. }) => return self.refuse(Some(&node.name), problem, choices),
         };
@@ -196,11 +202,12 @@ impl Planner<'_> {
         if let Some(text) = note {
             self.note(Some(&node.name), NoteKind::Placement, text);
         }
-        self.places.add(&host, node);
+        self.places.add(self.observed, &host, node);
         let vm = Expected { host, mark: mark.clone() };
         let Some(changes) = self.fresh_changes(node, &vm, &with_identity(have, node, &mark)) else { return };
-        let reason =
+        let what =
             if after.is_some() { "it is built anew, as asked" } else { "it is described and not there" };
+        let reason = &format!("{what}; {why}");
         let needs = after.into_iter().chain(self.ensure_pool()).chain(needs).collect();
         let made = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create).after(needs));
         self.carry_out(node, &vm, changes, vec![made], Effect::Create);

@@ -4,6 +4,7 @@
 //! is not declared is shown and left alone unless its removal was asked for by name.
 
 mod addresses;
+mod capacity;
 mod conflicts;
 mod converge;
 mod create;
@@ -99,7 +100,7 @@ impl<'a> Planner<'a> {
             uid: desired.uid.clone().unwrap_or_else(|| nonce.stand_in()),
             addresses: assign(desired, observed, &identities),
             ids: ids::Ids::new(desired, observed),
-            places: place::Places::new(desired, &identities),
+            places: place::Places::new(desired, observed, &identities),
             templates: templates::Templates::new(desired, observed),
             desired,
             observed,

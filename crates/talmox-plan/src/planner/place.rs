@@ -1,19 +1,23 @@
 //! Which host a new VM goes to.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use talmox_pve::property::VmConfig;
-use talmox_types::desired::{Desired, Image, Node, PciSource, Role, Spread, Template};
+use talmox_types::desired::{Desired, Image, Node, Role, Spread, Template};
 use talmox_types::{HostName, NodeName, StorageId};
 
+use super::capacity::Capacity;
 use super::source::Sources;
 use super::templates::{NoSite, Site, Templates};
-use crate::{CloneKind, FileKind, Identities, Observed, Storage, TemplateSource};
+use crate::{CloneKind, FileKind, Guest, Identities, Observed, Storage, TemplateSource};
 
 /// Where a VM is made, and from what.
 pub(super) struct Place {
     pub host: HostName,
     pub origin: Origin,
+    /// Why there, in a few words.
+    pub reason: String,
     /// What people should know of the choice.
     pub note: Option<String>,
 }
@@ -53,40 +57,66 @@ impl NoPlace {
     }
 }
 
-/// Who is where already.
+/// Who is where already, and how much room there is.
+#[derive(Clone)]
 pub(super) struct Places {
     hosts: BTreeMap<HostName, Vec<(NodeName, Role)>>,
+    capacity: Capacity,
 }
 
 impl Places {
-    pub(super) fn new(desired: &Desired, identities: &Identities) -> Self {
-        let mut places = Self { hosts: BTreeMap::new() };
+    pub(super) fn new(desired: &Desired, observed: &Observed, identities: &Identities) -> Self {
+        let mut hosts: BTreeMap<HostName, Vec<(NodeName, Role)>> = BTreeMap::new();
         for owned in identities.ours() {
             if let Some(node) = desired.nodes.iter().find(|node| node.name == owned.mark.node) {
-                places.add(&owned.host, node);
+                hosts.entry(owned.host.clone()).or_default().push((node.name.clone(), node.role));
             }
         }
-        places
+        Self { hosts, capacity: Capacity::new(desired, observed, identities) }
     }
 
-    pub(super) fn add(&mut self, host: &HostName, node: &Node) {
+    /// Counts a node that is going to be made.
+    pub(super) fn add(&mut self, observed: &Observed, host: &HostName, node: &Node) {
         self.hosts.entry(host.clone()).or_default().push((node.name.clone(), node.role));
+        self.capacity.add(observed, host, node);
     }
 
-    pub(super) fn remove(&mut self, host: &HostName, node: &NodeName) {
-        if let Some(nodes) = self.hosts.get_mut(host) {
+    /// Takes out a node whose VM is going to be removed.
+    pub(super) fn remove(&mut self, observed: &Observed, guest: &Guest, node: &NodeName) {
+        if let Some(nodes) = self.hosts.get_mut(&guest.host) {
             nodes.retain(|(name, _)| name != node);
         }
+        self.capacity.forget(observed, guest);
     }
 
     fn on(&self, host: &HostName) -> &[(NodeName, Role)] {
         self.hosts.get(host).map_or(&[], Vec::as_slice)
     }
 
-    /// Control planes apart from each other first, then evenly, then by name.
-    fn load(&self, host: &HostName, role: Role) -> (usize, usize) {
-        let same_role = self.on(host).iter().filter(|(_, other)| *other == role).count();
-        (if role == Role::Controller { same_role } else { 0 }, self.on(host).len())
+    /// Control planes apart from each other first, then where most memory stays free, then evenly, then by name.
+    fn load(&self, host: &HostName, node: &Node) -> (usize, Reverse<u64>, usize) {
+        let apart = if node.role == Role::Controller { self.control_planes(host) } else { 0 };
+        (apart, Reverse(self.capacity.left(host, node).unwrap_or_default()), self.on(host).len())
+    }
+
+    fn control_planes(&self, host: &HostName) -> usize {
+        self.on(host).iter().filter(|(_, role)| *role == Role::Controller).count()
+    }
+
+    /// Why a node goes to this host and to none of the others that could carry it.
+    fn why(&self, host: &HostName, node: &Node, others: usize) -> String {
+        let chosen = match (&node.vm.host, others) {
+            (Some(_), _) => "the description names the host".to_owned(),
+            (None, 0) => "no other host can carry it".to_owned(),
+            (None, _) if node.role == Role::Controller && self.control_planes(host) == 0 => {
+                "no control plane is there yet".to_owned()
+            }
+            (None, _) => format!("of {} hosts it is the emptiest", others + 1),
+        };
+        match self.capacity.left_in_words(host, node) {
+            Some(left) => format!("{chosen}, {left}"),
+            None => chosen,
+        }
     }
 }
 
@@ -101,12 +131,15 @@ pub(super) fn find(
     let hosts = candidates(desired, observed, node)?;
     let (mut reasons, mut possible) = (Vec::new(), Vec::new());
     for host in &hosts {
-        match fits(observed, node, host).and_then(|()| sources.on_host(observed, node, host)) {
-            Ok(origin) => possible.push(Place { host: host.clone(), origin, note: None }),
+        match fits(observed, places, node, host).and_then(|()| sources.on_host(observed, node, host)) {
+            Ok(origin) => {
+                possible.push(Place { host: host.clone(), origin, reason: String::new(), note: None });
+            }
             Err(reason) => reasons.push(reason),
         }
     }
-    let best = possible.into_iter().min_by_key(|place| places.load(&place.host, node.role));
+    let others = possible.len().saturating_sub(1);
+    let best = possible.into_iter().min_by_key(|place| places.load(&place.host, node));
     let Some(mut place) = best else {
         let for_want_of_import = reasons.iter().all(|reason| matches!(reason, NoSite::NoImport(_)));
         let reasons: Vec<&str> = reasons.iter().map(NoSite::reason).collect();
@@ -114,6 +147,7 @@ pub(super) fn find(
         let choices = vec!["talmox status shows what is there".to_owned()];
         return Err(NoPlace { problem, choices, for_want_of_import });
     };
+    place.reason = places.why(&place.host, node, others);
     let only_one = observed.hosts.len() == 1;
     spread(desired, places, node, (hosts.len(), only_one), &mut place)?;
     Ok(place)
@@ -182,20 +216,13 @@ fn online(observed: &Observed, wanted: Vec<HostName>) -> Result<Vec<HostName>, N
     Ok(up)
 }
 
-/// Whether a host has the storages and devices a node needs, whatever it is made from.
-fn fits(observed: &Observed, node: &Node, host: &HostName) -> Result<(), NoSite> {
+/// Whether a host has the storages and devices a node needs, room included, whatever it is made from.
+fn fits(observed: &Observed, places: &Places, node: &Node, host: &HostName) -> Result<(), NoSite> {
     let own = std::iter::once(&node.vm.storage);
     for storage in own.chain(node.vm.extra_disks.iter().map(|disk| &disk.storage)) {
         usable(observed, host, storage).map_err(NoSite::NoDisk)?;
     }
-    for device in &node.vm.pci {
-        if let PciSource::Mapping(mapping) = &device.source
-            && !observed.mappings.get(mapping).is_some_and(|hosts| hosts.contains(host))
-        {
-            return Err(NoSite::NoDisk(format!("{host} has no device of the PCI mapping {mapping}")));
-        }
-    }
-    Ok(())
+    places.capacity.bears(observed, host, node).map_err(NoSite::NoDisk)
 }
 
 pub(super) fn usable<'a>(

@@ -12,6 +12,7 @@ mod changing;
 mod check;
 mod creating;
 mod identity;
+mod placing;
 mod removing;
 mod support;
 mod templates;

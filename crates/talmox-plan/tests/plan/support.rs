@@ -89,7 +89,7 @@ fn proxmox() -> Proxmox {
         vmid_range: VmIdRange { start: id(2000), end: id(2099) },
         template_vmid_range: VmIdRange { start: id(9000), end: id(9099) },
         placement: PlacementPolicy {
-            reserve_memory: 0,
+            reserve_memory: 2048,
             cpu_overcommit: Ratio::parse("4").unwrap(),
             storage_overcommit: Ratio::parse("4").unwrap(),
         },
@@ -253,6 +253,8 @@ pub(crate) fn stranger(vmid: u32, host_name: &str, name: &str, config: VmConfig)
         kind: GuestKind::Vm,
         name: Some(name.to_owned()),
         power: Power::Running,
+        memory: 2 << 30,
+        cpus: 2,
         template: false,
         lock: None,
         tags: BTreeSet::new(),

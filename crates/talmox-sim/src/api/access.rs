@@ -128,7 +128,8 @@ pub(crate) fn need_user_file(world: &World, what: &str) -> Result<(), ApiError> 
 
 fn roles(world: &World) -> Value {
     let one = |name: &String, privileges: &BTreeSet<String>, special: u8| {
-        let list: Vec<&str> = privileges.iter().map(String::as_str).collect();
+        let known = privileges.iter().filter(|name| world.access.knows(name));
+        let list: Vec<&str> = known.map(String::as_str).collect();
         json!({"roleid": name, "privs": list.join(","), "special": special})
     };
     let built_in = world.access.built_in().iter().map(|(name, privileges)| one(name, privileges, 1));
@@ -139,7 +140,8 @@ fn role(world: &World, call: &Call) -> Answer {
     let name = call.args.text("roleid");
     let missing = || ApiError::plain(format!("role '{name}' does not exist"));
     let privileges = world.access.role(name).ok_or_else(missing)?;
-    Ok(Value::Object(privileges.iter().map(|name| (name.clone(), json!(1))).collect()))
+    let known = privileges.iter().filter(|name| world.access.knows(name));
+    Ok(Value::Object(known.map(|name| (name.clone(), json!(1))).collect()))
 }
 
 fn set_role(world: &mut World, method: &str, call: &Call) -> Answer {

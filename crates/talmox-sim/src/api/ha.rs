@@ -21,10 +21,8 @@ pub(crate) fn dispatch(world: &mut World, method: &str, rest: &str, call: &Call)
         ("GET", "/status") => Ok(subdirs("name", "current manager_status disarm-ha arm-ha")),
         ("GET", "/status/current") => Ok(status::current(world, call)),
         ("GET", "/status/manager_status") => Ok(status::manager(world, call)),
-        (_, "/groups" | "/groups/{group}") if !world.has(Change::HaRules) => {
-            groups::act(world, method, rest, call)
-        }
-        (_, "/groups" | "/groups/{group}") => no_groups(method, rest),
+        (_, "/groups" | "/groups/{group}") if groups::have_become_rules(world) => no_groups(method, rest),
+        (_, "/groups" | "/groups/{group}") => groups::act(world, method, rest, call),
         ("GET", "/resources") => Ok(resources(world, call)),
         ("POST", "/resources") => add_resource(world, call),
         ("GET", "/resources/{sid}") => resource(world, call),
@@ -197,7 +195,7 @@ pub(crate) fn kept_apart(world: &World, sid: &str, node: &str) -> Vec<String> {
 
 fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Value {
     let mut shown = shown(entry);
-    let order = world.ha_rules.keys().position(|other| other == id).unwrap_or_default() + 1;
+    let order = world.rules_in_force().keys().position(|other| other == id).unwrap_or_default() + 1;
     shown.insert("rule".into(), json!(id));
     shown.insert("order".into(), json!(order));
     shown.insert("digest".into(), json!(sha1_hex(&format!("{:?}", world.ha_rules))));
@@ -207,7 +205,8 @@ fn shown_rule(world: &World, id: &str, entry: &BTreeMap<String, String>) -> Valu
 fn rules(world: &World, call: &Call) -> Value {
     let kind = call.args.get("type");
     let resource = call.args.get("resource");
-    let wanted = world.ha_rules.iter().filter(|(_, entry)| {
+    let all = world.rules_in_force();
+    let wanted = all.iter().filter(|(_, entry)| {
         let of_kind = kind.is_none_or(|kind| entry.get("type").is_some_and(|own| own == kind));
         let holds =
             |sid: &str| entry.get("resources").is_some_and(|list| split_list(list).any(|item| item == sid));
@@ -219,7 +218,7 @@ fn rules(world: &World, call: &Call) -> Value {
 fn rule(world: &World, call: &Call) -> Answer {
     let id = call.args.text("rule");
     let missing = || ApiError::plain(format!("no such ha rule '{id}'"));
-    Ok(shown_rule(world, id, world.ha_rules.get(id).ok_or_else(missing)?))
+    Ok(shown_rule(world, id, world.rules_in_force().get(id).ok_or_else(missing)?))
 }
 
 const RULE_KEYS: [&str; 7] = ["affinity", "comment", "disable", "nodes", "resources", "strict", "type"];
@@ -243,9 +242,37 @@ fn rule_faults(world: &World, entry: &BTreeMap<String, String>) -> Option<String
     (!faults.is_empty()).then(|| faults.join(", "))
 }
 
-fn check_rule(world: &World, id: &str, entry: &BTreeMap<String, String>, verb: &str) -> Result<(), ApiError> {
+fn check_rule(
+    world: &World,
+    id: &str,
+    entry: &BTreeMap<String, String>,
+    failed: &str,
+) -> Result<(), ApiError> {
     let Some(faults) = rule_faults(world, entry) else { return Ok(()) };
-    Err(ApiError::plain(format!("{verb} ha rule failed: 400 Rule '{id}' is invalid.\nresources: {faults}\n")))
+    Err(ApiError::plain(format!("{failed}: 400 Rule '{id}' is invalid.\nresources: {faults}\n")))
+}
+
+/// Rules are not touched while there are groups, and speak of resources and hosts that are there.
+fn check_subjects(world: &World, call: &Call, verb: &str, failed: &str) -> Result<(), ApiError> {
+    if !world.ha_groups.is_empty() {
+        return Err(ApiError::plain(format!("cannot {verb} ha rule: ha groups have not been migrated yet")));
+    }
+    let missing = |key: &str, known: &dyn Fn(&str) -> bool| -> Vec<&str> {
+        let mut names: Vec<&str> =
+            split_list(call.args.get(key).unwrap_or_default()).filter(|name| !known(name)).collect();
+        names.sort_unstable();
+        names
+    };
+    let resources = missing("resources", &|sid| world.ha_resources.contains_key(sid));
+    let nodes =
+        missing("nodes", &|node| world.nodes.contains_key(node.split(':').next().unwrap_or_default()));
+    let fail = |what: &str, names: &[&str]| {
+        Err(ApiError::plain(format!("{failed}: cannot use {what} {}.", names.join(", "))))
+    };
+    if !resources.is_empty() {
+        return fail("unmanaged resource(s)", &resources);
+    }
+    if nodes.is_empty() { Ok(()) } else { fail("non-existant node(s)", &nodes) }
 }
 
 fn add_rule(world: &mut World, call: &Call) -> Answer {
@@ -253,21 +280,23 @@ fn add_rule(world: &mut World, call: &Call) -> Answer {
     if world.ha_rules.contains_key(&id) {
         return Err(ApiError::plain(format!("create ha rule failed: HA rule '{id}' already defined")));
     }
+    check_subjects(world, call, "create", "create ha rule failed")?;
     let entry = fields(call, &RULE_KEYS);
-    check_rule(world, &id, &entry, "create")?;
+    check_rule(world, &id, &entry, "create ha rule failed")?;
     world.ha_rules.insert(id, entry);
     Ok(Value::Null)
 }
 
 fn set_rule(world: &mut World, call: &Call) -> Answer {
     let id = call.args.text("rule").to_owned();
-    let missing = || ApiError::plain(format!("no such ha rule '{id}'"));
+    let missing = || ApiError::plain(format!("update HA rules failed: HA rule '{id}' does not exist"));
     let mut entry = world.ha_rules.get(&id).cloned().ok_or_else(missing)?;
+    check_subjects(world, call, "update", "update HA rules failed")?;
     entry.extend(fields(call, &RULE_KEYS));
     for key in split_list(call.args.text("delete")) {
         entry.remove(key);
     }
-    check_rule(world, &id, &entry, "update")?;
+    check_rule(world, &id, &entry, "update HA rules failed")?;
     world.ha_rules.insert(id, entry);
     Ok(Value::Null)
 }

@@ -70,13 +70,15 @@ pub(crate) fn dispatch(world: &mut World, route: &Route, call: &Call) -> Answer 
         "nodes" => nodes::dispatch(world, &route.method, template, call),
         "pools" => pools::dispatch(world, &route.method, template, call),
         "storage" => storage::dispatch(world, &route.method, template, call),
-        "version" => Ok(version(world)),
+        "version" => Ok(version(world, &call.contact)),
         _ => Ok(subdirs("subdir", "version cluster nodes storage access pools")),
     }
 }
 
-pub(crate) fn version(world: &World) -> Value {
-    json!({"version": world.version, "release": world.release, "repoid": world.repoid})
+pub(crate) fn version(world: &World, host: &str) -> Value {
+    let own = world.nodes.get(host).and_then(|node| node.release.as_ref());
+    let release = own.unwrap_or(&world.release);
+    json!({"version": world.version_of(host), "release": release, "repoid": world.repoid})
 }
 
 /// An endpoint the table knows and the code does not; the tests see to it that there is none.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Call, cluster, storage, subdirs, tasks, transfer, unknown, version};
 use crate::access::Caller;
+use crate::qemu::machine::REVISIONS;
 use crate::reply::{Answer, ApiError};
 use crate::schema::cpu_models;
 use crate::world::World;
@@ -17,7 +18,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
     }
     match (method, rest) {
         ("GET", "") => Ok(index()),
-        ("GET", "/version") => Ok(version(world)),
+        ("GET", "/version") => Ok(version(world, &call.node)),
         ("GET", "/status") => Ok(status(world, call)),
         ("GET", "/network") => Ok(network(world, call)),
         ("GET", "/network/{iface}") => interface(world, call),
@@ -70,7 +71,7 @@ fn status(world: &World, call: &Call) -> Value {
         "kversion": format!("Linux {kernel} #1 SMP PREEMPT_DYNAMIC"),
         "current-kernel": {"sysname": "Linux", "release": kernel, "version": "#1 SMP PREEMPT_DYNAMIC", "machine": "x86_64"},
         "boot-info": {"mode": "efi"},
-        "pveversion": format!("pve-manager/{}/{}", world.version, world.repoid),
+        "pveversion": format!("pve-manager/{}/{}", world.version_of(&call.node), world.repoid),
         "cpuinfo": {
             "cores": node.cpus, "cpus": node.cpus, "sockets": 1, "model": "QEMU Virtual CPU", "vendor": "AuthenticAMD",
             "family": "25", "flags": "fpu sse sse2 svm aes", "hvm": "1", "mhz": "2600.000", "user_hz": 100,
@@ -151,12 +152,6 @@ fn cpus() -> Value {
 
 /// Machine versions, newest first; `+pveN` where PVE changed something of its own.
 fn machines(world: &World) -> Value {
-    const OWN: [(&str, u8, &str); 4] = [
-        ("10.0", 1, "Set host_mtu vNIC option even with default value for migration compat."),
-        ("9.2", 1, "Disables S3/S4 power states by default."),
-        ("4.1", 2, "Increases the number of SCSI drives supported."),
-        ("4.1", 1, "Introduction of pveX versioning, no changes."),
-    ];
     // No newer than the QEMU that is there.
     let mut versions: Vec<String> = ["10.0"]
         .iter()
@@ -169,7 +164,7 @@ fn machines(world: &World) -> Value {
     versions.extend((4..=12).rev().map(|minor| format!("2.{minor}")));
     let mut all = Vec::new();
     for version in versions {
-        for (_, own, changes) in OWN.iter().filter(|(of, _, _)| *of == version) {
+        for (_, own, changes) in REVISIONS.iter().filter(|(of, _, _)| *of == version) {
             for kind in ["i440fx", "q35"] {
                 let full = format!("{version}+pve{own}");
                 all.push(json!({"id": format!("pc-{kind}-{full}"), "type": kind, "version": full, "changes": changes}));

@@ -118,6 +118,11 @@ impl Work {
         }
     }
 
+    /// Devices a VM is about to take over, and which VM.
+    pub(crate) fn reserved_devices(&self) -> Option<(u32, &[String])> {
+        if let Self::Power(work) = self { Some((work.vmid(), work.devices())) } else { None }
+    }
+
     /// What is done with the VM's lock before anything else.
     pub(crate) fn claim(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
         if let Self::Clone(work) = self { work.claim(world, job) } else { Ok(()) }
@@ -201,9 +206,11 @@ impl Work {
                 work.give_up(world);
                 format!("clone failed: {cause}")
             }
-            Self::Migrate(MigrateJob { vmid, .. })
-            | Self::Destroy(DestroyJob { vmid, .. })
-            | Self::Backup { vmid, .. } => {
+            Self::Migrate(work) => {
+                work.give_up(world);
+                cause.to_owned()
+            }
+            Self::Destroy(DestroyJob { vmid, .. }) | Self::Backup { vmid, .. } => {
                 world.set_lock(*vmid, None);
                 cause.to_owned()
             }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::machine::{check_machine, machine_on};
 use super::view::nic_bridge;
 use crate::api::Call;
 use crate::jobs::{Wish, Work};
@@ -10,7 +11,7 @@ use crate::reply::{Answer, ApiError};
 use crate::schema;
 use crate::storage::split_volid;
 use crate::tasks::{Job, Stage};
-use crate::vm::{Run, Vm, no_config, not_found};
+use crate::vm::{Vm, no_config, not_found};
 use crate::world::World;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub(crate) struct PowerJob {
     overrule: bool,
     /// The guest did not react in time.
     late: bool,
+    /// Devices it is going to have.
+    #[serde(default)]
+    devices: Vec<String>,
 }
 
 /// How long the server waits for an agent's sign of life, in milliseconds.
@@ -40,7 +44,15 @@ const AGENT_PING: u64 = 3000;
 
 impl PowerJob {
     pub(crate) fn start(vmid: u32) -> Self {
-        Self { vmid, action: Action::Start, timeout: None, force: false, overrule: false, late: false }
+        Self {
+            vmid,
+            action: Action::Start,
+            timeout: None,
+            force: false,
+            overrule: false,
+            late: false,
+            devices: Vec::new(),
+        }
     }
 
     /// What ends it in any case.
@@ -50,6 +62,10 @@ impl PowerJob {
 
     pub(crate) fn vmid(&self) -> u32 {
         self.vmid
+    }
+
+    pub(crate) fn devices(&self) -> &[String] {
+        &self.devices
     }
 
     /// The type of the task.
@@ -101,7 +117,7 @@ pub(crate) fn act(world: &mut World, call: &Call, action: Action) -> Answer {
         timeout: call.args.int("timeout"),
         force: call.args.flag("forceStop"),
         overrule: call.args.flag("overrule-shutdown"),
-        late: false,
+        ..PowerJob::start(vmid)
     };
     let kind = if call.args.flag("todisk") { "qmsuspend" } else { job.kind() };
     Ok(Value::from(world.spawn(&call.node, kind, &vmid.to_string(), &call.caller, Work::Power(job))))
@@ -146,7 +162,10 @@ impl PowerJob {
     pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
         let vm = world.vm_for_job(&job.node, self.vmid)?;
         match self.action {
-            Action::Start => start_checks(world, job, self.vmid),
+            Action::Start => {
+                self.devices = start_checks(world, job, self.vmid)?;
+                Ok(world.timing.start)
+            }
             Action::Stop | Action::Shutdown if vm.run.is_none() => Ok(world.timing.fork),
             Action::Stop => Ok(world.timing.stop),
             Action::Shutdown | Action::Reboot => {
@@ -183,7 +202,8 @@ impl PowerJob {
         match self.action {
             Action::Start => {
                 world.apply_all(&job.node, self.vmid);
-                let run = Run { since: world.clock, pid: world.take_pid(&job.node), paused: false };
+                let config = world.vm_for_job(&job.node, self.vmid)?.config.clone();
+                let run = world.new_run(&job.node, &config, std::mem::take(&mut self.devices));
                 world.vm_mut(self.vmid)?.run = Some(run);
             }
             Action::Stop => world.power_off(&job.node, self.vmid),
@@ -198,8 +218,11 @@ impl PowerJob {
             }
             Action::Reboot => {
                 world.apply_all(&job.node, self.vmid);
-                let (since, pid) = (world.clock, world.take_pid(&job.node));
-                world.vm_mut(self.vmid)?.run = Some(Run { since, pid, paused: false });
+                let config = world.vm_for_job(&job.node, self.vmid)?.config.clone();
+                // Who starts it again says nothing here: a VM that does not start is off.
+                let devices = world.choose_devices(&job.node, self.vmid, &config).ok();
+                let run = devices.map(|devices| world.new_run(&job.node, &config, devices));
+                world.vm_mut(self.vmid)?.run = run;
             }
             Action::Reset => {}
             Action::Suspend | Action::Resume => {
@@ -231,7 +254,8 @@ fn overrule(world: &mut World, job: &Job, vmid: u32) {
     world.log(job, format!("overruled qmshutdown tasks: {}", upids.join(", ")));
 }
 
-fn start_checks(world: &mut World, job: &Job, vmid: u32) -> Result<u64, String> {
+/// Whether a VM can start here; the devices it will have.
+fn start_checks(world: &mut World, job: &Job, vmid: u32) -> Result<Vec<String>, String> {
     let vm = world.vm_for_job(&job.node, vmid)?.clone();
     if vm.is_template() {
         return Err("you can't start a vm if it's a template".into());
@@ -252,13 +276,16 @@ fn start_checks(world: &mut World, job: &Job, vmid: u32) -> Result<u64, String> 
             }
         }
     }
-    let bridges = vm.merged();
-    for bridge in bridges.iter().filter_map(|(key, text)| nic_bridge(key, text)) {
+    let config = vm.merged();
+    let release = world.release_of(&job.node);
+    check_machine(&machine_on(&config, release), release, &job.node)?;
+    let devices = world.choose_devices(&job.node, vmid, &config)?;
+    for bridge in config.iter().filter_map(|(key, text)| nic_bridge(key, text)) {
         if !world.nodes.get(&job.node).is_some_and(|node| node.bridges.contains(&bridge)) {
             return Err(format!("bridge '{bridge}' does not exist"));
         }
     }
-    Ok(world.timing.start)
+    Ok(devices)
 }
 
 fn check_custom_cloudinit(world: &World, node: &str, vm: &Vm) -> Result<(), String> {

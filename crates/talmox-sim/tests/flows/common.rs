@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use talmox_sim::{Body, Reply, Request, Storage, Token, User, World, encode_form};
+use talmox_sim::{Body, PciDevice, Reply, Request, Storage, Token, User, World, encode_form};
 
 pub(crate) struct Lab {
     pub(crate) world: World,
@@ -71,6 +71,20 @@ impl Lab {
             });
         }
         lab
+    }
+
+    /// Puts a card into a host, and gives the words by which a mapping names it.
+    pub(crate) fn add_card(&mut self, host: &str, address: &str, iommu_group: i32) -> String {
+        let card = PciDevice {
+            address: address.into(),
+            class: "0x030200".into(),
+            vendor: "0x10de".into(),
+            device: "0x20b0".into(),
+            iommu_group,
+        };
+        self.world.nodes.get_mut(host).expect("a host").pci.push(card);
+        let ids = "10de:20b0";
+        format!("id={ids},iommugroup={iommu_group},node={host},path={address},subsystem-id={ids}")
     }
 
     pub(crate) fn send(&mut self, method: &str, path: &str, pairs: &[(&str, &str)]) -> Reply {

@@ -1,6 +1,9 @@
 //! Rules of the simulator, seen from outside through requests alone.
 
 mod common;
+mod devices;
+mod migrate;
+mod mixed;
 mod permissions;
 mod robustness;
 mod storages;

@@ -313,6 +313,8 @@ fn furnished() -> Lab {
     lab.world.add_file("a", "local:iso/x.iso", file(1 << 20, None));
     lab.world.add_file("a", "local:import/x.qcow2", file(1 << 20, Some("qcow2")));
     lab.call("POST", "/pools", &[("poolid", "p")]);
+    let card = lab.add_card("a", "0000:01:00.0", 12);
+    lab.call("POST", "/cluster/mapping/pci", &[("id", "gpu"), ("map", &card)]);
     let pairs = [
         ("vmid", "100"),
         ("scsi0", "zfs:1"),

@@ -283,7 +283,7 @@ fn groups_of_hosts_became_rules_in_nine() {
     );
     lab.call("POST", "/cluster/ha/resources", &[("sid", "vm:100"), ("group", "main")]);
     assert_eq!(lab.get("/cluster/ha/resources/vm:100")["group"], "main");
-    assert!(lab.fail("DELETE", "/cluster/ha/groups/main", &[]).ends_with("is used by resource 'vm:100'"));
+    assert!(lab.fail("DELETE", "/cluster/ha/groups/main", &[]).ends_with("is used by service 'vm:100'"));
     lab.call("PUT", "/cluster/ha/groups/main", &[("nodes", "a"), ("delete", "restricted")]);
     assert_eq!(lab.get("/cluster/ha/groups")[0]["nodes"], "a");
     lab.call("DELETE", "/cluster/ha/resources/vm:100", &[]);

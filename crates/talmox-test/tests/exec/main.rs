@@ -9,3 +9,4 @@ mod observe;
 mod order;
 mod remove;
 mod support;
+mod templates;

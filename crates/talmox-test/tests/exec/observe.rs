@@ -186,5 +186,5 @@ async fn mappings_are_read_only_if_a_node_wants_one() {
     assert_eq!(lab.calls().asking("GET", "/cluster/mapping").count(), 0);
     let nodes = "nodes:\n  - name: gpu-1\n    address: 10.0.7.11\n    controller: true\n    vm_pci:\n      - mapping: gpu\n";
     let observed = observe(&client, &described(nodes)).await.unwrap();
-    assert_eq!(observed.mappings.into_values().flatten().collect::<Vec<_>>(), [host(1)]);
+    assert_eq!(observed.mappings.into_values().flatten().collect::<Vec<_>>(), [(host(1), 1)]);
 }

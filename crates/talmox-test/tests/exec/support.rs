@@ -10,7 +10,7 @@ use talmox_plan::{
 };
 use talmox_pve::client::{Client, CloneKind, CloneVm, CreateVm, Params};
 use talmox_pve::property::{Slot, VmConfig, VolumeId};
-use talmox_test::{Lab, host, vmid};
+use talmox_test::{Lab, Shelf, host, vmid};
 use talmox_types::desired::Desired;
 use talmox_types::{ClusterName, ClusterUid, Mark, NodeName, PoolName, VmId};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +101,7 @@ pub(crate) struct Bench {
     pub(crate) nonce: Nonce,
     pub(crate) stop: CancellationToken,
     pub(crate) limits: Limits,
+    pub(crate) shelf: Shelf,
     pub(crate) told: Told,
     pub(crate) gate: Guard,
 }
@@ -113,6 +114,7 @@ impl Bench {
             nonce: nonce(),
             stop: CancellationToken::new(),
             limits: Limits::default(),
+            shelf: Shelf::default(),
             told: Told::default(),
             gate: Guard::default(),
         }
@@ -121,6 +123,7 @@ impl Bench {
     pub(crate) fn run<'a>(&'a self, client: &'a Client) -> Run<'a> {
         Run {
             client,
+            images: &self.shelf,
             desired: &self.desired,
             request: &self.request,
             nonce: &self.nonce,

@@ -10,7 +10,7 @@ use talmox_exec::{
 use talmox_plan::{Goal, Nonce, Observed, Plan, Request, check, plan};
 use talmox_pve::client::{Client, Credentials, Settings};
 use talmox_sim::{Dump, World};
-use talmox_test::{Lab, Latency};
+use talmox_test::{Lab, Latency, Shelf};
 use talmox_types::Mark;
 use talmox_types::desired::Desired;
 use tokio_util::sync::CancellationToken;
@@ -33,13 +33,14 @@ impl Reporter for Deaf {
 
 pub(crate) struct Bed {
     pub(crate) lab: Lab,
+    pub(crate) shelf: Shelf,
     token: SecretString,
 }
 
 impl Bed {
     pub(crate) fn new(world: World, seed: u64) -> Self {
         let token = SecretString::from(world.starter_token().unwrap());
-        Self { lab: Lab::of(world, seed, Latency::RECORDED), token }
+        Self { lab: Lab::of(world, seed, Latency::RECORDED), shelf: Shelf::default(), token }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -74,6 +75,7 @@ impl Bed {
         let (client, nonce, stop) = (self.client(), Nonce::new(nonce), CancellationToken::new());
         let run = Run {
             client: &client,
+            images: &self.shelf,
             desired,
             request,
             nonce: &nonce,

@@ -28,7 +28,8 @@ pub(crate) struct Sim {
     /// How many hosts; a world from --state keeps its own
     #[arg(long, env = "TALMOX_HOSTS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32))]
     pub hosts: Option<u32>,
-    /// Version of Proxmox VE: 8.4, 9.0 or 9.2 (default: 9.2); a world from --state keeps its own
+    /// Version of Proxmox VE: 8.4, 9.0 or 9.2 (default: 9.2), or of each host: `pve1=8.4,pve2=9.2`; a world from
+    /// --state keeps its own
     #[arg(long, env = "TALMOX_VERSION", value_name = "VERSION")]
     pub version: Option<String>,
     /// A storage beside local and local-zfs, or in place of one: `NAME=TYPE[:SIZE][,shared][,nodes=A+B][,content=X+Y]`

@@ -71,6 +71,7 @@ impl CarryOut<'_> {
         let limits = Limits::default();
         let run = Run {
             client: &self.job.session.client,
+            images: &self.job.session.images,
             desired: &self.job.desired,
             request: self.request,
             nonce: self.nonce,
@@ -148,6 +149,14 @@ impl CarryOut<'_> {
             Goal::Destroy => (
                 format!("{} gone", plural(summary.removed, "VM")),
                 vec![("look", self.job.command("status"))],
+            ),
+            Goal::Templates => (
+                format!("{} built", plural(summary.templates, "template")),
+                vec![("look", self.job.command("template list"))],
+            ),
+            Goal::PruneTemplates => (
+                format!("{} gone", plural(summary.removed_templates, "template")),
+                vec![("look", self.job.command("template list"))],
             ),
         };
         Finish {

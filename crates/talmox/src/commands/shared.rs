@@ -41,13 +41,18 @@ impl Job {
 
     /// Looks at Proxmox.
     pub(super) async fn observe(&self) -> anyhow::Result<Observed> {
-        let observed = talmox_exec::observe(&self.session.client, &self.desired);
+        self.observe_for(Goal::Converge).await
+    }
+
+    /// Looks at Proxmox as far as a goal needs it.
+    pub(super) async fn observe_for(&self, goal: Goal) -> anyhow::Result<Observed> {
+        let observed = talmox_exec::observe_for(&self.session.client, &self.desired, goal);
         observed.await.context("could not look at Proxmox; nothing was changed")
     }
 
     /// Looks, plans, and has the plan checked.
     pub(super) async fn plan(&self, request: &Request, nonce: &Nonce) -> anyhow::Result<Plan> {
-        let observed = self.observe().await?;
+        let observed = self.observe_for(request.goal).await?;
         let plan = plan(&self.desired, &observed, request, nonce);
         let violations = check(&plan, &self.desired, &observed, request);
         if violations.is_empty() {

@@ -1,12 +1,13 @@
 //! `talmox sim`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use serde::Serialize;
 use talmox_sim::serve::{CallLog, Keep, ServeError, Server, Settings, StateFolder};
-use talmox_sim::{RELEASE, Starter, World, check_release};
+use talmox_sim::{Starter, Versions, World};
 
 use super::signals::Signals;
 use crate::args::{Format, Sim, SimBehaviours, SimWhat};
@@ -25,14 +26,13 @@ pub(super) fn run(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
 }
 
 fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
-    check_release(args.version.as_deref().unwrap_or(RELEASE))
-        .map_err(|error| Failure::new(error.to_string()).with_hint("leave --version out"))?;
+    let versions = versions(args)?;
     if args.speed != 0.0 && !SPEEDS.contains(&args.speed) {
         let hint = "1 is real time, 60 makes a minute a second, 0 stops the clock";
         return Err(Failure::new(format!("--speed {} is no speed", args.speed)).with_hint(hint).into());
     }
     let (keep, _temporary) = keep(args.state.as_deref())?;
-    let world = world(args, &keep)?;
+    let world = world(args, versions.as_ref(), &keep)?;
     let latency = Duration::from_millis(args.latency);
     let log = args.call_log.as_deref().map(log).transpose()?;
     let settings = Settings { latency, speed: args.speed, port: args.port, keep, log };
@@ -55,8 +55,32 @@ fn log(path: &Path) -> anyhow::Result<CallLog> {
     CallLog::create(path).with_context(|| format!("could not write {}", path.display()))
 }
 
+/// The versions that were asked for.
+fn versions(args: &Sim) -> anyhow::Result<Option<Versions>> {
+    let Some(text) = &args.version else { return Ok(None) };
+    let versions: Versions = text.parse().map_err(|error: talmox_sim::UnknownRelease| {
+        Failure::new(error.to_string()).with_hint("leave --version out")
+    })?;
+    Ok(Some(versions))
+}
+
+/// Whether a world has every host that was named with a version.
+fn check_hosts(world: &World, versions: &Versions) -> anyhow::Result<()> {
+    let Some(unknown) = versions.hosts().find(|host| !world.nodes.contains_key(*host)) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = world.nodes.keys().map(String::as_str).collect();
+    let said = format!("--version names a host '{unknown}' that is not there");
+    let hint = format!(
+        "there {} {}; --hosts says how many",
+        if names.len() == 1 { "is" } else { "are" },
+        names.join(", ")
+    );
+    Err(Failure::new(said).with_hint(hint).into())
+}
+
 /// A world from its folder, or a new one.
-fn world(args: &Sim, keep: &Keep) -> anyhow::Result<World> {
+fn world(args: &Sim, versions: Option<&Versions>, keep: &Keep) -> anyhow::Result<World> {
     let saved = match keep {
         Keep::World(folder) => folder.load()?,
         Keep::Nothing | Keep::Access(_) => None,
@@ -66,22 +90,38 @@ fn world(args: &Sim, keep: &Keep) -> anyhow::Result<World> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = u64::try_from(now.as_millis()).unwrap_or_default();
         let starter = Starter::new(args.hosts.unwrap_or(1), seed, epoch).storages(args.storages.clone());
-        return Ok(starter.release(args.version.as_deref().unwrap_or(RELEASE))?.build().world);
+        let versions = versions.cloned().unwrap_or_default();
+        let world = starter.versions(versions.clone()).build().world;
+        check_hosts(&world, &versions)?;
+        return Ok(world);
     };
     let hosts = world.nodes.len();
     let differs = args.hosts.is_some_and(|asked| usize::try_from(asked) != Ok(hosts));
-    let version = args.version.as_ref().filter(|asked| **asked != world.release && **asked != world.version);
+    let version = versions.filter(|asked| !world.is_of(asked));
     let contradiction = match args.seed {
         _ if differs => {
             format!("the world that was kept has {hosts} host{}", if hosts == 1 { "" } else { "s" })
         }
-        _ if version.is_some() => format!("the world that was kept is Proxmox VE {}", world.release),
+        _ if version.is_some() => format!("the world that was kept is Proxmox VE {}", versions_of(&world)),
         _ if !args.storages.is_empty() => "the world that was kept has its storages already".to_owned(),
         Some(_) => "the world that was kept has a seed already".to_owned(),
         None => return Ok(world),
     };
     let hint = "leave --hosts, --version, --storage and --seed out, or name another folder";
     Err(Failure::new(contradiction).with_hint(hint).into())
+}
+
+/// `9.2.11`, or each host's: `8.4.21 (pve1), 9.2.11 (pve2, pve3)`.
+fn versions_of(world: &World) -> String {
+    let mut hosts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for host in world.nodes.keys() {
+        hosts.entry(world.version_of(host)).or_default().push(host);
+    }
+    if hosts.len() == 1 {
+        return hosts.keys().copied().collect();
+    }
+    let each = hosts.iter().map(|(version, hosts)| format!("{version} ({})", hosts.join(", ")));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 fn random_seed() -> anyhow::Result<u64> {
@@ -131,13 +171,18 @@ struct Ready {
     token: String,
     token_file: String,
     root_password: String,
+    /// Of the host at the endpoint.
     version: String,
     hosts: Vec<Host>,
+    /// Of all of them, for people.
+    #[serde(skip)]
+    versions: String,
 }
 
 #[derive(Serialize)]
 struct Host {
     name: String,
+    version: String,
     endpoint: String,
     fingerprint: String,
 }
@@ -154,14 +199,17 @@ impl Ready {
             token: world.starter_token().unwrap_or_default(),
             token_file: folder.token_file().display().to_string(),
             root_password: world.root_password().unwrap_or_default().to_owned(),
-            version: world.version.clone(),
+            version: String::new(),
             hosts: Vec::new(),
+            versions: versions_of(world),
         })
     }
 
     fn with_hosts(mut self, server: &Server) -> Self {
+        let version = |host: &str| server.with(|simulation| simulation.world.version_of(host).to_owned());
         let hosts = server.hosts().iter().map(|host| Host {
             name: host.name.clone(),
+            version: version(&host.name),
             endpoint: host.endpoint(),
             fingerprint: host.fingerprint.clone(),
         });
@@ -169,6 +217,7 @@ impl Ready {
         if let Some(first) = self.hosts.first() {
             self.endpoint.clone_from(&first.endpoint);
             self.fingerprint.clone_from(&first.fingerprint);
+            self.version.clone_from(&first.version);
         }
         self
     }
@@ -193,9 +242,9 @@ impl Ready {
     }
 
     fn talk(&self) -> String {
-        let Self { endpoint, ca_file, token_file, version, .. } = self;
+        let Self { endpoint, ca_file, token_file, versions, .. } = self;
         format!(
-            "\nsimulated Proxmox VE {version}; Ctrl-C ends it\n{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
+            "\nsimulated Proxmox VE {versions}; Ctrl-C ends it\n{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
              -H \"Authorization: PVEAPIToken=$(cat {token_file})\" \\\n       {endpoint}/api2/json/nodes"
         )
     }

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use talmox_exec::Factories;
+use talmox_image::client::{HttpTransport, Settings as FactorySettings};
 use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
 use talmox_types::desired::Desired;
 
@@ -31,6 +33,8 @@ use environment::Environment;
 /// A way to Proxmox that is open.
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// Where images come from.
+    pub(crate) images: Factories,
     counted: Arc<Counted>,
     simulated: Option<Simulated>,
 }
@@ -95,7 +99,7 @@ impl Session {
         let transport = Arc::clone(&counted) as Arc<dyn Transport>;
         let client = Client::new(endpoints, credentials, transport, Settings::default())
             .context("could not get ready to ask Proxmox")?;
-        Ok(Self { client, counted, simulated })
+        Ok(Self { client, images: images()?, counted, simulated })
     }
 
     /// Requests so far.
@@ -110,13 +114,19 @@ impl Session {
 
     /// Ends it; a simulated world is kept.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        let Self { client, counted, simulated } = self;
-        drop((client, counted));
+        let Self { client, images, counted, simulated } = self;
+        drop((client, images, counted));
         match simulated {
             Some(simulated) => simulated.close().await,
             None => Ok(()),
         }
     }
+}
+
+/// The way to Image Factories and other servers that have images.
+fn images() -> anyhow::Result<Factories> {
+    let transport = HttpTransport::new().map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Factories::new(Arc::new(transport), FactorySettings::default()))
 }
 
 fn not_for_the_real_thing(file: &Path) -> Failure {

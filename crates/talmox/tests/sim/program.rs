@@ -90,6 +90,9 @@ fn a_kept_world_has_its_say() {
 #[test]
 fn what_cannot_be_simulated_is_refused() {
     assert_snapshot!(run(&["sim", "--version", "8.3"]).failed().stderr);
+    let said = run(&["sim", "--hosts", "2", "--version", "pve1=8.4,pve3=9.2"]).failed().stderr;
+    assert!(said.contains("--version names a host 'pve3' that is not there"), "{said}");
+    assert!(said.contains("there are pve1, pve2; --hosts says how many"), "{said}");
     assert_snapshot!(run(&["sim", "--speed", "NaN"]).failed().stderr);
     assert_snapshot!(run(&["sim", "--hosts", "0"]).failed().stderr);
     let said = run(&["sim", "--storage", "fast=lvmthin:lots"]).failed().stderr;
@@ -106,7 +109,7 @@ async fn versions_and_storages_can_be_chosen() {
     assert_eq!(text(&ready, "version"), "8.4.21");
     running.interrupt();
     let kept = |flags: &[&str]| run(&[&["sim", "--state", &folder][..], flags].concat()).failed().stderr;
-    assert!(kept(&["--version", "9.2"]).contains("the world that was kept is Proxmox VE 8.4"));
+    assert!(kept(&["--version", "9.2"]).contains("the world that was kept is Proxmox VE 8.4.21"));
     assert!(kept(&["--storage", "x1=dir"]).contains("the world that was kept has its storages already"));
     let world = read(format!("{folder}/world.json"));
     let world: Value = serde_json::from_str(&world).unwrap();
@@ -114,6 +117,26 @@ async fn versions_and_storages_can_be_chosen() {
     let kinds: Vec<(&str, &str)> =
         storages.iter().map(|one| (one["id"].as_str().unwrap(), one["kind"].as_str().unwrap())).collect();
     assert_eq!(kinds, [("local", "dir"), ("fast", "lvmthin"), ("local-zfs", "rbd")]);
+}
+
+#[tokio::test]
+async fn hosts_can_be_of_several_versions() {
+    let scratch = Scratch::new("sim-mixed");
+    let folder = scratch.path("lab");
+    let start = ["sim", "-o", "json", "--latency", "0", "--state", &folder];
+    let chosen = ["--hosts", "2", "--version", "pve1=8.4,9.0"];
+    let (running, ready) = Running::start(&[&start[..], &chosen].concat());
+    let version = |at: usize| ready["hosts"][at]["version"].clone();
+    assert_eq!(
+        (text(&ready, "version"), version(0), version(1)),
+        ("8.4.21", "8.4.21".into(), "9.0.11".into())
+    );
+    running.interrupt();
+    let said = run(&["sim", "--state", &folder, "--version", "9.0"]).failed().stderr;
+    assert!(said.contains("the world that was kept is Proxmox VE 8.4.21 (pve1), 9.0.11 (pve2)"), "{said}");
+    let (running, again) = Running::start(&[&start[..], &["--version", "9.0,pve1=8.4"]].concat());
+    assert_eq!(again["hosts"][1]["version"], "9.0.11");
+    running.interrupt();
 }
 
 #[test]

@@ -91,6 +91,8 @@ impl Expected {
 /// this mark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedTemplate {
+    /// What it is called, for people; it proves nothing.
+    pub name: String,
     pub host: HostName,
     pub mark: TemplateMark,
 }

@@ -218,7 +218,8 @@ fn parse(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) -> Option
     first.filter(|_| !broken)
 }
 
-fn fault_problem(kind: &FaultKind, location: Location) -> Problem {
+/// What is wrong with a text as YAML, in words.
+pub fn fault_problem(kind: &FaultKind, location: Location) -> Problem {
     match kind {
         FaultKind::Syntax(words) => {
             Problem::error(Code::YamlSyntax, "this is not valid YAML").at(location, words.clone())

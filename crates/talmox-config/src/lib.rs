@@ -9,6 +9,7 @@
 //!
 //! Nothing stops at the first mistake: every stage reports all it finds, and only then is it decided whether to go on.
 
+mod bare;
 mod derive;
 pub mod describe;
 mod description;
@@ -25,12 +26,13 @@ mod resolve;
 mod rules;
 mod source;
 
-pub use description::Description;
+pub use bare::without_cluster;
+pub use description::{Description, fault_problem};
 pub use explain::{Candidate, Explanation, UnknownField, explain, fields};
 pub use layers::{Member, Rank};
-pub use load::{Files, MAX_FILE_SIZE, load};
+pub use load::{Files, MAX_FILE_SIZE, add_file, load};
 pub use problem::{Code, Place, Problem, Severity};
-pub use report::{Colour, position_of, report};
+pub use report::{Colour, position_of, report, sort};
 pub use source::{Location, Source, SourceId, Sources};
 
 use std::path::Path;

@@ -42,33 +42,27 @@ impl Files {
     /// Bytes that may not even be text, as a file might hold them.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut files = Self::new();
-        files.cluster = files.add_bytes("cluster.yaml".to_owned(), bytes.to_vec(), None);
+        files.cluster = match to_text("cluster.yaml", bytes.to_vec()) {
+            Ok(text) => Some(files.sources.add("cluster.yaml".to_owned(), text, None)),
+            Err(problem) => {
+                files.problems.push(*problem);
+                None
+            }
+        };
         files
     }
 
-    fn add_bytes(&mut self, name: String, bytes: Vec<u8>, folder: Option<PathBuf>) -> Option<SourceId> {
-        match to_text(&name, bytes) {
-            Ok(text) => Some(self.sources.add(name, text, folder)),
-            Err(problem) => {
-                self.problems.push(*problem);
-                None
-            }
-        }
-    }
-
     fn add_file(&mut self, path: &Path) -> Option<SourceId> {
-        let name = display_name(path);
-        match read_bounded(path, &name) {
-            Ok(bytes) => {
-                let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-                self.add_bytes(name, bytes, Some(folder))
-            }
-            Err(problem) => {
-                self.problems.push(*problem);
-                None
-            }
-        }
+        add_file(&mut self.sources, path).map_err(|problem| self.problems.push(*problem)).ok()
     }
+}
+
+/// Reads a text file, whatever it says.
+pub fn add_file(sources: &mut Sources, path: &Path) -> Result<SourceId, Box<Problem>> {
+    let name = display_name(path);
+    let text = to_text(&name, read_bounded(path, &name)?)?;
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    Ok(sources.add(name, text, Some(folder)))
 }
 
 /// Finds and reads the description in a folder, or in a file and the `nodes.yaml` beside it.

@@ -48,7 +48,7 @@ pub fn position_of(sources: &Sources, problem: &Problem) -> Option<(String, usiz
 }
 
 /// By file, then by place; errors before warnings at one place.
-pub(crate) fn sort(sources: &Sources, problems: &mut [Problem]) {
+pub fn sort(sources: &Sources, problems: &mut [Problem]) {
     problems.sort_by_cached_key(|problem| {
         let source = problem.location().map(|location| location.source);
         let (name, line, column) = position_of(sources, problem).unwrap_or_default();

@@ -91,6 +91,8 @@ impl Expected {
 /// this mark.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedTemplate {
+    /// What it is called, for people; it proves nothing.
+    pub name: String,
     pub host: HostName,
     pub mark: TemplateMark,
 }
@@ -252,6 +254,28 @@ pub enum Step {
         detach: BTreeSet<Slot>,
         purge: bool,
     },
+    /// Puts a VM under HA.
+    AddHa {
+        vm: Expected,
+        /// Whether HA shall keep it running, or stopped.
+        started: bool,
+        /// The group of Proxmox 8 that says where it may run.
+        group: Option<String>,
+        comment: String,
+    },
+    /// Makes a group of Proxmox 8, or changes which hosts are in it.
+    SetHaGroup {
+        group: String,
+        hosts: BTreeSet<HostName>,
+        comment: String,
+    },
+    /// Makes a rule of Proxmox 9, or changes whom it is about.
+    SetHaRule {
+        rule: HaRule,
+    },
+    DeleteHaRule {
+        rule: HaRule,
+    },
     /// Removes the cluster's pool if it is still ours and empty.
     DeletePool {
         pool: PoolName,
@@ -271,6 +295,7 @@ impl Step {
             | Self::StopVm { vm, .. }
             | Self::RebootVm { vm, .. }
             | Self::MoveVm { vm, .. }
+            | Self::AddHa { vm, .. }
             | Self::RemoveVm { vm, .. } => Some(vm),
             Self::CreatePool { .. }
             | Self::CloneVm { .. }
@@ -282,6 +307,9 @@ impl Step {
             | Self::ConfigureTemplate { .. }
             | Self::RemoveTemplate { .. }
             | Self::RemoveImage { .. }
+            | Self::SetHaGroup { .. }
+            | Self::SetHaRule { .. }
+            | Self::DeleteHaRule { .. }
             | Self::DeletePool { .. } => None,
         }
     }
@@ -324,10 +352,34 @@ impl Step {
             Self::StopVm { .. } => "stop",
             Self::RebootVm { .. } => "reboot",
             Self::MoveVm { .. } => "move",
+            Self::AddHa { .. } => "add-ha",
+            Self::SetHaGroup { .. } => "set-ha-group",
+            Self::SetHaRule { .. } => "set-ha-rule",
+            Self::DeleteHaRule { .. } => "delete-ha-rule",
             Self::RemoveVm { .. } => "remove",
             Self::DeletePool { .. } => "delete-pool",
         }
     }
+}
+
+/// A rule of HA.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HaRule {
+    pub id: String,
+    pub scope: HaScope,
+    pub vms: BTreeSet<VmId>,
+    /// Says whose it is.
+    pub comment: String,
+}
+
+/// What a rule of HA says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HaScope {
+    /// No two of them on one host.
+    Apart,
+    /// They run on these hosts if they can.
+    Hosts { hosts: BTreeSet<HostName> },
 }
 
 /// What of a disk the description decides; its other options stay as they are.

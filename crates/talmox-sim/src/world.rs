@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Access, Caller, Check, Groups, Privileges, denied};
+use crate::factory::Factory;
 use crate::files::FileFacts;
 use crate::locks::FileLock;
 use crate::random::Random;
@@ -172,6 +173,9 @@ pub struct World {
     pub options: BTreeMap<String, String>,
     /// Web servers by `host:port`.
     pub sites: BTreeMap<String, Site>,
+    /// The Image Factory the hosts can reach, if there is one.
+    #[serde(default)]
+    pub factory: Option<Factory>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) task_index: BTreeMap<String, TaskId>,
     pub(crate) events: BTreeMap<u64, Vec<Event>>,
@@ -228,6 +232,7 @@ impl World {
             pci_mappings: BTreeMap::new(),
             options: BTreeMap::new(),
             sites: BTreeMap::new(),
+            factory: None,
             tasks: Vec::new(),
             task_index: BTreeMap::new(),
             events: BTreeMap::new(),

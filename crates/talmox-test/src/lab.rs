@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use talmox_image::Factory;
+use talmox_image::client::FactoryClient;
 use talmox_pve::client::{
     Client, CreateVm, Credentials, Endpoint, Settings, Silent, TaskEnd, TaskError, Transport, Upid,
 };
@@ -12,7 +14,7 @@ use talmox_pve::property::VmConfig;
 use talmox_sim::{AclEntry, PciDevice, Storage, Token, User, World};
 use talmox_types::{HostName, StorageId, VmId};
 
-use crate::{CallLog, Fault, Latency, MemoryTransport, Seeded, When};
+use crate::{CallLog, FactoryTransport, Fault, Latency, MemoryTransport, Seeded, When};
 
 /// Names and addresses of the hosts, in the order they are added.
 pub const HOSTS: [(&str, &str); 3] = [("pve1", "192.0.2.11"), ("pve2", "192.0.2.12"), ("pve3", "192.0.2.13")];
@@ -110,6 +112,12 @@ impl Lab {
             .expect("a lab has hosts and its credentials go anywhere")
     }
 
+    /// A client of the factory the hosts can reach, by the public one's name.
+    pub fn factory(&self) -> FactoryClient {
+        let transport = Arc::new(FactoryTransport { cluster: Arc::clone(&self.transport) });
+        FactoryClient::new(Factory::official(), transport, talmox_image::client::Settings::default())
+    }
+
     /// Plans a fault.
     pub fn plan(&self, when: When, fault: Fault) {
         self.transport.plan(when, fault);
@@ -182,6 +190,7 @@ pub fn storage(id: &str) -> StorageId {
 
 fn world(hosts: usize, seed: u64) -> World {
     let mut world = World::new(seed, EPOCH);
+    world.factory = Some(talmox_sim::Factory::default());
     for (name, ip) in &HOSTS[..hosts] {
         world.add_node(name, ip).pci.push(gpu());
     }

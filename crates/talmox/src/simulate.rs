@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use secrecy::SecretString;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{RELEASE, Starter, Timing, World};
+use talmox_types::Url;
 use talmox_types::desired::Desired;
 
 use crate::failure::Failure;
@@ -42,6 +43,11 @@ pub(crate) async fn open(
         Some(world) => world,
         None => new_world()?,
     };
+    // A simulation has one factory, whichever the description names; worlds kept from before have none yet.
+    let factory = world.factory.get_or_insert_default();
+    if let Ok(url) = Url::parse(&desired.talos.factory_url) {
+        factory.answer_to(url.authority());
+    }
     world.fit(&fit::fit(desired)).map_err(|error| {
         Failure::new(format!("the simulated Proxmox in {} cannot be extended: {error}", path.display()))
             .with_hint("repair it with talmox sim --state, or begin anew with another folder: --simulate=DIR")

@@ -25,7 +25,25 @@ pub use values::{
     Meta, Mirrors, PoolChoice,
 };
 
-use crate::read::Block;
+use crate::read::{Block, BlockInfo, Shape};
+
+/// Whether a block belongs to a description; those of other tools' files do not.
+pub(crate) fn is_of_description(info: &BlockInfo) -> bool {
+    fn holds(shape: &Shape, name: &str) -> bool {
+        match shape {
+            Shape::Block(info) => is_or_holds(info, name),
+            Shape::List(inner) | Shape::Map(inner) => holds(inner, name),
+            Shape::Either(shapes) => shapes.iter().any(|shape| holds(shape, name)),
+            Shape::Bool | Shape::Integer { .. } | Shape::Text { .. } | Shape::Choice(..) | Shape::Any => {
+                false
+            }
+        }
+    }
+    fn is_or_holds(info: &BlockInfo, name: &str) -> bool {
+        info.name == name || info.keys.iter().any(|key| holds(&key.shape, name))
+    }
+    is_or_holds(Cluster::info(), info.name)
+}
 
 /// Where a key that is unknown in one block is known: words for a hint.
 pub(crate) fn homes_of(key: &str, block: &str) -> Option<String> {

@@ -6,7 +6,7 @@ use super::{At, Reading, Shape, Value, entries, suggest};
 use crate::problem::{Code, Problem};
 use crate::source::Location;
 
-/// A mapping with known keys. Implemented by the macro `block!` only.
+/// A mapping with known keys. Implemented by the macro [`block!`](crate::read::block) only.
 pub trait Block: Default {
     fn info() -> &'static BlockInfo;
 
@@ -56,7 +56,7 @@ impl BlockInfo {
 }
 
 /// Reads a block; what it does not know goes to `unknown`, which may take it after all.
-pub(crate) fn read_block<B: Block>(
+pub fn read_block<B: Block>(
     node: &Node,
     reading: &mut Reading<'_>,
     unknown: &mut dyn FnMut(&str, &Entry, &mut Reading<'_>) -> bool,
@@ -95,6 +95,7 @@ fn report_unknown(
     };
     let hint = match meant {
         Some(close) => Some(format!("did you mean {close}?")),
+        None if !crate::file::is_of_description(info) => Some(format!("keys here: {}", names_of(info))),
         None => crate::file::homes_of(key, info.name)
             .map(|homes| format!("{key} belongs to {homes}"))
             .or_else(|| (info.keys.len() <= 8).then(|| format!("keys here: {}", names_of(info)))),
@@ -111,7 +112,8 @@ fn names_of(info: &BlockInfo) -> String {
 }
 
 /// Reads the value of a key into its field, minding empty values and second names. False if the value is no good.
-pub(crate) fn take_field<T: Value>(
+#[doc(hidden)]
+pub fn take_field<T: Value>(
     field: &mut Option<At<T>>,
     key: &'static str,
     found: &entries::Found<'_>,
@@ -173,7 +175,9 @@ fn report_second_name<T: Value>(old: &At<T>, new: &At<T>, reading: &mut Reading<
 }
 
 /// Declares a block: a struct whose fields know their keys, aliases and documentation, and parts flattened into it.
-macro_rules! block {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __block {
     (
         $(#[doc = $block_doc:literal])+
         pub struct $name:ident as $title:literal {
@@ -255,14 +259,15 @@ macro_rules! block {
     };
 }
 
-pub(crate) use block;
+pub use __block as block;
 
-pub(crate) fn show_field<T: Value>(at: &At<T>) -> Shown {
+#[doc(hidden)]
+pub fn show_field<T: Value>(at: &At<T>) -> Shown {
     Shown { text: at.value.show(), location: at.location, key: at.key }
 }
 
 /// A block on one line, in the order its keys are declared.
-pub(crate) fn show_block<B: Block>(block: &B) -> String {
+pub fn show_block<B: Block>(block: &B) -> String {
     let pairs: Vec<String> = B::info()
         .keys
         .iter()

@@ -1,4 +1,5 @@
-//! From a YAML tree to typed blocks, reporting every mistake on the way.
+//! From a YAML tree to typed blocks, reporting every mistake on the way. Readers of other tools' files declare their blocks
+//! with the same words.
 
 mod block;
 mod entries;
@@ -7,12 +8,12 @@ mod scalars;
 mod value;
 mod words;
 
-pub use block::{Block, BlockInfo, KeyInfo, Shown};
-pub(crate) use block::{block, read_block, show_block, show_field, take_field};
+pub use block::{Block, BlockInfo, KeyInfo, Shown, block, read_block, show_block};
+#[doc(hidden)]
+pub use block::{show_field, take_field};
 pub use entries::{Found, suggest};
 pub use numbers::{Int, VlanTag};
-pub use scalars::Text;
-pub(crate) use scalars::{choices, read_checked, read_word};
+pub use scalars::{Text, choices, read_checked, read_word};
 pub use value::{At, OneOrMore, Reading, Shape, Value};
 pub(crate) use words::show_map;
 pub use words::{

@@ -100,7 +100,7 @@ impl Value for bool {
 }
 
 /// Reads text as a checked type and reports the rule it breaks.
-pub(crate) fn read_checked<T>(
+pub fn read_checked<T>(
     node: &Node,
     what: &str,
     reading: &mut Reading<'_>,
@@ -250,7 +250,9 @@ impl Value for MacAddress {
 }
 
 /// Makes enums readable as one of a few words; words after the first are accepted and not advertised.
-macro_rules! choices {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __choices {
     ($($type:ty { $($word:literal $(| $alias:literal)* => $variant:ident),+ $(,)? })+) => {$(
         impl $crate::read::Value for $type {
             fn read(
@@ -275,10 +277,10 @@ macro_rules! choices {
     )+};
 }
 
-pub(crate) use choices;
+pub use __choices as choices;
 
 /// One of several words; `on`, `off`, `true` and `false` count as words where a choice has them.
-pub(crate) fn read_word<'n>(
+pub fn read_word<'n>(
     node: &'n Node,
     advertised: &[&str],
     accepted: &[&str],

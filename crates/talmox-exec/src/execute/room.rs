@@ -79,6 +79,10 @@ impl Claims {
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
             | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. } => {}
         }

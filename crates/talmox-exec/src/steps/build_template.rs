@@ -103,7 +103,7 @@ impl Order for Build<'_> {
 
     async fn again(&self, work: &Work<'_>, found: &Found) -> Result<Option<Found>> {
         let Some(mark) = found.template_mark() else { return Ok(None) };
-        let expected = ExpectedTemplate { host: found.host.clone(), mark };
+        let expected = ExpectedTemplate { name: self.name.to_owned(), host: found.host.clone(), mark };
         let Some(found) = work.find_template(&expected).await? else { return Ok(None) };
         check_template(&[&expected.mark], &found)?;
         Ok(Some(found))

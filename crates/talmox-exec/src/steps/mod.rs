@@ -6,6 +6,7 @@ mod configure;
 mod create_vm;
 mod disks;
 mod doubles;
+mod ha;
 mod image;
 mod making;
 mod meaning;
@@ -74,6 +75,12 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::StopVm { vm, timeout } => power::stop(work, vm, *timeout).await,
         Step::RebootVm { vm, timeout } => power::reboot(work, vm, *timeout).await,
         Step::MoveVm { vm, to, local_disks } => moving::run(work, vm, to, *local_disks).await,
+        Step::AddHa { vm, started, group, comment } => {
+            ha::add(work, vm, *started, group.as_deref(), comment).await
+        }
+        Step::SetHaGroup { group, hosts, comment } => ha::set_group(work, group, hosts, comment).await,
+        Step::SetHaRule { rule } => ha::set_rule(work, rule).await,
+        Step::DeleteHaRule { rule } => ha::delete_rule(work, rule).await,
         Step::RemoveVm { vm, detach, purge } => remove::run(work, vm, detach, *purge).await,
     }
 }

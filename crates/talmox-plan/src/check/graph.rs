@@ -44,7 +44,11 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::FetchImage { .. }
         | Step::BuildTemplate { .. }
         | Step::ConvertTemplate { .. } => step.effect == Effect::Create,
-        Step::ConfigureTemplate { .. } => step.effect == Effect::ChangeLive,
+        Step::ConfigureTemplate { .. }
+        | Step::AddHa { .. }
+        | Step::SetHaGroup { .. }
+        | Step::SetHaRule { .. }
+        | Step::DeleteHaRule { .. } => step.effect == Effect::ChangeLive,
         Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
             step.effect == Effect::Destroy
         }

@@ -42,6 +42,10 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StartVm { .. }
             | Step::RebootVm { .. }
             | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::DeletePool { .. } => {}
         }
     }

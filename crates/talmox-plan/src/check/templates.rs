@@ -56,6 +56,10 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
             | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. } => {}
         }

@@ -45,6 +45,10 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
             | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::DeletePool { .. } => {}
         }
         if !step.destroys.is_empty()

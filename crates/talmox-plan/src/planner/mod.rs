@@ -8,6 +8,7 @@ mod capacity;
 mod conflicts;
 mod converge;
 mod create;
+mod ha;
 mod ids;
 mod moves;
 mod names;
@@ -40,6 +41,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
                 planner.node(node);
             }
             planner.undeclared();
+            planner.ha();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),

@@ -1,8 +1,8 @@
 //! The images and templates that follow from a description.
 
 use talmox_image::{Arch, Artifact, Factory, ImageFile, Platform, Schematic};
-use talmox_types::desired::{Boot, Desired, FactorySchematic, Image, Node, Template};
-use talmox_types::{PoolName, SchematicId, Tag, Url};
+use talmox_types::desired::{Boot, Desired, FactorySchematic, Image, Node, Template, templates_pool};
+use talmox_types::{SchematicId, Tag, Url};
 
 /// Whether a node's VM is cloned from a template talmox builds.
 pub fn uses_managed_template(node: &Node) -> bool {
@@ -37,11 +37,6 @@ pub fn managed_template(desired: &Desired, node: &Node) -> Template {
         owner: None,
         pool: desired.proxmox.pool.as_ref().map(|_| templates_pool()),
     }
-}
-
-/// The pool templates live in, apart from the clusters' VMs.
-fn templates_pool() -> PoolName {
-    PoolName::parse("talmox-templates").expect("letters and a dash are a pool's name")
 }
 
 /// The ISO a node's VM boots from for the first time.

@@ -60,7 +60,7 @@ pub(super) fn own_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::from(first + u32::try_from(index).unwrap_or_default())
 }
 
-async fn listen(address: SocketAddr) -> Result<Listening, ServeError> {
+pub(super) async fn listen(address: SocketAddr) -> Result<Listening, ServeError> {
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

@@ -3,6 +3,7 @@
 //! ```text
 //! Server ─ owns ─┬─ Door per host (host.rs) ─ owns ─ connections (connection.rs)
 //!                │        request ─▶ exchange.rs ─▶ Shared::handle ─▶ Simulation ─▶ reply, or a fault
+//!                ├─ the Image Factory's door (factory.rs)
 //!                └─ saver: the world to its folder after changes (state.rs)
 //! ```
 
@@ -10,6 +11,7 @@ mod authority;
 mod clock;
 mod connection;
 mod exchange;
+mod factory;
 mod host;
 mod latency;
 mod listen;
@@ -20,7 +22,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +40,7 @@ pub use latency::RECORDED_GET;
 pub use log::{CallLog, LoggedCall};
 pub use state::StateFolder;
 
+use crate::factory::{FactoryReply, FactoryRequest};
 use crate::saved::LoadError;
 use crate::simulation::{Delivery, Progress, Simulation};
 use crate::wire::Request;
@@ -223,6 +226,17 @@ impl Shared {
         Ok(delivery)
     }
 
+    /// Asks the Image Factory; none if it is dead, or there is none. What it was told is saved before it answers.
+    async fn ask_factory(self: &Arc<Self>, request: &FactoryRequest) -> Option<FactoryReply> {
+        let reply = self.lock().world.factory.as_mut()?.handle(request)?;
+        if request.method == "POST" {
+            let change = self.note_change();
+            self.save(change).await.ok()?;
+        }
+        tokio::time::sleep(self.clock.wall(reply.delay)).await;
+        Some(reply)
+    }
+
     /// Counts a change that was made and has it saved, whether anybody waits for that or not.
     fn note_change(&self) -> u64 {
         let change = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
@@ -300,6 +314,7 @@ impl Shared {
 pub struct Server {
     shared: Arc<Shared>,
     hosts: Vec<HostAddress>,
+    factory: Option<SocketAddr>,
     authority: Authority,
     actual: BTreeMap<String, watch::Receiver<Reach>>,
     stop: watch::Sender<bool>,
@@ -317,6 +332,7 @@ impl Server {
             Addresses::Each => listen::at_own_addresses(world.nodes.len(), port).await?,
         };
         let doors: Vec<_> = listeners.into_iter().zip(world.nodes.keys().cloned()).collect();
+        let factory = factory_door(&mut world, port, doors.len()).await?;
         let mut hosts = Vec::new();
         for ((_, address), name) in &doors {
             let (_, fingerprint) = authority.of(name)?;
@@ -355,6 +371,7 @@ impl Server {
         let mut server = Self {
             shared,
             hosts,
+            factory: factory.as_ref().map(|(_, address)| *address),
             authority,
             actual: BTreeMap::new(),
             stop: watch::Sender::new(false),
@@ -362,6 +379,10 @@ impl Server {
         };
         for ((listener, address), name) in doors {
             server.open(listener, address, name)?;
+        }
+        if let Some((listener, _)) = factory {
+            let (shared, stop) = (Arc::clone(&server.shared), server.stop.subscribe());
+            server.tasks.spawn(factory::run(listener, shared, stop));
         }
         server.save_changes();
         server.follow_hosts();
@@ -420,6 +441,11 @@ impl Server {
 
     pub fn hosts(&self) -> &[HostAddress] {
         &self.hosts
+    }
+
+    /// Where the simulated Image Factory listens: `http://127.0.0.1:PORT`.
+    pub fn factory(&self) -> Option<String> {
+        self.factory.map(|address| format!("http://{address}"))
     }
 
     /// The certificate of the authority that vouches for all hosts.
@@ -491,6 +517,23 @@ impl Server {
         self.shared.save(self.shared.changes.load(Ordering::SeqCst)).await?;
         result
     }
+}
+
+/// Opens the factory's port, if the world has one: the next after those of the hosts, or any if that is taken.
+async fn factory_door(
+    world: &mut World,
+    port: u16,
+    hosts: usize,
+) -> Result<Option<(TcpListener, SocketAddr)>, ServeError> {
+    let Some(factory) = &mut world.factory else { return Ok(None) };
+    let next = u16::try_from(hosts).ok().and_then(|hosts| port.checked_add(hosts)).filter(|_| port != 0);
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let opened = match listen::listen(at(next.unwrap_or_default())).await {
+        Err(_) if next.is_some() => listen::listen(at(0)).await?,
+        opened => opened?,
+    };
+    factory.listen_on(&opened.1.to_string());
+    Ok(Some(opened))
 }
 
 fn authority_for(world: &World, folder: Option<&StateFolder>) -> Result<Authority, ServeError> {

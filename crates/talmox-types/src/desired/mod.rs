@@ -14,7 +14,7 @@ pub use cluster::{
 };
 pub use network::{Network, NetworkMode, Route};
 pub use proxmox::{PlacementPolicy, Proxmox, Spread, VmIdRange};
-pub use template::{Compression, FactorySchematic, Image, Template};
+pub use template::{Compression, FactorySchematic, Image, Template, templates_pool};
 pub use vm::{
     Bios, Boot, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, Power, ScsiController,
     Startup, TemplateRef, Vm,

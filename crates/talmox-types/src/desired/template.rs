@@ -32,6 +32,11 @@ pub struct Template {
     pub owner: Option<String>,
 }
 
+/// The pool templates live in, apart from the clusters' VMs, unless somebody wants them elsewhere.
+pub fn templates_pool() -> PoolName {
+    PoolName::parse("talmox-templates").expect("letters and a dash are a pool's name")
+}
+
 /// An image, where it comes from and what it is called on a storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {

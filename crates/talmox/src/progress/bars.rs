@@ -62,7 +62,7 @@ impl Bars {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut totals: BTreeMap<String, u64> = BTreeMap::new();
         for step in &plan.steps {
-            *totals.entry(subject(step).to_owned()).or_default() += 1;
+            *totals.entry(subject(step).into_owned()).or_default() += 1;
         }
         for node in plan.later.iter().filter_map(|intent| intent.node.as_ref()) {
             *totals.entry(node.to_string()).or_default() += 1;
@@ -93,10 +93,10 @@ impl Bars {
     fn with(&self, step: &Planned, act: impl FnOnce(&mut Node)) {
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         let name = subject(step);
-        if !nodes.contains_key(name) {
-            nodes.insert(name.to_owned(), self.node(name));
+        if !nodes.contains_key(&*name) {
+            nodes.insert(name.clone().into_owned(), self.node(&name));
         }
-        if let Some(node) = nodes.get_mut(name) {
+        if let Some(node) = nodes.get_mut(&*name) {
             act(node);
         }
     }

@@ -61,7 +61,7 @@ impl Books {
 
 /// A node in a phrase, by what was planned for it and the last thing that was done.
 fn standing(planned: &BTreeSet<&'static str>, done: &[&'static str]) -> &'static str {
-    let is_new = planned.contains("clone");
+    let is_new = planned.contains("clone") || planned.contains("create");
     match done.last().copied() {
         None if planned.contains("remove") => "is still there",
         None if is_new => "was not created",
@@ -71,6 +71,7 @@ fn standing(planned: &BTreeSet<&'static str>, done: &[&'static str]) -> &'static
         Some("stop") => "is stopped",
         Some("start" | "reboot") => "runs",
         Some("clone") => "is cloned and not configured",
+        Some("create") => "is created and not configured",
         Some(_) if is_new => "is made and does not run yet",
         Some(_) => "is changed",
     }

@@ -11,14 +11,27 @@ pub(crate) use json::JsonLines;
 pub(crate) use ledger::Ledger;
 pub(crate) use lines::Lines;
 
-use talmox_plan::Planned;
+use std::borrow::Cow;
+
+use talmox_plan::{Planned, Step};
 
 /// Where lines go.
 pub(crate) type Sink<'a> = Box<dyn Fn(&str) + Send + Sync + 'a>;
 
 /// Whom a step is about, as a line begins with it.
-fn subject(step: &Planned) -> &str {
-    step.node.as_ref().map_or("cluster", talmox_types::NodeName::as_str)
+fn subject(step: &Planned) -> Cow<'_, str> {
+    if let Some(node) = &step.node {
+        return Cow::Borrowed(node.as_str());
+    }
+    match &step.step {
+        Step::RegisterSchematic { .. } => Cow::Borrowed("factory"),
+        Step::FetchImage { host, .. } | Step::RemoveImage { host, .. } => Cow::Owned(format!("image {host}")),
+        Step::BuildTemplate { host, .. } => Cow::Owned(format!("template {host}")),
+        other => match other.template() {
+            Some(template) => Cow::Owned(format!("template {}", template.host)),
+            None => Cow::Borrowed("cluster"),
+        },
+    }
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ mod status;
 mod story;
 mod table;
 mod text;
+mod things;
 mod words;
 
 pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use places::Places;
 pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};
 pub(crate) use plan_markdown::plan_markdown;
-pub(crate) use plan_text::{Verbosity, left_behind, nothing_to_do, plan_text, waits};
+pub(crate) use plan_text::{Verbosity, left_behind, no_template_to_do, nothing_to_do, plan_text, waits};
 pub(crate) use status::{OutputData, StatusData, output_text, status_text};
 pub(crate) use story::Story;
 pub(crate) use text::{duration, plural, safe};

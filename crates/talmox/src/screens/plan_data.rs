@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use talmox_plan::{Applies, Effect, Intent, Note, Plan, Planned, Refusal, Step, Waiting};
-use talmox_types::{ClusterName, ClusterUid, HostName, NodeName, VmId};
+use talmox_types::{Checksum, ClusterName, ClusterUid, HostName, NodeName, SchematicId, StorageId, VmId};
 
 use super::places::Places;
 use super::story::{Sign, Story};
+use super::things::packing;
 
 /// What `format` says; the schema below describes it.
 const FORMAT: &str = "talmox.plan/v1";
@@ -48,10 +49,36 @@ struct StepData<'p> {
     action: &'static str,
     vmid: Option<VmId>,
     host: Option<&'p HostName>,
+    template: Option<TemplateData<'p>>,
+    image: Option<ImageData<'p>>,
+    schematic: Option<SchematicData<'p>>,
     reason: &'p str,
     effect: Effect,
     changes: Vec<ChangeData<'p>>,
     destroys: Vec<VolumeData>,
+}
+
+#[derive(Serialize)]
+struct TemplateData<'p> {
+    name: &'p str,
+    /// Where its disk goes, if this step makes it.
+    storage: Option<&'p StorageId>,
+}
+
+#[derive(Serialize)]
+struct ImageData<'p> {
+    file: &'p str,
+    storage: &'p StorageId,
+    /// None for one that goes.
+    url: Option<&'p str>,
+    checksum: Option<&'p Checksum>,
+    compression: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct SchematicData<'p> {
+    id: &'p SchematicId,
+    factory: &'p str,
 }
 
 #[derive(Serialize)]
@@ -102,19 +129,17 @@ impl<'p> PlanData<'p> {
 
 fn step<'p>(planned: &'p Planned, places: &'p Places) -> StepData<'p> {
     let Planned { id, needs, node, step, reason, effect, changes, destroys } = planned;
-    let at = if let Step::CloneVm { host, mark, .. } = step {
-        Some((mark.vmid, host))
-    } else {
-        step.vm().map(|vm| (vm.vmid(), &vm.host))
-    };
     let place = |field: Option<&str>| places.get(node.as_ref()?, field?);
     StepData {
         id: id.as_str(),
         needs: needs.iter().map(talmox_plan::StepId::as_str).collect(),
         node: node.as_ref(),
         action: step.word(),
-        vmid: at.map(|(vmid, _)| vmid),
-        host: at.map(|(_, host)| host),
+        vmid: vmid(step),
+        host: host(step),
+        template: template(step),
+        image: image(step),
+        schematic: schematic(step),
         reason,
         effect: *effect,
         changes: changes
@@ -137,4 +162,54 @@ fn step<'p>(planned: &'p Planned, places: &'p Places) -> StepData<'p> {
             })
             .collect(),
     }
+}
+
+/// The VM or template a step is about.
+fn vmid(step: &Step) -> Option<VmId> {
+    if let Step::BuildTemplate { mark, .. } = step {
+        return Some(mark.vmid);
+    }
+    let made = step.makes().map(|mark| mark.vmid);
+    let there = step.vm().map(talmox_plan::Expected::vmid);
+    made.or(there).or_else(|| step.template().map(talmox_plan::ExpectedTemplate::vmid))
+}
+
+/// The host a step works on.
+fn host(step: &Step) -> Option<&HostName> {
+    if let Step::CloneVm { host, .. }
+    | Step::CreateVm { host, .. }
+    | Step::FetchImage { host, .. }
+    | Step::BuildTemplate { host, .. }
+    | Step::RemoveImage { host, .. } = step
+    {
+        return Some(host);
+    }
+    step.vm().map(|vm| &vm.host).or_else(|| step.template().map(|template| &template.host))
+}
+
+fn template(step: &Step) -> Option<TemplateData<'_>> {
+    if let Step::BuildTemplate { name, storage, .. } = step {
+        return Some(TemplateData { name, storage: Some(storage) });
+    }
+    step.template().map(|template| TemplateData { name: &template.name, storage: None })
+}
+
+fn image(step: &Step) -> Option<ImageData<'_>> {
+    if let Step::FetchImage { storage, image, .. } = step {
+        return Some(ImageData {
+            file: &image.file,
+            storage,
+            url: Some(&image.url),
+            checksum: image.checksum.as_ref(),
+            compression: image.compression.map(packing),
+        });
+    }
+    let Step::RemoveImage { volume, .. } = step else { return None };
+    let (file, storage) = (volume.file_name(), volume.storage());
+    Some(ImageData { file, storage, url: None, checksum: None, compression: None })
+}
+
+fn schematic(step: &Step) -> Option<SchematicData<'_>> {
+    let Step::RegisterSchematic { schematic } = step else { return None };
+    Some(SchematicData { id: &schematic.id, factory: &schematic.factory })
 }

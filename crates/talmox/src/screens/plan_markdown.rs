@@ -6,6 +6,7 @@ use super::places::Places;
 use super::plan_text::{difference, sum, volume_size, waits};
 use super::story::{Act, Sign, Story};
 use super::text::{safe, short_uid};
+use super::things::details;
 use super::words::could;
 
 /// A table, the sum, and the rest folded away. Nothing from elsewhere can end a cell, a line or a code span.
@@ -42,7 +43,7 @@ fn row(story: &Story<'_>, act: &Act<'_>, places: &Places) -> String {
         (Sign::Create | Sign::Replace, Some(machine)) => {
             vec![cell(&[machine.cpu, machine.memory, machine.disk, machine.address].join(", "))]
         }
-        _ => Vec::new(),
+        _ => details(act).iter().map(|line| cell(line)).collect(),
     };
     let changes = act.changes().filter(|_| act.sign == Sign::Change).map(|change| {
         let reboot = if change.applies == Applies::AfterReboot { ", needs a reboot" } else { "" };

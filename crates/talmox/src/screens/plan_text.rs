@@ -11,6 +11,7 @@ use talmox_types::desired::{Desired, Role};
 use super::places::Places;
 use super::story::{Act, Machine, Sign, Story};
 use super::text::{duration, listed, padded, plural, safe, short_uid, size, width};
+use super::things::details;
 use super::words::{could, verb_of};
 use crate::printer::{BOLD, DIM, GREEN};
 
@@ -62,6 +63,24 @@ pub(crate) fn nothing_to_do(
     parts.join("\n")
 }
 
+/// When templates were asked for and there is nothing to do.
+pub(crate) fn no_template_to_do(
+    plan: &Plan,
+    desired: &Desired,
+    verbosity: Verbosity,
+    (result, cost): (&str, &str),
+) -> String {
+    let story = Story::new(plan, desired);
+    let mut parts = vec![remarks(&story, verbosity), waiting(plan)];
+    parts.retain(|part| !part.is_empty());
+    parts.push(if plan.waiting.is_empty() {
+        format!("{GREEN}No changes.{GREEN:#} {result} ({cost}).\n")
+    } else {
+        format!("{YELLOW}Nothing can be done now.{YELLOW:#} Something is under way ({cost}).\n")
+    });
+    parts.join("\n")
+}
+
 fn heading(story: &Story<'_>) -> String {
     let Plan { cluster, uid, .. } = story.plan;
     let uid = uid.as_ref().map_or_else(|| "no uid yet".to_owned(), |uid| format!("uid {}", short_uid(uid)));
@@ -73,14 +92,24 @@ fn heading(story: &Story<'_>) -> String {
             plural(count(Role::Worker), "worker")
         );
     }
-    format!("cluster {BOLD}{cluster}{BOLD:#} ({uid})\n")
+    let machines = story.acts.iter().any(|act| act.node().is_some());
+    match (story.desired.nodes.is_empty(), machines || story.acts.is_empty()) {
+        (true, _) => format!("{BOLD}templates{BOLD:#}\n"),
+        (false, true) => format!("cluster {BOLD}{cluster}{BOLD:#} ({uid})\n"),
+        (false, false) => format!("templates of cluster {BOLD}{cluster}{BOLD:#} ({uid})\n"),
+    }
 }
 
-/// What the new VMs are cloned from, once for each template.
+/// What the new VMs are cloned from, once for each template that is there.
 fn templates(story: &Story<'_>) -> String {
     let mut used: BTreeMap<(u32, String, String, &str), usize> = BTreeMap::new();
     for planned in &story.plan.steps {
         let Step::CloneVm { template, clone, .. } = &planned.step else { continue };
+        let made =
+            |act: &Act<'_>| act.kind() == "template" && act.at.is_some_and(|(vmid, _)| vmid == template.vmid);
+        if story.acts.iter().any(made) {
+            continue;
+        }
         let how = match clone {
             CloneKind::Linked => "linked clone",
             CloneKind::Full { .. } => "full clone",
@@ -96,21 +125,27 @@ fn templates(story: &Story<'_>) -> String {
 }
 
 fn acts(story: &Story<'_>, places: &Places) -> String {
-    let names = width(story.acts.iter().filter_map(Act::node).map(NodeName::as_str));
+    let machines_wide = width(story.acts.iter().filter_map(Act::node).map(NodeName::as_str));
+    let things_wide = width(story.acts.iter().filter(|act| is_thing(act)).map(Act::name));
     let machines: Vec<Option<Machine>> = story.acts.iter().map(|act| story.machine(act)).collect();
     let columns = Columns::of(machines.iter().flatten());
     let rows = story.acts.iter().zip(&machines).map(|(act, machine)| {
         let style = style(act.sign);
+        let names = if is_thing(act) { things_wide } else { machines_wide };
         let start = format!(
             "  {style}{:<3}{style:#} {:<9} {}",
             act.sign.symbol(),
             act.kind(),
-            padded(act.name(), names)
+            padded(&safe(act.name()), names)
         );
         let indent = " ".repeat(18 + names);
         let lines = match (act.sign, machine) {
             (Sign::Create, Some(machine)) => vec![columns.row(machine, act) + &placement(story, act)],
+            (Sign::Change, _) if is_thing(act) => {
+                details(act).into_iter().chain(changed(act, places)).collect()
+            }
             (Sign::Change, _) => changed(act, places),
+            (Sign::Create | Sign::Replace | Sign::Destroy, _) if is_thing(act) => thing(act),
             (Sign::Replace, Some(machine)) => {
                 let old = act
                     .replaced()
@@ -130,6 +165,19 @@ fn acts(story: &Story<'_>, places: &Places) -> String {
         format!("{start}  {}", lines.join(&format!("\n{indent}"))).trim_end().to_owned() + "\n"
     });
     rows.collect()
+}
+
+/// Schematics, images and templates: things that have names of their own width.
+fn is_thing(act: &Act<'_>) -> bool {
+    matches!(act.kind(), "schematic" | "image" | "template")
+}
+
+fn thing(act: &Act<'_>) -> Vec<String> {
+    let told = details(act).into_iter().enumerate();
+    let mut lines: Vec<String> =
+        told.map(|(index, line)| if index == 0 { line } else { format!("{DIM}{line}{DIM:#}") }).collect();
+    lines.extend(lost(act));
+    lines
 }
 
 fn style(sign: Sign) -> Style {
@@ -209,7 +257,7 @@ fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
 
 fn deed(planned: &Planned) -> String {
     let style = match planned.effect {
-        Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => YELLOW,
+        Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => YELLOW,
         Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => Style::new(),
     };
     format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))

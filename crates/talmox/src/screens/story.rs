@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Volume};
 use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
-use talmox_types::desired::{Desired, Node, NodeAddress};
+use talmox_types::desired::{Desired, FactorySchematic, Node, NodeAddress};
 use talmox_types::{HostName, NodeName, PoolName, VmId};
 
 /// What happens to a thing as a whole.
@@ -27,7 +27,7 @@ impl Sign {
     }
 }
 
-/// What happens to one VM, or to the pool.
+/// What happens to one VM, template, image, schematic or pool.
 pub(crate) struct Act<'p> {
     pub(crate) sign: Sign,
     pub(crate) subject: Subject<'p>,
@@ -41,6 +41,13 @@ pub(crate) struct Act<'p> {
 pub(crate) enum Subject<'p> {
     Vm(&'p NodeName),
     Pool(&'p PoolName),
+    /// What an Image Factory is told.
+    Schematic(&'p FactorySchematic),
+    /// A file on a storage.
+    Image(&'p str),
+    Template(&'p str),
+    HaGroup(&'p str),
+    HaRule(&'p str),
 }
 
 /// What is told of a machine that will be made.
@@ -60,10 +67,10 @@ pub(crate) struct Story<'p> {
 
 impl<'p> Story<'p> {
     pub(crate) fn new(plan: &'p Plan, desired: &'p Desired) -> Self {
-        let mut acts: Vec<Act<'p>> = plan.steps.iter().filter_map(pool_act).collect();
-        // The pool is made first and removed last, and is told there.
-        let last = acts.iter().position(|act| act.sign == Sign::Destroy).unwrap_or(acts.len());
-        let removed = acts.split_off(last);
+        let things: Vec<Act<'p>> = things(plan);
+        // What machines stand on is made before them and removed after them, and is told there.
+        let (removed, mut acts): (Vec<_>, Vec<_>) =
+            things.into_iter().partition(|act| act.sign == Sign::Destroy);
         acts.extend(nodes_in_order(plan, desired).into_iter().map(|node| vm_act(plan, node)));
         acts.extend(removed);
         Self { plan, desired, acts }
@@ -92,7 +99,8 @@ impl<'p> Story<'p> {
     pub(super) fn is_from_nothing(&self) -> bool {
         let made: BTreeSet<&NodeName> =
             self.acts.iter().filter(|act| act.sign == Sign::Create).filter_map(Act::node).collect();
-        self.acts.iter().all(|act| act.sign == Sign::Create)
+        !made.is_empty()
+            && self.acts.iter().all(|act| act.sign == Sign::Create)
             && self.desired.nodes.iter().all(|node| made.contains(&node.name))
     }
 
@@ -156,7 +164,9 @@ fn vm_act<'p>(plan: &'p Plan, node: &'p NodeName) -> Act<'p> {
     let steps: Vec<&Planned> = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node)).collect();
     let later: Vec<&Intent> = plan.later.iter().filter(|intent| intent.node.as_ref() == Some(node)).collect();
     let made = steps.iter().find_map(|planned| {
-        let Step::CloneVm { host, mark, .. } = &planned.step else { return None };
+        let (Step::CloneVm { host, mark, .. } | Step::CreateVm { host, mark, .. }) = &planned.step else {
+            return None;
+        };
         Some((mark.vmid, host))
     });
     let there = steps.iter().find_map(|planned| planned.step.vm().map(|vm| (vm.vmid(), &vm.host)));
@@ -165,22 +175,70 @@ fn vm_act<'p>(plan: &'p Plan, node: &'p NodeName) -> Act<'p> {
     act
 }
 
-fn pool_act(planned: &Planned) -> Option<Act<'_>> {
-    let (sign, pool) = if let Step::CreatePool { pool, .. } = &planned.step {
-        (Sign::Create, pool)
-    } else if let Step::DeletePool { pool, .. } = &planned.step {
-        (Sign::Destroy, pool)
-    } else {
-        return None;
+/// What happens to pools, schematics, images and templates, in the order it is done; a template that is built and converted
+/// is one thing.
+fn things(plan: &Plan) -> Vec<Act<'_>> {
+    let mut acts: Vec<Act<'_>> = Vec::new();
+    for planned in &plan.steps {
+        let Some(act) = thing(planned) else { continue };
+        let same = |other: &&mut Act<'_>| {
+            matches!((other.subject, act.subject), (Subject::Template(_), Subject::Template(_)))
+                && other.at == act.at
+        };
+        match acts.iter_mut().find(same) {
+            Some(known) => known.steps.push(planned),
+            None => acts.push(act),
+        }
+    }
+    acts.sort_by_key(|act| act.rank());
+    acts
+}
+
+fn thing(planned: &Planned) -> Option<Act<'_>> {
+    let (sign, subject, at) = match &planned.step {
+        Step::CreatePool { pool, .. } => (Sign::Create, Subject::Pool(pool), None),
+        Step::DeletePool { pool, .. } => (Sign::Destroy, Subject::Pool(pool), None),
+        Step::RegisterSchematic { schematic } => (Sign::Create, Subject::Schematic(schematic), None),
+        Step::FetchImage { image, .. } => (Sign::Create, Subject::Image(&image.file), None),
+        Step::RemoveImage { volume, .. } => (Sign::Destroy, Subject::Image(volume.file_name()), None),
+        Step::BuildTemplate { host, mark, name, .. } => {
+            (Sign::Create, Subject::Template(name), Some((mark.vmid, host)))
+        }
+        Step::ConvertTemplate { template } | Step::ConfigureTemplate { template, .. } => {
+            (Sign::Change, Subject::Template(&template.name), Some((template.vmid(), &template.host)))
+        }
+        Step::RemoveTemplate { template } => {
+            (Sign::Destroy, Subject::Template(&template.name), Some((template.vmid(), &template.host)))
+        }
+        Step::SetHaGroup { group, .. } => (Sign::Change, Subject::HaGroup(group), None),
+        Step::SetHaRule { rule } => (Sign::Change, Subject::HaRule(&rule.id), None),
+        Step::DeleteHaRule { rule } => (Sign::Destroy, Subject::HaRule(&rule.id), None),
+        Step::CloneVm { .. }
+        | Step::CreateVm { .. }
+        | Step::ConfigureVm { .. }
+        | Step::AddDisk { .. }
+        | Step::GrowDisk { .. }
+        | Step::JoinPool { .. }
+        | Step::StartVm { .. }
+        | Step::StopVm { .. }
+        | Step::RebootVm { .. }
+        | Step::MoveVm { .. }
+        | Step::AddHa { .. }
+        | Step::RemoveVm { .. } => return None,
     };
-    Some(Act { sign, subject: Subject::Pool(pool), at: None, steps: vec![planned], later: Vec::new() })
+    Some(Act { sign, subject, at, steps: vec![planned], later: Vec::new() })
 }
 
 impl<'p> Act<'p> {
     pub(crate) fn node(&self) -> Option<&'p NodeName> {
         match self.subject {
             Subject::Vm(node) => Some(node),
-            Subject::Pool(_) => None,
+            Subject::Pool(_)
+            | Subject::Schematic(_)
+            | Subject::Image(_)
+            | Subject::Template(_)
+            | Subject::HaGroup(_)
+            | Subject::HaRule(_) => None,
         }
     }
 
@@ -188,6 +246,11 @@ impl<'p> Act<'p> {
         match self.subject {
             Subject::Vm(_) => "vm",
             Subject::Pool(_) => "pool",
+            Subject::Schematic(_) => "schematic",
+            Subject::Image(_) => "image",
+            Subject::Template(_) => "template",
+            Subject::HaGroup(_) => "HA group",
+            Subject::HaRule(_) => "HA rule",
         }
     }
 
@@ -195,6 +258,23 @@ impl<'p> Act<'p> {
         match self.subject {
             Subject::Vm(node) => node.as_str(),
             Subject::Pool(pool) => pool.as_str(),
+            Subject::Schematic(schematic) => &schematic.id.as_str()[..12],
+            Subject::Image(name)
+            | Subject::Template(name)
+            | Subject::HaGroup(name)
+            | Subject::HaRule(name) => name,
+        }
+    }
+
+    /// Where it stands among what is no machine: images before the templates that are made from them.
+    fn rank(&self) -> u8 {
+        match (self.subject, self.sign == Sign::Destroy) {
+            (Subject::Schematic(_), _) => 0,
+            (Subject::Image(_), false) => 1,
+            (Subject::Template(_), _) => 2,
+            (Subject::Image(_), true) => 3,
+            (Subject::HaGroup(_) | Subject::HaRule(_), _) => 4,
+            (Subject::Pool(_) | Subject::Vm(_), _) => 5,
         }
     }
 
@@ -223,7 +303,7 @@ impl<'p> Act<'p> {
     }
 
     fn sign_by_effects(&self) -> Sign {
-        match (self.has("clone"), self.has("remove")) {
+        match (self.has("clone") || self.has("create"), self.has("remove")) {
             _ if self.effects().any(|effect| effect == Effect::Replace) => Sign::Replace,
             (true, true) => Sign::Replace,
             (true, false) => Sign::Create,

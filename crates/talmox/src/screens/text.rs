@@ -41,6 +41,12 @@ pub(super) fn size(size: DiskSize) -> String {
     }
 }
 
+/// The server of a URL.
+pub(super) fn host_of(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    safe(rest.split('/').next().unwrap_or_default())
+}
+
 /// Enough of a uid to recognise it by.
 pub(crate) fn short_uid(uid: &ClusterUid) -> String {
     uid.as_str().chars().take(4).chain(['…']).collect()

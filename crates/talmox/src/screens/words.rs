@@ -1,8 +1,8 @@
 //! A step in words: before, during and after.
 
-use talmox_plan::{CloneKind, Planned, Step};
+use talmox_plan::{CloneKind, ExpectedTemplate, Planned, Step};
 
-use super::text::size;
+use super::text::{host_of, safe, size};
 
 /// What a step does, and to what: `clone 9000 to 2000 on pve`.
 pub(crate) fn could(step: &Step) -> String {
@@ -25,7 +25,7 @@ pub(crate) fn done(planned: &Planned) -> String {
 /// The verb of an intent, which has only the step's short word.
 pub(super) fn verb_of(word: &str) -> &str {
     match word {
-        "clone" => "create",
+        "clone" | "create" => "create",
         "create-pool" => "create the pool",
         "add-disk" => "add a disk to",
         "grow-disk" => "grow the disk of",
@@ -57,6 +57,28 @@ fn parts(step: &Step) -> (Verb, String) {
             let rest = format!("{} to {} on {host}{onto}", template.vmid, mark.vmid);
             (verb("clone", "cloning", "cloned"), rest)
         }
+        Step::CreateVm { host, mark, .. } => {
+            (verb("create", "creating", "created"), format!("{} on {host}", mark.vmid))
+        }
+        Step::RegisterSchematic { schematic } => {
+            let rest =
+                format!("schematic {} with {}", &schematic.id.as_str()[..12], host_of(&schematic.factory));
+            (verb("register", "registering", "registered"), rest)
+        }
+        Step::FetchImage { host, storage, image, .. } => {
+            (verb("fetch", "fetching", "fetched"), format!("{} to {storage} on {host}", safe(&image.file)))
+        }
+        Step::BuildTemplate { host, mark, name, .. } => {
+            (verb("build", "building", "built"), format!("{} as {} on {host}", safe(name), mark.vmid))
+        }
+        Step::ConvertTemplate { template } => {
+            (verb("turn", "turning", "turned"), format!("{} into a template", named(template)))
+        }
+        Step::ConfigureTemplate { template, .. } => (verb("change", "changing", "changed"), named(template)),
+        Step::RemoveTemplate { template } => (verb("remove", "removing", "removed"), named(template)),
+        Step::RemoveImage { host, volume } => {
+            (verb("remove", "removing", "removed"), format!("{} on {host}", safe(&volume.to_string())))
+        }
         Step::ConfigureVm { vm, .. } => {
             (verb("configure", "configuring", "configured"), format!("{} on {}", vm.vmid(), vm.host))
         }
@@ -79,9 +101,22 @@ fn parts(step: &Step) -> (Verb, String) {
         Step::RebootVm { vm, .. } => {
             (verb("restart", "restarting", "restarted"), format!("{} on {}", vm.vmid(), vm.host))
         }
+        Step::MoveVm { vm, to, .. } => {
+            (verb("move", "moving", "moved"), format!("{} from {} to {to}", vm.vmid(), vm.host))
+        }
+        Step::AddHa { vm, .. } => (verb("put", "putting", "put"), format!("{} under HA", vm.vmid())),
+        Step::SetHaGroup { group, .. } => (verb("set", "setting", "set"), format!("HA group {group}")),
+        Step::SetHaRule { rule } => (verb("set", "setting", "set"), format!("HA rule {}", rule.id)),
+        Step::DeleteHaRule { rule } => {
+            (verb("remove", "removing", "removed"), format!("HA rule {}", rule.id))
+        }
         Step::RemoveVm { vm, .. } => {
             (verb("remove", "removing", "removed"), format!("{} from {}", vm.vmid(), vm.host))
         }
         Step::DeletePool { pool, .. } => (verb("remove", "removing", "removed"), format!("pool {pool}")),
     }
+}
+
+fn named(template: &ExpectedTemplate) -> String {
+    format!("{} ({}) on {}", safe(&template.name), template.vmid(), template.host)
 }

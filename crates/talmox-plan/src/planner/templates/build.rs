@@ -28,7 +28,7 @@ impl Planner<'_> {
         let unfinished = self.templates.at(&digest, site, TemplateState::Unfinished).cloned();
         let built = match unfinished {
             Some(own) => {
-                let expected = ExpectedTemplate { host: own.host.clone(), mark: own.mark.clone() };
+                let expected = ExpectedTemplate { name: own.name, host: own.host, mark: own.mark };
                 self.convert(template, site, expected, Vec::new(), "its making was interrupted")
             }
             None => self.build(template, site)?,
@@ -78,7 +78,7 @@ impl Planner<'_> {
         };
         let draft = Draft::new(None, step, where_, Effect::Create).after(needs);
         let made = self.push(Draft { part: Some(vmid.to_string()), ..draft });
-        let expected = ExpectedTemplate { host: site.host.clone(), mark };
+        let expected = ExpectedTemplate { name: template.name.clone(), host: site.host.clone(), mark };
         Some(self.convert(template, site, expected, vec![made], "VMs are cloned from templates only"))
     }
 

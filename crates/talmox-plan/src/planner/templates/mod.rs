@@ -129,7 +129,8 @@ impl Planner<'_> {
         let delete = build::superfluous(&seen.next, &set);
         let mark = talmox_types::TemplateMark { settings, ..own.mark.clone() };
         let changes = build::changes(&seen.next, &set, &delete);
-        let expected = ExpectedTemplate { host: own.host.clone(), mark: own.mark.clone() };
+        let (name, host) = (own.name.clone(), own.host.clone());
+        let expected = ExpectedTemplate { name, host, mark: own.mark.clone() };
         let step = Step::ConfigureTemplate { template: expected, set, delete, mark };
         let draft = Draft::new(None, step, "its description has changed", Effect::ChangeLive);
         self.push(Draft { part: Some(own.mark.vmid.to_string()), changes, ..draft });

@@ -24,12 +24,11 @@ impl Planner<'_> {
         let mut owners: BTreeSet<String> = wanted.iter().map(|template| self.owner(template)).collect();
         owners.insert(self.uid.to_string());
         let own = self.templates.own.clone();
-        let (mut kept, mut removed) = (Vec::new(), Vec::new());
-        for template in own {
-            if digests.contains(&template.mark.image) || !self.prune_template(&template, &owners) {
+        // The images of templates that are wanted are known; of others that stay, only how their names begin.
+        let mut kept = Vec::new();
+        for template in own.iter().filter(|template| !digests.contains(&template.mark.image)) {
+            if !self.prune_template(template, &owners) {
                 kept.push(template.name.clone());
-            } else {
-                removed.push(template);
             }
         }
         self.prune_images(&wanted, &kept);
@@ -68,7 +67,7 @@ impl Planner<'_> {
             return false;
         }
         let destroys = own_volumes(&seen.live, vmid);
-        let template = ExpectedTemplate { host: host.clone(), mark: own.mark.clone() };
+        let template = ExpectedTemplate { name: name.clone(), host: host.clone(), mark: own.mark.clone() };
         let step = Step::RemoveTemplate { template };
         let draft = Draft::new(None, step, "nothing in the description asks for it", Effect::Destroy);
         self.push(Draft { part: Some(vmid.to_string()), destroys, ..draft });

@@ -174,6 +174,7 @@ async fn a_template_is_changed_in_place_and_what_people_wrote_stays() {
     yard.client().put::<()>(&path, params).await.unwrap();
     let client = yard.client();
     let expected = talmox_plan::ExpectedTemplate {
+        name: "bench".to_owned(),
         host: host(1),
         mark: talmox_types::TemplateMark::of_description(&text).unwrap(),
     };

@@ -4,11 +4,13 @@ mod before;
 mod doing;
 mod others;
 mod pieces;
+mod schematic;
 
 pub(crate) use before::{Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
-pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderVm, RenderWhat};
+pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
+pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -80,6 +82,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Render(Render),
     Output(Outputs),
+    Schematic(Schematic),
     Sim(Sim),
     Schema(Schema),
     Completion(Completion),

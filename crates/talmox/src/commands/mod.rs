@@ -6,11 +6,13 @@ mod completion;
 mod destroy;
 mod explain;
 mod init;
+mod install_image;
 mod man;
 mod output;
 mod plan;
 mod render;
 mod schema;
+mod schematic;
 mod shared;
 mod signals;
 mod sim;
@@ -47,6 +49,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Explain(args) => done(explain::run(&args, printer)),
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
+        Command::Schematic(args) => done(schematic::run(&args, printer)),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),
         Command::Completion(args) => done(completion::run(&args, printer)),

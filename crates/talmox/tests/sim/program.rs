@@ -64,6 +64,7 @@ async fn one_line_is_enough_to_use_it() {
     let shown = said
         .replace(&text(&ready, "ca_file"), "CA_FILE")
         .replace(&text(&ready, "token_file"), "TOKEN_FILE")
+        .replace(&text(&ready, "factory"), "FACTORY")
         .replace(&text(&ready, "endpoint"), "ENDPOINT");
     assert!(!shown.contains(&text(&ready, "token")));
     assert_snapshot!(shown);

@@ -229,3 +229,49 @@ fn hasher(algorithm: ChecksumAlgorithm) -> Box<dyn DynDigest + Send> {
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn chunks(bytes: &[u8]) -> Chunks {
+        let (sender, receiver) = mpsc::channel(bytes.len() + 1);
+        for chunk in bytes.chunks(7) {
+            sender.try_send(Bytes::copy_from_slice(chunk)).unwrap();
+        }
+        Chunks::new(receiver)
+    }
+
+    #[test]
+    fn an_unpacked_image_is_its_owners_and_goes() {
+        let image = b"an image".repeat(10_000);
+        let unpacked = unpack_all(chunks(&packed(&image)), Compression::Gz).unwrap();
+        let path = unpacked.path().to_owned();
+        assert_eq!((unpacked.length, std::fs::metadata(&path).unwrap().len()), (80_000, 80_000));
+        assert_eq!(unpacked.checksum.value(), hex(&<sha2::Sha256 as sha2::Digest>::digest(&image)));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        drop(unpacked);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn several_parts_are_one_image_and_a_part_is_none() {
+        let whole = [packed(b"one "), packed(b"two")].concat();
+        assert_eq!(unpack_all(chunks(&whole), Compression::Gz).unwrap().length, 7);
+        for cut in [0, 5, whole.len() - 3] {
+            assert!(unpack_all(chunks(&whole[..cut]), Compression::Gz).is_err(), "{cut}");
+        }
+        assert!(unpack_all(chunks(b"plain"), Compression::Xz).is_err());
+        assert!(unpack_all(chunks(b"plain"), Compression::Zst).is_err());
+    }
+}

@@ -29,6 +29,8 @@ use crate::{Event, StepError};
 const CHUNKS_AHEAD: usize = 16;
 /// How much is unpacked at a time.
 const BLOCK: usize = 256 * 1024;
+/// KiB that unpacking xz may take: four times what its highest level needs. A file can ask for gigabytes.
+const XZ_MEMORY: u32 = 256 * 1024;
 /// How often it is told how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
@@ -182,7 +184,7 @@ fn word(compression: Compression) -> &'static str {
 fn unpack_all(mut packed: Chunks, compression: Compression) -> io::Result<Unpacked> {
     let unpacked = match compression {
         Compression::Gz => store(flate2::read::MultiGzDecoder::new(&mut packed)),
-        Compression::Xz => store(lzma_rust2::XzReader::new(&mut packed, true)),
+        Compression::Xz => store(lzma_rust2::XzReader::new_mem_limit(&mut packed, true, XZ_MEMORY)),
         Compression::Zst => {
             let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
             store(ruzstd::decoding::StreamingDecoder::new(&mut packed).map_err(invalid)?)

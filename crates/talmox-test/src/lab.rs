@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use talmox_exec::Factories;
 use talmox_image::Factory;
 use talmox_image::client::FactoryClient;
 use talmox_pve::client::{
@@ -110,6 +111,12 @@ impl Lab {
         let entropy = Arc::new(Seeded::new(self.seed));
         Client::with_entropy(self.endpoints.clone(), credentials, transport, settings, entropy)
             .expect("a lab has hosts and its credentials go anywhere")
+    }
+
+    /// The factory the hosts can reach, as steps see it.
+    pub fn images(&self) -> Factories {
+        let transport = FactoryTransport { cluster: Arc::clone(&self.transport) };
+        Factories::new(Arc::new(transport), talmox_image::client::Settings::default())
     }
 
     /// A client of the factory the hosts can reach, by the public one's name.

@@ -69,6 +69,11 @@ impl Simulated {
         self.server.hosts().iter().map(talmox_sim::serve::HostAddress::endpoint).collect()
     }
 
+    /// Where its Image Factory listens: `http://127.0.0.1:PORT`.
+    pub(crate) fn factory(&self) -> Option<String> {
+        self.server.factory()
+    }
+
     /// The certificate, as PEM, of the authority that vouches for every host.
     pub(crate) fn authority(&self) -> &str {
         self.server.authority()

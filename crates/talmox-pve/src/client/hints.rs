@@ -172,8 +172,8 @@ fn download_failed(words: &str, host: &str) -> String {
         }
         Some(8) => "the server has no such file, or did not want to give it: is the URL right?".to_owned(),
         _ => format!(
-            "{host} fetches it by itself: can it reach the server, and does it need a proxy (`http_proxy` in \
-                      the datacenter's options)?"
+            "{host} fetches it by itself, and its connection failed or broke off: can it reach the server, does it need \
+             a proxy (`http_proxy` in the datacenter's options)? Then run this again"
         ),
     }
 }

@@ -42,7 +42,9 @@ impl Detour {
     /// A redirect of the factory to itself is one to whoever was asked.
     fn location(&self, asked: &Address, location: &str) -> String {
         match location.strip_prefix(&format!("http://{}", self.authority)) {
-            Some(path) => format!("{}://{}{path}", if asked.secure { "https" } else { "http" }, asked.authority),
+            Some(path) => {
+                format!("{}://{}{path}", if asked.secure { "https" } else { "http" }, asked.authority)
+            }
             None => location.to_owned(),
         }
     }

@@ -14,7 +14,7 @@ use super::fetch::{URL, bench, fetch, packed, run, sha512};
 use super::yard::{Yard, image, talos, told};
 
 /// Every failure with its causes and hints; times and process ids are left out.
-fn screen(outcome: &Outcome) -> String {
+pub(super) fn screen(outcome: &Outcome) -> String {
     let mut text = String::new();
     for failure in &outcome.failed {
         let _ = writeln!(text, "error: {}", told(&failure.error));

@@ -44,7 +44,7 @@ pub use access::{Access, AclEntry, Caller, Token, User};
 pub use dump::{Dump, VmDump, VolumeDump};
 pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
-pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};
+pub use fit::{Fit, FitError, FitFile, FitHost, FitMapping, FitStorage, FitTemplate};
 pub use multipart::BadUpload;
 pub use release::{RELEASE, UnknownRelease, Versions};
 pub use saved::LoadError;

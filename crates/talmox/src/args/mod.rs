@@ -4,11 +4,17 @@ mod before;
 mod doing;
 mod others;
 mod pieces;
+mod template;
 
 pub(crate) use before::{Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderVm, RenderWhat};
+
+pub(crate) use template::{
+    PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
+    TemplateWhat,
+};
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -80,6 +86,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Render(Render),
     Output(Outputs),
+    Template(Template),
     Sim(Sim),
     Schema(Schema),
     Completion(Completion),

@@ -29,7 +29,8 @@ pub use plan::{
 pub use planner::{Given, given_by_an_empty_proxmox, plan};
 pub use request::{Goal, Nonce, Request};
 pub use template::{
-    OwnTemplate, TemplateState, boot_iso, image_digest, import_image, managed_template, own_templates,
-    settings_digest, uses_managed_template, wanted_templates,
+    NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
+    import_image, managed_template, named_templates, own_templates, settings_digest, uses_managed_template,
+    wanted_templates,
 };
 pub use view::{NodeState, NodeView, View, view};

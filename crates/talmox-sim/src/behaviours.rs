@@ -290,6 +290,7 @@ const TABLE: &[Behaviour] = &[
     ),
     row("storage.download", "Downloads refuse to overwrite unless the checksum matches; decompression is for ISO images only.", Transcript("05-storage-import-cloudinit"),
     ),
+    row("storage.download-words", "Words of wget when a server has no such file, breaks off, or sends elsewhere.", Unproven),
     row("storage.delete", "Removing a missing file only says so; with a delay the reply is empty.", Transcript("05-storage-import-cloudinit"),
     ),
     row("storage.allocate", "A volume can be made by name; a name that is taken is refused.", Transcript("05-storage-import-cloudinit"),
@@ -398,6 +399,13 @@ const TABLE: &[Behaviour] = &[
     ),
     row("host.capabilities", "CPU models and machine versions are those of QEMU 10.0.", Transcript("06-permissions-cluster-ha-pools"),
     ),
+    row("factory.id", "A schematic's id is the SHA-256 of its canonical text: keys in a fixed order, lists in theirs.", Sources("image-factory pkg/schematic/schematic.go")),
+    row("factory.refusals", "Unknown keys and values of a schematic are 400.", Sources("image-factory pkg/schematic/schematic.go")),
+    row("factory.registered-only", "Only schematics that were registered have images; the empty one always has.", Sources("image-factory docs/api.md")),
+    row("factory.redirect", "A GET of an image is redirected, a HEAD is answered directly.", Sources("image-factory docs/api.md")),
+    row("factory.checksums", "Checksums and signatures beside an image are 402.", Sources("image-factory docs/api.md")),
+    row("factory.extensions", "An image with an extension its version has not is 400; old names of renamed ones work.", Sources("image-factory internal/profile/profile.go")),
+    row("factory.catalogue", "Which versions, extensions and overlays there are.", Unproven),
 ];
 
 #[cfg(test)]

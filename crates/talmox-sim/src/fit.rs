@@ -3,13 +3,14 @@
 //! Whatever is there stays as it is, so that a world can be kept, changed by hand, and fitted again to a description that
 //! has grown since.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::files::FileFacts;
 use crate::status::BROADCAST_PERIOD;
 use crate::storage::Storage;
-use crate::world::{PciDevice, PciMapping, World};
+use crate::world::{PciDevice, PciMapping, Site, World};
 
 /// Size of a template's system disk in GiB: that of an image before anybody lets it grow.
 const IMAGE_GIB: u32 = 4;
@@ -28,6 +29,8 @@ pub struct Fit {
     pub bridges: BTreeSet<String>,
     pub templates: Vec<FitTemplate>,
     pub mappings: Vec<FitMapping>,
+    /// Files that web servers have.
+    pub files: Vec<FitFile>,
 }
 
 /// A host, and how large it is at least.
@@ -89,6 +92,17 @@ pub struct FitMapping {
     pub devices: u32,
 }
 
+/// A disk image behind a URL.
+#[derive(Clone, Debug, Default)]
+pub struct FitFile {
+    pub url: String,
+    /// `qcow2`, `raw`, `vmdk`.
+    pub format: String,
+    /// Bytes, of the file and of the disk it makes.
+    pub size: u64,
+    pub virtual_size: u64,
+}
+
 /// Something could not be added: the cluster has no quorum, or a storage is full.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("could not make {what}: {reason}")]
@@ -110,6 +124,9 @@ impl World {
         }
         for mapping in &fit.mappings {
             added |= self.fit_mapping(mapping);
+        }
+        for file in &fit.files {
+            added |= self.fit_file(file);
         }
         let mut made = false;
         for template in &fit.templates {
@@ -171,10 +188,10 @@ impl World {
     fn fit_mapping(&mut self, wanted: &FitMapping) -> bool {
         let mut added = false;
         for (name, node) in &mut self.nodes {
-            let mapping = self.pci_mappings.entry(wanted.name.clone()).or_insert_with(|| PciMapping {
-                map: Vec::new(),
-                options: std::collections::BTreeMap::new(),
-            });
+            let mapping = self
+                .pci_mappings
+                .entry(wanted.name.clone())
+                .or_insert_with(|| PciMapping { map: Vec::new(), options: BTreeMap::new() });
             let here = format!("node={name},");
             let there = mapping.map.iter().filter(|entry| format!("{entry},").contains(&here)).count();
             for _ in there..usize::try_from(wanted.devices).unwrap_or_default() {
@@ -191,6 +208,25 @@ impl World {
             }
         }
         added
+    }
+
+    /// Nobody has seen the file's bytes, so any checksum may be theirs.
+    fn fit_file(&mut self, wanted: &FitFile) -> bool {
+        let rest = wanted.url.split_once("://").map_or(wanted.url.as_str(), |(_, rest)| rest);
+        let Some((host, path)) = rest.split_once('/') else { return false };
+        let site = self.sites.entry(host.to_owned()).or_insert_with(|| Site { files: BTreeMap::new() });
+        let path = path.split('?').next().unwrap_or_default();
+        if site.files.contains_key(path) {
+            return false;
+        }
+        let file = FileFacts {
+            size: wanted.size,
+            format: Some(wanted.format.clone()),
+            virtual_size: Some(wanted.virtual_size),
+            ..FileFacts::default()
+        };
+        site.files.insert(path.to_owned(), file);
+        true
     }
 
     fn fit_template(&mut self, wanted: &FitTemplate) -> Result<bool, FitError> {

@@ -46,7 +46,7 @@ pub use dump::{Dump, VmDump, VolumeDump};
 pub use factory::{Factory, FactoryReply, FactoryRequest, PUBLIC as PUBLIC_FACTORY, Trouble};
 pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
-pub use fit::{Fit, FitError, FitHost, FitMapping, FitStorage, FitTemplate};
+pub use fit::{Fit, FitError, FitFile, FitHost, FitMapping, FitStorage, FitTemplate};
 pub use multipart::BadUpload;
 pub use release::{RELEASE, UnknownRelease, Versions};
 pub use saved::LoadError;

@@ -199,7 +199,10 @@ fn world(hosts: usize, seed: u64) -> World {
     let mut world = World::new(seed, EPOCH);
     world.factory = Some(talmox_sim::Factory::default());
     for (name, ip) in &HOSTS[..hosts] {
-        world.add_node(name, ip).pci.push(gpu());
+        let node = world.add_node(name, ip);
+        node.pci.push(gpu());
+        // As much as any test wants: what is too much is tested on plans.
+        (node.memory, node.cpus) = (1 << 40, 256);
     }
     if hosts > 1 {
         world.cluster = Some(("lab".to_owned(), 1));
@@ -224,6 +227,7 @@ fn kept(id: &str, kind: &str, place: &str, content: &str, shared: bool) -> Stora
         place: place.to_owned(),
         content: content.split(',').map(str::to_owned).collect(),
         shared,
+        total: Some(64 << 40),
         ..Storage::default()
     }
 }

@@ -13,7 +13,7 @@ use secrecy::SecretString;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{RELEASE, Starter, Timing, World};
 use talmox_types::Url;
-use talmox_types::desired::Desired;
+use talmox_types::desired::{Desired, TemplateRef};
 
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -30,9 +30,10 @@ pub(crate) struct Simulated {
     folder: PathBuf,
 }
 
-/// Opens the world kept in the folder, or makes one; adds to it what the description needs and serves it.
+/// Opens the world kept in the folder, or makes one; adds to it what the description needs and templates that must be there,
+/// and serves it.
 pub(crate) async fn open(
-    desired: &Desired,
+    (desired, named): (&Desired, &[TemplateRef]),
     folder: Option<&Path>,
     fault: Option<&Path>,
     printer: &Printer,
@@ -48,7 +49,8 @@ pub(crate) async fn open(
     if let Ok(url) = Url::parse(&desired.talos.factory_url) {
         factory.answer_to(url.authority());
     }
-    world.fit(&fit::fit(desired)).map_err(|error| {
+    let there: Vec<String> = world.nodes.keys().cloned().collect();
+    world.fit(&fit::fit(desired, named, &there)).map_err(|error| {
         Failure::new(format!("the simulated Proxmox in {} cannot be extended: {error}", path.display()))
             .with_hint("repair it with talmox sim --state, or begin anew with another folder: --simulate=DIR")
     })?;
@@ -228,7 +230,7 @@ mod tests {
         let scratch = Scratch::new("goes-on");
         let (desired, pve) = (homelab(), HostName::parse("pve").unwrap());
         let begun = runtime().block_on(async {
-            let simulated = open(&desired, Some(&scratch.0), None, &quiet()).await.unwrap();
+            let simulated = open((&desired, &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
             let clone = CloneVm {
                 newid: vmid(2000),
                 name: Some("cp-1".into()),
@@ -241,7 +243,7 @@ mod tests {
             // Everything ends here as in a process that is killed: nothing more is saved.
         });
         runtime().block_on(async {
-            let simulated = open(&desired, Some(&scratch.0), None, &quiet()).await.unwrap();
+            let simulated = open((&desired, &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
             let client = client(&simulated);
             client.follow(&begun, "the clone of a run before", LIMIT, &Silent).await.unwrap();
             assert_eq!(client.vm_status(&pve, vmid(2000)).await.unwrap().status, VmPower::Stopped);
@@ -252,8 +254,9 @@ mod tests {
     #[tokio::test]
     async fn a_folder_says_who_has_it() {
         let scratch = Scratch::new("in-use");
-        let simulated = open(&homelab(), Some(&scratch.0), None, &quiet()).await.unwrap();
-        let second = open(&homelab(), Some(&scratch.0), None, &quiet()).await.err().unwrap().to_string();
+        let simulated = open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
+        let second =
+            open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.err().unwrap().to_string();
         let here = format!("is used by another simulator, process {}", std::process::id());
         assert!(second.ends_with(&here), "{second}");
         simulated.close().await.unwrap();
@@ -262,7 +265,7 @@ mod tests {
     #[tokio::test]
     async fn people_are_told_that_it_is_simulated() {
         let scratch = Scratch::new("banner");
-        let simulated = open(&homelab(), Some(&scratch.0), None, &quiet()).await.unwrap();
+        let simulated = open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
         assert_eq!(
             simulated.banner(Path::new("examples/homelab")),
             format!(
@@ -279,7 +282,7 @@ mod tests {
         let scratch = Scratch::new("no-world");
         std::fs::create_dir_all(&scratch.0).unwrap();
         std::fs::write(scratch.0.join("world.json"), "{}").unwrap();
-        let error = open(&homelab(), Some(&scratch.0), None, &quiet()).await.err().unwrap();
+        let error = open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.err().unwrap();
         assert!(format!("{error:#}").contains("could not read"), "{error:#}");
         #[expect(clippy::disallowed_methods, reason = "a file of the test's own")]
         let left = std::fs::read_to_string(scratch.0.join("world.json")).unwrap();

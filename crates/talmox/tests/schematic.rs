@@ -169,6 +169,7 @@ fn install_images_by_provider() {
     provider   kvm, recognised in qemu
     talos      1.11.5
     image      example.org/kvm-installer:v1.11.5  (TALOS_VM_INSTALL_IMAGE_KVM)
+               its name does not say what is in it: what is added to the schematic must be in it already
     adds       console=ttyS0,115200 to machine.install.extraKernelArgs
                Talos before 1.12 takes it there; on UEFI, 1.10 and 1.11 heed only the image's own arguments
     adds       siderolabs/qemu-guest-agent to schematic
@@ -187,15 +188,18 @@ fn install_images_by_provider() {
       "talos_version": "1.13.9",
       "install_image": "example.org/default:v1.11.5",
       "from": "TALOS_VM_INSTALL_IMAGE_DEFAULT",
+      "image_schematic": null,
       "additions": [
         {
           "what": "console=ttyS0,115200",
           "place": "schematic",
+          "added": true,
           "why": "Talos 1.12 and newer refuses install.extraKernelArgs beside grubUseUKICmdline"
         },
         {
           "what": "siderolabs/qemu-guest-agent",
           "place": "schematic",
+          "added": true,
           "why": "extensions are part of the image; no version of Talos reads machine.install.customization"
         }
       ],
@@ -207,7 +211,8 @@ fn install_images_by_provider() {
     "#);
     std::fs::write(
         scratch.path("cluster.yaml"),
-        "cluster_uid: 0123456789abcdef\nproxmox_node: pve\ninstall_images: {proxmox: example.org/mine:v1}\n\
+        "cluster_uid: 0123456789abcdef\nproxmox_node: pve\n\
+         install_images: {proxmox: 'factory.talos.dev/openstack-installer/ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515:v1.11.5'}\n\
          nodes: [{name: cp-1, controller: true, address: 10.0.7.11}]\n",
     )
     .unwrap();
@@ -216,7 +221,8 @@ fn install_images_by_provider() {
     ---- stdout
     provider   proxmox, recognised in proxmox
     talos      1.13.9
-    image      example.org/mine:v1  (install_images.proxmox)
+    image      factory.talos.dev/openstack-installer/ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515:v1.11.5  (install_images.proxmox)
+               its schematic is another than the one below: what is added there must be in it already
     adds       console=ttyS0,115200 to schematic
                Talos 1.12 and newer refuses install.extraKernelArgs beside grubUseUKICmdline
     adds       siderolabs/qemu-guest-agent to schematic
@@ -224,7 +230,7 @@ fn install_images_by_provider() {
     schematic  b027a2d9dddfa5c0752c249cf3194bb5c62294dc7cba591f3bec8119ab578aea
     installer  factory.talos.dev/nocloud-installer/b027a2d9dddfa5c0752c249cf3194bb5c62294dc7cba591f3bec8119ab578aea:v1.13.9  (of that schematic)
     ---- stderr
-    Detected virtual machine provider proxmox for node cp-1, applying VM customizations with install image: example.org/mine:v1
+    Detected virtual machine provider proxmox for node cp-1, applying VM customizations with install image: factory.talos.dev/openstack-installer/ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515:v1.11.5
     ");
 }
 
@@ -303,5 +309,47 @@ fn a_factory_in_trouble_is_named_with_a_remedy() {
     insta::assert_snapshot!(run.stderr.replace(&simulator.factory, "http://factory"), @"
     error: could not list the extensions of Talos 1.13.9 at http://factory/version/v1.13.9/extensions/official: not found: version v1.13.9 is not available
     hint: is the Talos version one this factory has, and was the schematic registered with it?
+    ");
+}
+
+#[test]
+fn a_description_says_where_its_schematic_is_not_the_whole_story() {
+    let scratch = Scratch::new("schematic-described");
+    std::fs::write(
+        scratch.path("cluster.yaml"),
+        format!(
+            "cluster_uid: 0123456789abcdef\nproxmox_node: pve\nschematic: {{extensions: [siderolabs/zfs, siderolabs/btrfs]}}\n\
+             nodes: [{{name: cp-1, controller: true, address: 10.0.7.11, schematic_id: {AGENT}}}]\n"
+        ),
+    )
+    .unwrap();
+    let run = |arguments: &[&str]| finish(command(arguments).current_dir(&scratch.0)).succeeded().whole();
+    insta::assert_snapshot!(run(&["schematic", "id"]), @"
+    exit 0
+    ---- stdout
+    e94b426eb8bd44da6ce869a05d4ed096f74235cb06ab28b91aeb8251c733984c
+    ---- stderr
+    note: schematic_id gives cp-1 another schematic than this
+    ");
+    insta::assert_snapshot!(run(&["validate", "-v"]), @"
+    exit 0
+    ---- stdout
+    valid: cluster kubernetes, 1 control plane, 0 workers, Talos 1.13.9, Kubernetes 1.36.3
+    ---- stderr
+    note: the order of extensions counts; sorted, as the factory's page has them, the id is 509cb04b6331946a165c82beec18bdf87594ad0877053950323c56afd0f303fe
+    ");
+    insta::assert_snapshot!(run(&["render", "install-image", "--provider", "proxmox", "--node", "cp-1"]), @"
+    exit 0
+    ---- stdout
+    provider   proxmox, recognised in proxmox
+    talos      1.13.9
+    image      factory.talos.dev/nocloud-installer/ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515:v1.13.9  (none configured: that of the schematic below)
+    needs      console=ttyS0,115200 in the node's own schematic
+               Talos 1.12 and newer refuses install.extraKernelArgs beside grubUseUKICmdline
+    needs      siderolabs/qemu-guest-agent in the node's own schematic
+               extensions are part of the image; no version of Talos reads machine.install.customization
+    schematic  ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515
+    ---- stderr
+    Detected virtual machine provider proxmox for node cp-1, applying VM customizations (no custom install image configured)
     ");
 }

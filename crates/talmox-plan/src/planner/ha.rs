@@ -121,8 +121,12 @@ impl Planner<'_> {
         };
         let name = |what: &str| format!("talmox-{}-{what}", self.desired.name);
         let hosts: BTreeSet<HostName> = self.desired.proxmox.hosts.iter().cloned().collect();
+        let room = if hosts.is_empty() { self.observed.hosts.len() } else { hosts.len() };
+        let control_planes = ids(Some(Role::Controller));
+        // Proxmox refuses a rule that cannot be kept.
+        let apart = if control_planes.len() <= room { control_planes } else { BTreeSet::new() };
         let rules = [
-            (name("apart"), HaScope::Apart, ids(Some(Role::Controller)), 2),
+            (name("apart"), HaScope::Apart, apart, 2),
             (
                 name("hosts"),
                 HaScope::Hosts { hosts: hosts.clone() },

@@ -9,8 +9,8 @@ use talmox_types::desired::{Boot, Desired, Node, Template as Wanted, TemplateRef
 use super::place::{NoPlace, Origin, usable};
 use super::templates::{NoSite, Site, Templates, file_storage, find_site};
 use crate::{
-    CloneKind, FileKind, Guest, GuestKind, Observed, Storage, TemplateSource, boot_iso, import_image,
-    managed_template,
+    CloneKind, FileKind, Guest, GuestKind, Observed, Storage, TemplateSource, boot_iso, described_template,
+    import_image, managed_template, named_templates,
 };
 
 /// What there is to make a node from.
@@ -69,7 +69,10 @@ impl<'a> Sources<'a> {
             Ok(Origin::Image { content, image: Box::new(image), storage: storage.id.clone() })
         };
         match self {
-            Self::Named(templates) => reachable(observed, templates, host, target).map_err(NoSite::NoDisk),
+            Self::Named(templates) => {
+                unambiguous(templates, host).map_err(NoSite::NoDisk)?;
+                reachable(observed, templates, host, target).map_err(NoSite::NoDisk)
+            }
             Self::Managed { ready, wanted } => match reachable(observed, ready, host, target) {
                 Ok(origin) => Ok(origin),
                 Err(_) => build(observed, wanted, host, target),
@@ -105,6 +108,18 @@ fn stands_on_base(kind: &str) -> bool {
     matches!(kind, "zfspool" | "rbd" | "lvmthin" | "btrfs" | "dir" | "nfs" | "cifs")
 }
 
+/// On one host a name means one template: nobody can tell which of two was meant.
+fn unambiguous(templates: &[Template<'_>], host: &HostName) -> Result<(), String> {
+    let here: Vec<&Guest> =
+        templates.iter().map(|template| template.guest).filter(|guest| guest.host == *host).collect();
+    if here.len() < 2 {
+        return Ok(());
+    }
+    let ids = here.iter().map(|guest| guest.vmid.to_string()).collect::<Vec<_>>().join(" and ");
+    let name = here.first().and_then(|guest| guest.name.as_deref()).unwrap_or("that name");
+    Err(format!("{host} has several templates {name} ({ids}): name one by its VMID, or by tags only it has"))
+}
+
 /// The first of these templates that can be cloned to a storage of this host.
 fn reachable(
     observed: &Observed,
@@ -133,55 +148,42 @@ fn reachable(
     Err(reason)
 }
 
-/// The templates a description names.
+/// The templates a description names, as far as anything can be cloned from them.
 fn matching<'a>(observed: &'a Observed, wanted: &TemplateRef) -> Result<Vec<Template<'a>>, NoPlace> {
-    let is_template = |guest: &&Guest| guest.kind == GuestKind::Vm && guest.template;
-    let fits: Vec<&Guest> =
-        observed.guests.values().filter(is_template).filter(|guest| is_meant(wanted, guest)).collect();
-    if fits.is_empty() {
-        let names: BTreeSet<&str> =
-            observed.guests.values().filter(is_template).filter_map(|guest| guest.name.as_deref()).collect();
+    let found = named_templates(observed, wanted);
+    let usable = found.iter().filter(|template| template.unusable.is_none());
+    let guests = usable.filter_map(|template| observed.guests.get(&template.vmid));
+    let templates: Vec<Template<'a>> = guests.filter_map(Template::of).collect();
+    if !templates.is_empty() {
+        return Ok(templates);
+    }
+    if found.is_empty() {
+        return Err(none_of_that_name(observed, wanted));
+    }
+    let told = found.iter().filter_map(|template| {
+        let (problem, remedy) = template.unusable.as_ref()?.words(template);
+        Some((format!("{} on {} {problem}", template.vmid, template.host), remedy))
+    });
+    let (problems, mut remedies): (Vec<String>, Vec<String>) = told.unzip();
+    remedies.dedup();
+    let problem =
+        format!("the template {} cannot be used: {}", described_template(wanted), problems.join("; "));
+    Err(NoPlace::new(problem, remedies))
+}
+
+fn none_of_that_name(observed: &Observed, wanted: &TemplateRef) -> NoPlace {
+    let templates = observed.guests.values().filter(|guest| guest.kind == GuestKind::Vm && guest.template);
+    let names: BTreeSet<&str> = templates.filter_map(|guest| guest.name.as_deref()).collect();
+    let choices = if names.is_empty() {
+        vec![
+            "there is none at all: leave it out and talmox builds one, or name one the token may see"
+                .to_owned(),
+        ]
+    } else {
         let names: Vec<&str> = names.into_iter().collect();
-        let choices = if names.is_empty() {
-            vec![
-                "there is none at all: make one from a Talos image, or name one the token may see".to_owned(),
-            ]
-        } else {
-            vec![format!("templates there are: {}", names.join(", "))]
-        };
-        return Err(NoPlace::new(format!("there is no template {}", described(wanted)), choices));
-    }
-    let templates: Vec<Template<'a>> = fits.into_iter().filter_map(Template::of).collect();
-    if templates.is_empty() {
-        let problem = format!("the template {} cannot be read", described(wanted));
-        let choices = vec!["its host may be down, or the token may lack VM.Audit".to_owned()];
-        return Err(NoPlace::new(problem, choices));
-    }
-    Ok(templates)
-}
-
-fn described(wanted: &TemplateRef) -> String {
-    match wanted {
-        TemplateRef::Name(name) => name.clone(),
-        TemplateRef::Id(id) => format!("with VMID {id}"),
-        TemplateRef::Tagged { name, tags } => {
-            let tags = tags.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let name = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
-            format!("{name}with the tags {tags}")
-        }
-    }
-}
-
-/// Whether a template is the one a node asks for.
-fn is_meant(wanted: &TemplateRef, guest: &Guest) -> bool {
-    match wanted {
-        TemplateRef::Id(id) => guest.vmid == *id,
-        TemplateRef::Name(name) => guest.name.as_deref() == Some(name),
-        TemplateRef::Tagged { name, tags } => {
-            let named = name.as_deref().is_none_or(|name| guest.name.as_deref() == Some(name));
-            named && tags.iter().all(|tag| guest.tags.contains(&tag.as_str().to_ascii_lowercase()))
-        }
-    }
+        vec![format!("templates there are: {}", names.join(", "))]
+    };
+    NoPlace::new(format!("there is no template {}", described_template(wanted)), choices)
 }
 
 /// How a template gets to a storage of a host.

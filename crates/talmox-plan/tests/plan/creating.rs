@@ -113,6 +113,77 @@ fn templates_by_tag_and_id() {
     assert!(problems(&plan)[0].contains("its disks are not on storage that pve2 shares"), "{plan:?}");
 }
 
+/// The refusal of one node that is cloned from the template of the test bed, after the world was changed.
+fn refused_after(change: impl FnOnce(&mut talmox_plan::Observed)) -> (String, Vec<String>) {
+    let mut observed = empty();
+    observed.guests.remove(&id(9001));
+    change(&mut observed);
+    let mut desired = desired(1, 0);
+    desired.nodes[0].vm.template = Some(TemplateRef::Name("talos-1.13.9".to_owned()));
+    desired.nodes[0].vm.host = Some(host("pve1"));
+    let plan = planned(&desired, &observed, &Request::default());
+    let [refusal] = plan.refusals.as_slice() else { panic!("{plan:?}") };
+    (refusal.problem.clone(), refusal.choices.clone())
+}
+
+#[test]
+fn a_template_that_will_not_do_is_refused_with_the_reason() {
+    let edit = |key: &'static str, value: Option<&'static str>| {
+        refused_after(move |observed| {
+            let guest = observed.guests.get_mut(&id(9000)).unwrap();
+            let talmox_plan::Seen::Read(seen) = &mut guest.config else { panic!() };
+            for config in [&mut seen.live, &mut seen.next] {
+                drop(config.remove("scsi0"));
+                if let Some(value) = value {
+                    config.set(key, value);
+                }
+            }
+        })
+    };
+    let (problem, choices) = edit("", None);
+    assert_eq!(problem, "the template talos-1.13.9 cannot be used: 9000 on pve1 has no disk to boot from");
+    assert!(choices[0].contains("qm config 9000"), "{choices:?}");
+    let (problem, _) = edit("ide0", Some("local-zfs:base-9000-disk-1,size=8G"));
+    assert!(problem.ends_with("9000 on pve1 boots from ide0"), "{problem}");
+    let (problem, _) = edit("ide2", Some("local-zfs:vm-9000-cloudinit,media=cdrom"));
+    assert!(problem.ends_with("has no disk to boot from"), "{problem}");
+    let (problem, choices) = refused_after(|observed| {
+        observed.guests.get_mut(&id(9000)).unwrap().template = false;
+    });
+    assert!(problem.ends_with("9000 on pve1 is no template"), "{problem}");
+    assert_eq!(choices, ["on pve1, if it may become one: qm template 9000"]);
+    let (problem, _) = refused_after(|observed| {
+        let guest = observed.guests.get_mut(&id(9000)).unwrap();
+        guest.config = talmox_plan::Seen::Unreadable("host pve1 is offline".to_owned());
+    });
+    assert!(problem.ends_with("cannot be read: host pve1 is offline"), "{problem}");
+    let (problem, choices) = refused_after(|observed| drop(observed.guests.remove(&id(9000))));
+    assert_eq!(problem, "there is no template talos-1.13.9");
+    assert!(choices[0].starts_with("there is none at all"), "{choices:?}");
+}
+
+#[test]
+fn two_templates_of_one_name_on_one_host_are_one_too_many() {
+    let twin = |observed: &mut talmox_plan::Observed| {
+        observed.guests.insert(id(9005), template(9005, "pve1"));
+    };
+    let (problem, _) = refused_after(twin);
+    assert!(problem.contains("pve1 has several templates talos-1.13.9 (9000 and 9005)"), "{problem}");
+    // By its id it is one.
+    let mut observed = empty();
+    twin(&mut observed);
+    let mut desired = desired(1, 0);
+    desired.nodes[0].vm.template = Some(TemplateRef::Id(id(9005)));
+    assert!(problems(&planned(&desired, &observed, &Request::default())).is_empty());
+    // One of them that will not do is no choice.
+    observed.guests.get_mut(&id(9000)).unwrap().lock = Some("backup".to_owned());
+    desired.nodes[0].vm.template = Some(TemplateRef::Name("talos-1.13.9".to_owned()));
+    desired.nodes[0].vm.host = Some(host("pve1"));
+    let plan = planned(&desired, &observed, &Request::default());
+    let Step::CloneVm { template, .. } = &plan.steps[1].step else { panic!("{plan:?}") };
+    assert_eq!(template.vmid, id(9005));
+}
+
 #[test]
 fn another_storage_is_a_full_clone() {
     let mut desired = desired(1, 0);

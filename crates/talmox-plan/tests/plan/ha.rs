@@ -5,9 +5,9 @@ use talmox_types::desired::Desired;
 
 use crate::support::*;
 
-/// Three control planes and a worker under HA, on hosts that are named.
+/// Two control planes and a worker under HA, on hosts that are named.
 fn wanted() -> (Desired, Observed) {
-    let mut desired = desired(3, 1);
+    let mut desired = desired(2, 1);
     for node in &mut desired.nodes {
         node.vm.ha_managed = true;
     }
@@ -38,13 +38,12 @@ fn done(observed: &Observed, plan: &talmox_plan::Plan) -> Observed {
 fn rules_keep_control_planes_apart_and_on_their_hosts() {
     let (desired, observed) = wanted();
     let plan = planned(&desired, &observed, &Request::default());
-    let added = "after cp-1/add-ha cp-2/add-ha cp-3/add-ha w-1/add-ha";
+    let added = "after cp-1/add-ha cp-2/add-ha w-1/add-ha";
     assert_eq!(
         steps(&plan),
         [
             "cp-1/add-ha change_live".to_owned(),
             "cp-2/add-ha change_live".to_owned(),
-            "cp-3/add-ha change_live".to_owned(),
             "w-1/add-ha change_live".to_owned(),
             format!("set-ha-rule-talmox-lab-apart change_live {added}"),
             format!("set-ha-rule-talmox-lab-hosts change_live {added}"),
@@ -54,7 +53,7 @@ fn rules_keep_control_planes_apart_and_on_their_hosts() {
     assert!(planned(&desired, &after, &Request::default()).is_empty());
     // Nobody wants control planes apart any more: the rule of ours goes, and nothing else.
     let mut fewer = desired.clone();
-    for node in &mut fewer.nodes[..2] {
+    for node in &mut fewer.nodes[..1] {
         node.vm.ha_managed = false;
     }
     let plan = planned(&fewer, &after, &Request::default());
@@ -65,6 +64,15 @@ fn rules_keep_control_planes_apart_and_on_their_hosts() {
     let destroy = Request { goal: Goal::Destroy, ..Request::default() };
     let plan = planned(&desired, &after, &destroy);
     assert!(steps(&plan)[..2].iter().all(|step| step.starts_with("delete-ha-rule")));
+}
+
+#[test]
+fn more_control_planes_than_hosts_cannot_be_kept_apart() {
+    let (mut desired, mut observed) = wanted();
+    desired.proxmox.hosts = vec![host("pve1")];
+    observed = done(&observed, &planned(&desired, &observed, &Request::default()));
+    let rules: Vec<&str> = observed.ha.as_ref().unwrap().rules.keys().map(String::as_str).collect();
+    assert_eq!(rules, ["talmox-lab-hosts"]);
 }
 
 #[test]
@@ -116,5 +124,5 @@ fn a_node_that_is_made_comes_under_ha_later() {
     observed.depth = talmox_plan::Depth::Everything;
     let plan = planned(&desired, &observed, &Request::default());
     let later: Vec<String> = plan.later.iter().map(|intent| intent.step.clone()).collect();
-    assert_eq!(later, ["add-ha", "set-ha-rule", "add-ha", "add-ha", "add-ha"]);
+    assert_eq!(later, ["add-ha", "set-ha-rule", "add-ha", "add-ha"]);
 }

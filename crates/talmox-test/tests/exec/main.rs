@@ -5,6 +5,7 @@
 mod apply;
 mod change;
 mod create;
+mod ha;
 mod moving;
 mod observe;
 mod order;

@@ -5,12 +5,18 @@ mod doing;
 mod others;
 mod pieces;
 mod schematic;
+mod template;
 
 pub(crate) use before::{Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
+
+pub(crate) use template::{
+    PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
+    TemplateWhat,
+};
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -83,6 +89,7 @@ pub(crate) enum Command {
     Render(Render),
     Output(Outputs),
     Schematic(Schematic),
+    Template(Template),
     Sim(Sim),
     Schema(Schema),
     Completion(Completion),

@@ -45,7 +45,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
 }
 
 /// Without an identity no VM could be told from those of another cluster.
-fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
+pub(super) fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
     if job.desired.uid.is_some() {
         return Ok(());
     }

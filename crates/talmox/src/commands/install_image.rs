@@ -23,6 +23,8 @@ struct Decided {
     /// What somebody configured.
     install_image: Option<String>,
     from: Option<String>,
+    /// The schematic inside it, if its name says which.
+    image_schematic: Option<SchematicId>,
     additions: Vec<Addition>,
     /// The schematic with what goes there, or the node's own as it is.
     schematic: SchematicId,
@@ -35,6 +37,8 @@ struct Decided {
 struct Addition {
     what: &'static str,
     place: &'static str,
+    /// False where somebody else decides what is in there: it should be in it already.
+    added: bool,
     why: &'static str,
 }
 
@@ -98,6 +102,14 @@ fn decide(
     let node = named.and_then(|(name, desired)| desired.nodes.iter().find(|node| node.name.as_str() == name));
     // A node with a schematic of its own gets what is in that one, and nothing is added to it.
     let own = node.and_then(|node| node.schematic_id.clone());
+    let addition = |what, to, why| {
+        let added = own.is_none() || to == Place::MachineConfig;
+        Addition { what, place: place(to), added, why }
+    };
+    let additions = vec![
+        addition(CONSOLE, found.console, found.console_reason),
+        addition(GUEST_AGENT, found.guest_agent, found.guest_agent_reason),
+    ];
     let schematic = own.unwrap_or_else(|| found.schematic(&base).id());
     let secure_boot = match (node, desired) {
         (Some(node), _) => node.vm.secure_boot,
@@ -122,10 +134,8 @@ fn decide(
             talmox_image::install::Source::Description => format!("install_images.{}", chosen.key),
             talmox_image::install::Source::Variable(name) => name.to_owned(),
         }),
-        additions: vec![
-            Addition { what: CONSOLE, place: place(found.console), why: found.console_reason },
-            Addition { what: GUEST_AGENT, place: place(found.guest_agent), why: found.guest_agent_reason },
-        ],
+        image_schematic: found.image.as_ref().and_then(talmox_image::install::Chosen::schematic),
+        additions,
         installer: factory.installer_image(&schematic, version, &platform, secure_boot),
         schematic,
         log: nodes.iter().map(|node| found.log_line(&args.provider, node)).collect(),
@@ -147,8 +157,24 @@ fn table(decided: &Decided) -> String {
         (Some(image), Some(from)) => ("image", format!("{image}  ({from})")),
         _ => ("image", format!("{}  (none configured: that of the schematic below)", decided.installer)),
     });
+    if decided.install_image.is_some() {
+        let inside = match &decided.image_schematic {
+            Some(id) if *id == decided.schematic => "its schematic is the one below",
+            Some(_) => {
+                "its schematic is another than the one below: what is added there must be in it already"
+            }
+            None => {
+                "its name does not say what is in it: what is added to the schematic must be in it already"
+            }
+        };
+        rows.push(("", inside.to_owned()));
+    }
     for addition in &decided.additions {
-        rows.push(("adds", format!("{} to {}", addition.what, addition.place)));
+        rows.push(if addition.added {
+            ("adds", format!("{} to {}", addition.what, addition.place))
+        } else {
+            ("needs", format!("{} in the node's own {}", addition.what, addition.place))
+        });
         rows.push(("", addition.why.to_owned()));
     }
     rows.push(("schematic", decided.schematic.to_string()));

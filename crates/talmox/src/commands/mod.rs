@@ -17,6 +17,7 @@ mod shared;
 mod signals;
 mod sim;
 mod status;
+mod template;
 mod validate;
 mod version;
 
@@ -50,6 +51,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
         Command::Schematic(args) => done(schematic::run(&args, printer)),
+        Command::Template(args) => template::run(&args, printer),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),
         Command::Completion(args) => done(completion::run(&args, printer)),

@@ -37,10 +37,21 @@ async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow:
 }
 
 fn show(job: &Job, plan: &Plan, format: PlanFormat, printer: &Printer) -> anyhow::Result<()> {
+    show_as(job, plan, format, &text(job, plan, printer), printer)
+}
+
+/// Prints a plan; `text` is what people are shown.
+pub(super) fn show_as(
+    job: &Job,
+    plan: &Plan,
+    format: PlanFormat,
+    text: &str,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let story = Story::new(plan, &job.desired);
     let places = Places::of(plan, &job.outcome.description);
     match format {
-        PlanFormat::Table => printer.data(&text(job, plan, printer)),
+        PlanFormat::Table => printer.data(text),
         PlanFormat::Markdown => printer.data(&plan_markdown(&story, &places)),
         PlanFormat::Json => printer.structured(Format::Json, &PlanData::new(&story, &places)),
         PlanFormat::Yaml => printer.structured(Format::Yaml, &PlanData::new(&story, &places)),

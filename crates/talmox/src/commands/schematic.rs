@@ -67,7 +67,7 @@ impl Shown {
 }
 
 /// The factory's page sorts extensions, so that the same list has another id there.
-fn note_order(schematic: &Schematic, printer: &Printer) {
+pub(super) fn note_order(schematic: &Schematic, printer: &Printer) {
     let mut sorted = schematic.clone();
     sorted.extensions.sort();
     if printer.is_verbose() && sorted != *schematic {
@@ -127,6 +127,15 @@ impl Source {
     fn described(path: &Path, printer: &Printer) -> anyhow::Result<Self> {
         let (_, desired) = read(path, printer)?;
         let schematic = Schematic::from(&desired.talos.schematic);
+        let own: Vec<&str> = desired
+            .nodes
+            .iter()
+            .filter(|node| node.schematic_id.is_some())
+            .map(|node| node.name.as_str())
+            .collect();
+        if !own.is_empty() {
+            printer.say(&format!("note: schematic_id gives {} another schematic than this", own.join(", ")));
+        }
         Ok(Self { schematic, desired: Some(Box::new(desired)) })
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_plan::{Goal, Nonce, Observed, Plan, Request, check, plan};
 use talmox_types::NodeName;
-use talmox_types::desired::Desired;
+use talmox_types::desired::{Desired, TemplateRef};
 
 use super::{read, unknown_node};
 use crate::args::{Connection, Description, Move, Scope, Simulate};
@@ -33,10 +33,21 @@ impl Job {
         connection: &Connection,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
-        let (outcome, desired) = boxed(&description.file, printer)?;
+        let read = boxed(&description.file, printer)?;
+        Self::of(read, &[], &description.file, connection, printer).await
+    }
+
+    /// The same for what was read otherwise. `named` are templates that must be there.
+    pub(super) async fn of(
+        (outcome, desired): (Box<Outcome>, Desired),
+        named: &[TemplateRef],
+        file: &Path,
+        connection: &Connection,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
         let started = Instant::now();
-        let session = Session::open(&desired, &description.file, connection, printer).await?;
-        Ok(Self { outcome, desired, session, started, flags: flags(description, connection) })
+        let session = Session::open((&desired, named), file, connection, printer).await?;
+        Ok(Self { outcome, desired, session, started, flags: flags(file, connection) })
     }
 
     /// Looks at Proxmox.
@@ -132,19 +143,19 @@ fn with_scope(verb: &str, request: &Request) -> String {
     words
 }
 
-fn flags(description: &Description, connection: &Connection) -> String {
+fn flags(file: &Path, connection: &Connection) -> String {
     let mut flags = match &connection.simulate {
         Simulate::Off => String::new(),
         Simulate::Here => " --simulate".to_owned(),
         Simulate::Folder(folder) => format!(" --simulate={}", quoted(&folder.display().to_string())),
     };
-    if description.file != Path::new(".") {
-        flags.push_str(&format!(" -f {}", quoted(&description.file.display().to_string())));
+    if file != Path::new(".") {
+        flags.push_str(&format!(" -f {}", quoted(&file.display().to_string())));
     }
     flags
 }
 
-fn boxed(path: &Path, printer: &Printer) -> anyhow::Result<(Box<Outcome>, Desired)> {
+pub(super) fn boxed(path: &Path, printer: &Printer) -> anyhow::Result<(Box<Outcome>, Desired)> {
     let (outcome, desired) = read(path, printer)?;
     Ok((Box::new(outcome), desired))
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use talmox_exec::Factories;
 use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
-use talmox_types::desired::Desired;
+use talmox_types::desired::{Desired, TemplateRef};
 
 use crate::args::{Connection, Simulate};
 use crate::failure::Failure;
@@ -40,9 +40,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens the way a command was told to take.
+    /// Opens the way a command was told to take. `named` are templates beside those of the description that must be there:
+    /// a simulated Proxmox has them.
     pub(crate) async fn open(
-        desired: &Desired,
+        (desired, named): (&Desired, &[TemplateRef]),
         description: &Path,
         connection: &Connection,
         printer: &Printer,
@@ -59,7 +60,7 @@ impl Session {
         };
         // The world is large, and so is what waits for it.
         let simulated =
-            Box::pin(simulate::open(desired, folder, connection.fault.as_deref(), printer)).await?;
+            Box::pin(simulate::open((desired, named), folder, connection.fault.as_deref(), printer)).await?;
         printer.say(&format!("{}\n", simulated.banner(description)));
         Self::simulated(simulated)
     }

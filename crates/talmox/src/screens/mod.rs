@@ -8,6 +8,7 @@ mod plan_text;
 mod status;
 mod story;
 mod table;
+mod templates;
 mod text;
 mod things;
 mod words;
@@ -19,6 +20,7 @@ pub(crate) use plan_markdown::plan_markdown;
 pub(crate) use plan_text::{Verbosity, left_behind, no_template_to_do, nothing_to_do, plan_text, waits};
 pub(crate) use status::{OutputData, StatusData, output_text, status_text};
 pub(crate) use story::Story;
+pub(crate) use templates::{TemplatesData, reference_text, show_text, templates_text};
 pub(crate) use text::{duration, plural, safe};
 pub(crate) use words::{could, doing, done};
 

@@ -138,7 +138,8 @@ fn acts(story: &Story<'_>, places: &Places) -> String {
             act.kind(),
             padded(&safe(act.name()), names)
         );
-        let indent = " ".repeat(18 + names);
+        // Addresses are long: they begin below the name.
+        let indent = " ".repeat(if is_thing(act) { 16 } else { 18 + names });
         let lines = match (act.sign, machine) {
             (Sign::Create, Some(machine)) => vec![columns.row(machine, act) + &placement(story, act)],
             (Sign::Change, _) if is_thing(act) => {

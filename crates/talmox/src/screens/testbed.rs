@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_config::{Files, Outcome, read_files};
 use talmox_plan::{
-    Applies, Change, CloneKind, Effect, Expected, Intent, Note, NoteKind, Plan, Planned, Refusal, Step,
-    StepId, TemplateSource, Volume, Waiting,
+    Applies, Change, CloneKind, Effect, Expected, ExpectedTemplate, FileKind, Intent, Note, NoteKind, Plan,
+    Planned, Refusal, Step, StepId, TemplateSource, Volume, Waiting,
 };
 use talmox_pve::property::DiskSize;
-use talmox_types::desired::Desired;
-use talmox_types::{ClusterUid, Mark, NodeName, VmId};
+use talmox_types::desired::{Compression, Desired, FactorySchematic, Image};
+use talmox_types::{ClusterUid, HostName, Mark, NodeName, StorageId, TemplateMark, VmId};
 
 pub(crate) fn homelab() -> (Outcome, Desired) {
     let cluster = include_str!("testbed/cluster.yaml");
@@ -206,6 +206,125 @@ pub(crate) fn replace_and_remove() -> Plan {
         2007,
         Effect::Destroy,
         &[("scsi0", "local-zfs:vm-2007-disk-1", None)],
+    ));
+    plan
+}
+
+fn template_mark(vmid: u32) -> TemplateMark {
+    let line = format!(
+        "talmox-template:v1 owner=8c1f6a2b90d347e5 image=00000000000000aa settings=00000000000000bb vmid={vmid} incarnation=1a2b3c4d"
+    );
+    TemplateMark::parse(&line).unwrap()
+}
+
+fn expected_template(name: &str, vmid: u32) -> ExpectedTemplate {
+    ExpectedTemplate { name: name.to_owned(), host: "pve".parse().unwrap(), mark: template_mark(vmid) }
+}
+
+/// Some with the number of their VM in their id, as there may be several of a kind.
+fn numbered(part: &str, planned: Planned) -> Planned {
+    let id = StepId::new(None, &format!("{}-{part}", planned.step.word()));
+    Planned { id, ..planned }
+}
+
+/// A template from the factory, one from elsewhere with a packed image, one that was interrupted, one that changes.
+pub(crate) fn templates() -> Plan {
+    let mut plan = empty();
+    let mut push = |part: &str, step: Step, effect: Effect, reason: &str| {
+        plan.steps.push(numbered(part, planned(None, step, effect, reason)));
+    };
+    let id = "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515";
+    let schematic = FactorySchematic {
+        factory: "https://factory.talos.dev".to_owned(),
+        id: id.parse().unwrap(),
+        body: "{}\n".to_owned(),
+        talos: "1.13.9".parse().unwrap(),
+        extensions: vec!["siderolabs/qemu-guest-agent".to_owned()],
+    };
+    push(
+        "ce4c980550dd",
+        Step::RegisterSchematic { schematic: schematic.clone() },
+        Effect::Create,
+        "the factory makes images of schematics it knows",
+    );
+    let talos = Image {
+        url: format!("https://factory.talos.dev/image/{id}/v1.13.9/nocloud-amd64.qcow2"),
+        file: "talmox-talos-1.13.9-ce4c980550dd-nocloud-amd64.qcow2".to_owned(),
+        checksum: None,
+        compression: None,
+        schematic: Some(schematic),
+    };
+    let other = Image {
+        url: "http://images.lan/base.raw.xz".to_owned(),
+        file: "talmox-base-0123456789ab.raw".to_owned(),
+        checksum: "md5:d41d8cd98f00b204e9800998ecf8427e".parse().ok(),
+        compression: Some(Compression::Xz),
+        schematic: None,
+    };
+    for (number, (image, name)) in
+        [(talos, "talos-1.13.9-ce4c980550dd"), (other, "base")].into_iter().enumerate()
+    {
+        let vmid = 9000 + u32::try_from(number).unwrap();
+        let file = format!("local:import/{}", image.file);
+        let (host, storage): (HostName, StorageId) = ("pve".parse().unwrap(), "local".parse().unwrap());
+        push(
+            &format!("pve-local-{}", image.file),
+            Step::FetchImage { host: host.clone(), storage, content: FileKind::Import, image },
+            Effect::Create,
+            "it is not there",
+        );
+        let build = Step::BuildTemplate {
+            host,
+            mark: template_mark(vmid),
+            name: name.to_owned(),
+            image: file.parse().unwrap(),
+            storage: "local-zfs".parse().unwrap(),
+            set: BTreeMap::new(),
+            notes: None,
+            pool: None,
+        };
+        push(&vmid.to_string(), build, Effect::Create, "none of its image is on that host and storage");
+        let convert = Step::ConvertTemplate { template: expected_template(name, vmid) };
+        push(&vmid.to_string(), convert, Effect::Create, "VMs are cloned from templates only");
+    }
+    let finish = Step::ConvertTemplate { template: expected_template("half", 9005) };
+    push("9005", finish, Effect::Create, "its making was interrupted");
+    let configure = Step::ConfigureTemplate {
+        template: expected_template("ubuntu", 9006),
+        set: BTreeMap::new(),
+        delete: BTreeSet::new(),
+        mark: template_mark(9006),
+    };
+    push("9006", configure, Effect::ChangeLive, "its description has changed");
+    if let Some(last) = plan.steps.last_mut() {
+        last.changes = vec![
+            change("memory", Some("1024"), Some("2048"), Applies::Now, ""),
+            change("vga", Some("serial0"), None, Applies::Now, ""),
+        ];
+    }
+    plan.notes.push(note(None, NoteKind::Placement, "base is left out: pve9 has no storage local-zfs"));
+    plan
+}
+
+/// What nothing asks for any more.
+pub(crate) fn prune() -> Plan {
+    let mut plan = empty();
+    let step = Step::RemoveTemplate { template: expected_template("talos-1.12.4-ce4c980550dd", 9002) };
+    let volume = Volume {
+        slot: "scsi0".parse().unwrap(),
+        volume: "local-zfs:base-9002-disk-0".parse().unwrap(),
+        size: DiskSize::parse("8G").ok(),
+    };
+    let removal = planned(None, step, Effect::Destroy, "nothing in the description asks for it");
+    plan.steps.push(numbered("9002", Planned { destroys: vec![volume], ..removal }));
+    let volume = "local:import/talmox-talos-1.12.4-ce4c980550dd-nocloud-amd64.qcow2".parse().unwrap();
+    let step = Step::RemoveImage { host: "pve".parse().unwrap(), volume };
+    let removal = planned(None, step, Effect::Destroy, "no template of ours is made from it");
+    plan.steps.push(numbered("pve-local-talos", removal));
+    plan.notes.push(note(
+        None,
+        NoteKind::Warning,
+        "template talos-1.12.1-ce4c980550dd (9001) on pve stays: the disks of 2004 stand on it",
     ));
     plan
 }

@@ -66,6 +66,52 @@ fn plan_to_destroy() {
 }
 
 #[test]
+fn plan_of_templates() {
+    let text = shown(&testbed::templates(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+    assert_snapshot!(markdown(&testbed::templates()));
+    let steps = data(&testbed::templates())["steps"].clone();
+    let told = steps.as_array().unwrap().iter().map(|step| {
+        format!(
+            "{} {} {} {} {}\n",
+            step["id"], step["host"], step["template"], step["image"], step["schematic"]
+        )
+    });
+    assert_snapshot!(told.collect::<String>());
+}
+
+#[test]
+fn plan_to_prune_templates() {
+    let text = shown(&testbed::prune(), Verbosity::Normal);
+    assert_snapshot!(plain(&text));
+    assert_snapshot!(coloured(&text));
+    assert_snapshot!(markdown(&testbed::prune()));
+}
+
+/// A cluster from nothing, template included.
+#[test]
+fn plan_from_an_image_to_nodes() {
+    let mut plan = testbed::from_nothing();
+    let mut steps = testbed::templates().steps;
+    steps.truncate(4);
+    plan.steps.splice(0..0, steps);
+    assert_snapshot!(plain(&shown(&plan, Verbosity::Normal)));
+}
+
+#[test]
+fn no_template_to_be_done() {
+    let (_, desired) = homelab();
+    let text = no_template_to_do(
+        &testbed::empty(),
+        &desired,
+        Verbosity::Normal,
+        ("The template is as described", "9 requests, 0.2 s"),
+    );
+    assert_snapshot!(plain(&text), @"No changes. The template is as described (9 requests, 0.2 s).");
+}
+
+#[test]
 fn plan_with_refusals() {
     let text = shown(&testbed::refusals(), Verbosity::Normal);
     assert_snapshot!(plain(&text));
@@ -114,6 +160,8 @@ fn plans_for_programs_fit_their_schema() {
         testbed::changes(),
         testbed::replace_and_remove(),
         testbed::destroy(),
+        testbed::templates(),
+        testbed::prune(),
         testbed::remarks(),
         testbed::refusals(),
         testbed::empty(),

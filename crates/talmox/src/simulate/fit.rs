@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_sim::{Fit, FitHost, FitMapping, FitStorage, FitTemplate};
-use talmox_types::desired::{Bios, Desired, Node, PciSource, TemplateRef, Vm};
+use talmox_sim::{Fit, FitFile, FitHost, FitMapping, FitStorage, FitTemplate};
+use talmox_types::desired::{Bios, Desired, Node, PciSource, Template, TemplateRef, Vm};
 use talmox_types::{HostName, StorageId};
 
 /// What a host is called if the description names none.
@@ -15,21 +15,81 @@ const LEAST_MEMORY: u64 = 64 * GIB;
 const LEAST_CPUS: u64 = 8;
 const LEAST_STORAGE: u64 = 1024 * GIB;
 
-pub(super) fn fit(desired: &Desired) -> Fit {
-    let hosts = hosts(desired);
+/// Where a template lies that only a manifest names, and how large the images of described templates are.
+const ANY_STORAGE: &str = "local-zfs";
+const IMAGE_SIZE: u64 = 600 * MIB;
+const IMAGE_DISK: u64 = 3584 * MIB;
+
+/// What a description asks for, and templates somebody else made that must be there too. `there` are the hosts of a world
+/// that was kept.
+pub(super) fn fit(desired: &Desired, named: &[TemplateRef], there: &[String]) -> Fit {
+    let hosts = hosts(desired, there);
     let vms = || desired.nodes.iter().map(|node| &node.vm);
+    let of_templates = desired.templates.iter().flat_map(|template| options(template, "net", "bridge"));
+    let mut templates = templates(desired, &hosts);
+    templates.extend(named.iter().map(|template| named_template(desired, template, &hosts)));
     Fit {
         cluster: format!("{}-sim", desired.name),
-        storages: storages(desired),
-        bridges: vms().flat_map(|vm| &vm.nics).map(|nic| nic.bridge.to_string()).collect(),
-        templates: templates(desired, &hosts),
+        storages: storages(desired, !named.is_empty()),
+        bridges: vms()
+            .flat_map(|vm| &vm.nics)
+            .map(|nic| nic.bridge.to_string())
+            .chain(of_templates)
+            .collect(),
+        templates,
         mappings: mappings(desired),
+        files: desired.templates.iter().map(file).collect(),
         hosts: hosts.iter().map(|host| fit_host(desired, &hosts, host)).collect(),
     }
 }
 
-/// Every host the description names, or one that it may mean.
-fn hosts(desired: &Desired) -> Vec<String> {
+/// The values of an option of every numbered device: the bridge of each `netN`.
+fn options(template: &Template, device: &str, option: &str) -> Vec<String> {
+    let devices = template.options.iter().filter(|(key, _)| {
+        key.strip_prefix(device).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    });
+    let parts = devices.flat_map(|(_, value)| value.split(','));
+    parts.filter_map(|part| Some(part.strip_prefix(option)?.strip_prefix('=')?.to_owned())).collect()
+}
+
+/// What a web server has for a template.
+fn file(template: &Template) -> FitFile {
+    let format = template.image.file.rsplit_once('.').map_or("raw", |(_, end)| end);
+    FitFile {
+        url: template.image.url.clone(),
+        format: format.to_owned(),
+        size: IMAGE_SIZE,
+        virtual_size: IMAGE_DISK,
+    }
+}
+
+/// A template that is the same on every host.
+fn named_template(desired: &Desired, template: &TemplateRef, hosts: &[String]) -> FitTemplate {
+    let (vmid, name, tags) = asked_for(template);
+    FitTemplate {
+        vmid,
+        first_id: desired.proxmox.template_vmid_range.start.get(),
+        name: name.unwrap_or_else(|| format!("talos-{}", desired.talos.version)),
+        tags,
+        hosts: hosts.to_vec(),
+        storage: ANY_STORAGE.to_owned(),
+        bridge: "vmbr0".to_owned(),
+        uefi: true,
+    }
+}
+
+fn asked_for(template: &TemplateRef) -> (Option<u32>, Option<String>, BTreeSet<String>) {
+    match template {
+        TemplateRef::Id(id) => (Some(id.get()), None, BTreeSet::new()),
+        TemplateRef::Name(name) => (None, Some(name.clone()), BTreeSet::new()),
+        TemplateRef::Tagged { name, tags } => {
+            (None, name.clone(), tags.iter().map(ToString::to_string).collect())
+        }
+    }
+}
+
+/// Every host the description names, else those that are there, else one that it may mean.
+fn hosts(desired: &Desired, there: &[String]) -> Vec<String> {
     let pinned = desired.nodes.iter().filter_map(|node| node.vm.host.as_ref());
     let mut hosts: Vec<String> = Vec::new();
     for name in desired.proxmox.hosts.iter().chain(pinned).map(HostName::as_str) {
@@ -37,7 +97,11 @@ fn hosts(desired: &Desired) -> Vec<String> {
             hosts.push(name.to_owned());
         }
     }
-    if hosts.is_empty() { vec![ANY_HOST.to_owned()] } else { hosts }
+    match (hosts.is_empty(), there.is_empty()) {
+        (false, _) => hosts,
+        (true, false) => there.to_vec(),
+        (true, true) => vec![ANY_HOST.to_owned()],
+    }
 }
 
 /// A host that has room for its own VMs and its share of those that are placed, with as much again to grow into.
@@ -66,7 +130,7 @@ fn fit_host(desired: &Desired, hosts: &[String], name: &str) -> FitHost {
     }
 }
 
-fn storages(desired: &Desired) -> Vec<FitStorage> {
+fn storages(desired: &Desired, any: bool) -> Vec<FitStorage> {
     let mut content: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut size: BTreeMap<&str, u64> = BTreeMap::new();
     content.insert("local", BTreeSet::from(["backup", "import", "iso", "snippets", "vztmpl"]));
@@ -76,6 +140,18 @@ fn storages(desired: &Desired) -> Vec<FitStorage> {
             content.entry(storage.as_str()).or_default().extend(["images", "rootdir"]);
             *size.entry(storage.as_str()).or_default() += u64::from(gib) * GIB;
         }
+    }
+    if any {
+        content.entry(ANY_STORAGE).or_default().extend(["images", "rootdir"]);
+    }
+    for template in &desired.templates {
+        // The first storage that takes images is where the disk goes; `local` has files only unless there is no other.
+        let disks = template.disk_storages.iter().map(StorageId::as_str);
+        let other = disks.clone().find(|id| *id != "local");
+        content.entry(other.unwrap_or("local")).or_default().extend(["images", "rootdir"]);
+        let files = template.image_storages.iter().map(StorageId::as_str);
+        let first = files.clone().find(|id| *id == "local").or_else(|| files.clone().next());
+        content.entry(first.unwrap_or("local")).or_default().insert("import");
     }
     let proxmox = &desired.proxmox;
     let files = [(Some(&proxmox.iso_storage), "iso"), (proxmox.seed_storage.as_ref(), "iso")];
@@ -129,13 +205,7 @@ fn template_of(
             None => by_storage.push((&node.vm.storage, vec![host.clone()])),
         }
     }
-    let (vmid, name, tags) = match template {
-        TemplateRef::Id(id) => (Some(id.get()), None, BTreeSet::new()),
-        TemplateRef::Name(name) => (None, Some(name.clone()), BTreeSet::new()),
-        TemplateRef::Tagged { name, tags } => {
-            (None, name.clone(), tags.iter().map(ToString::to_string).collect())
-        }
-    };
+    let (vmid, name, tags) = asked_for(template);
     let bridge = nodes.first().and_then(|node| node.vm.nics.first()).map(|nic| nic.bridge.to_string());
     let fit = |(storage, hosts): (&StorageId, Vec<String>)| FitTemplate {
         vmid,
@@ -152,13 +222,16 @@ fn template_of(
 
 /// Of each mapping every host has as many devices as there are VMs that want one.
 fn mappings(desired: &Desired) -> Vec<FitMapping> {
-    let mut wanted: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, u32> = BTreeMap::new();
+    for name in desired.templates.iter().flat_map(|template| options(template, "hostpci", "mapping")) {
+        *wanted.entry(name).or_default() += 1;
+    }
     for device in desired.nodes.iter().flat_map(|node| &node.vm.pci) {
         if let PciSource::Mapping(name) = &device.source {
-            *wanted.entry(name.as_str()).or_default() += 1;
+            *wanted.entry(name.to_string()).or_default() += 1;
         }
     }
-    wanted.into_iter().map(|(name, devices)| FitMapping { name: name.to_owned(), devices }).collect()
+    wanted.into_iter().map(|(name, devices)| FitMapping { name, devices }).collect()
 }
 
 #[cfg(test)]
@@ -170,11 +243,42 @@ mod tests {
         talmox_config::read_files(files).desired.unwrap()
     }
 
+    fn fit_of(desired: &Desired) -> Fit {
+        fit(desired, &[], &[])
+    }
+
+    #[test]
+    fn manifests_get_storages_bridges_and_files() {
+        let manifests = talmox_dialects::karpenter::read_text(
+            "t.yaml",
+            "apiVersion: karpenter.proxmox.sinextra.dev/v1alpha1\nkind: ProxmoxTemplate\nmetadata: {name: a}\nspec:\n  \
+             sourceImage: {url: https://example.org/x/a.img}\n  storageIDs: [local, system]\n  \
+             network: [{bridge: vmbr7}]\n  pciDevices: [{mapping: gpu}]\n",
+        );
+        let mut desired = talmox_config::without_cluster().desired.unwrap();
+        desired.templates = manifests.templates;
+        let talos = TemplateRef::Name("talos".to_owned());
+        let fit = fit(&desired, &[talos], &["pve1".to_owned(), "pve2".to_owned()]);
+        assert_eq!(fit.hosts.len(), 2);
+        assert!(fit.bridges.contains("vmbr7"));
+        assert_eq!(
+            (fit.files[0].url.as_str(), fit.files[0].format.as_str()),
+            ("https://example.org/x/a.img", "qcow2")
+        );
+        let takes = |id: &str, content: &str| {
+            fit.storages.iter().any(|storage| storage.id == id && storage.content.contains(content))
+        };
+        assert!(takes("system", "images") && takes("local", "import") && !takes("local", "images"));
+        assert!(takes("local-zfs", "images"));
+        assert_eq!((fit.templates[0].name.as_str(), fit.templates[0].hosts.len()), ("talos", 2));
+        assert_eq!(fit.mappings[0].name, "gpu");
+    }
+
     const HEAD: &str = "cluster_uid: \"0123456789abcdef\"\nnode_cidr: 10.0.7.0/24\n";
 
     #[test]
     fn a_description_without_hosts_gets_one() {
-        let fit = fit(&desired(&format!(
+        let fit = fit_of(&desired(&format!(
             "{HEAD}template: talos\nnodes: [{{name: cp-1, address: 10.0.7.11, controller: true}}]"
         )));
         assert_eq!(fit.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["pve"]);
@@ -186,7 +290,7 @@ mod tests {
 
     #[test]
     fn templates_lie_where_their_clones_can_be_made() {
-        let fit = fit(&desired(&format!(
+        let fit = fit_of(&desired(&format!(
             "{HEAD}proxmox_nodes: [a, b]\nproxmox_storage: ceph\ntemplate: {{tags: [gold]}}\nnodes:\n  \
              - {{name: w-1, address: 10.0.7.12}}\n  \
              - {{name: cp-1, address: 10.0.7.11, controller: true, vm_host: b, proxmox_storage: local-lvm}}\n"
@@ -199,7 +303,7 @@ mod tests {
 
     #[test]
     fn hosts_have_room_and_devices() {
-        let fit = fit(&desired(&format!(
+        let fit = fit_of(&desired(&format!(
             "{HEAD}proxmox_nodes: [a]\ntemplate: 9000\nnodes:\n  \
              - {{name: cp-1, address: 10.0.7.11, controller: true, vm_memory: 102400, vm_pci: [{{mapping: gpu}}]}}\n  \
              - {{name: w-1, address: 10.0.7.12, gpu_pci_bdf: \"0000:41:00.0\", vm_pci: [{{mapping: gpu}}]}}\n"

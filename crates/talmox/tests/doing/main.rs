@@ -11,6 +11,7 @@ mod images;
 mod interrupted;
 mod line;
 mod plans;
+mod templates;
 
 use std::process::Command;
 
@@ -48,11 +49,7 @@ impl Lab {
 
     /// A text with everything that differs from run to run replaced.
     fn filtered(&self, text: &str) -> String {
-        let text = text.replace(&self.scratch.path(""), "LAB/").replace(&self.scratch.path("world"), "WORLD");
-        let text = text.replace("LAB/world", "WORLD");
-        let mut lines: Vec<String> = text.lines().map(without_times).collect();
-        lines.push(String::new());
-        lines.join("\n")
+        filtered(&self.scratch, text)
     }
 
     fn shown(&self, run: &Run) -> String {
@@ -63,6 +60,14 @@ impl Lab {
             self.filtered(&run.stderr)
         )
     }
+}
+
+fn filtered(scratch: &Scratch, text: &str) -> String {
+    let text = text.replace(&scratch.path(""), "LAB/").replace(&scratch.path("world"), "WORLD");
+    let text = text.replace("LAB/world", "WORLD");
+    let mut lines: Vec<String> = text.lines().map(without_times).collect();
+    lines.push(String::new());
+    lines.join("\n")
 }
 
 /// `3.2 s` and `2 min 3 s` become `TIME`.

@@ -1,0 +1,111 @@
+//! Which templates are wanted: those of a description, or those of manifests.
+
+use std::path::{Path, PathBuf};
+
+use talmox_config::{Colour, Outcome, Problem, Severity, Sources, add_file, report, without_cluster};
+use talmox_dialects::karpenter::{self, Manifests, Reference};
+use talmox_types::desired::{Desired, TemplateRef};
+
+use crate::args::{Connection, TemplateSource};
+use crate::commands::shared::{Job, boxed};
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// What was read, with the way to its Proxmox.
+pub(super) struct Source {
+    pub(super) job: Job,
+    /// Templates somebody else made, which manifests name.
+    pub(super) references: Vec<Reference>,
+}
+
+/// Whether a folder without anything to read will do: somebody only wants to look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Templates,
+    Nothing,
+}
+
+impl Source {
+    pub(super) async fn open(
+        source: &TemplateSource,
+        connection: &Connection,
+        need: Need,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let file = source.file.as_path();
+        let files = manifest_files(file);
+        let (read, references) = if !files.is_empty() {
+            let manifests = read_manifests(&files, printer)?;
+            (wanted(file, manifests.templates, printer)?, manifests.references)
+        } else if need == Need::Nothing && file == Path::new(".") && !is_description(file) {
+            (without_description()?, Vec::new())
+        } else {
+            (boxed(file, printer)?, Vec::new())
+        };
+        let named: Vec<TemplateRef> = references.iter().map(|named| named.template.clone()).collect();
+        let job = Job::of(read, &named, file, connection, printer).await?;
+        Ok(Self { job, references })
+    }
+}
+
+fn is_description(folder: &Path) -> bool {
+    ["cluster.yaml", "cluster.yml", "cluster.toml"].iter().any(|name| folder.join(name).exists())
+}
+
+/// The manifests in a file or folder; none if it is a description, or nothing at all.
+fn manifest_files(path: &Path) -> Vec<PathBuf> {
+    if !path.is_dir() {
+        let mut sources = Sources::default();
+        let text = add_file(&mut sources, path).map(|id| sources.get(id).text.clone());
+        let are = text.is_ok_and(|text| karpenter::are_manifests(&text));
+        return if are { vec![path.to_owned()] } else { Vec::new() };
+    }
+    if is_description(path) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_yaml).collect();
+    files.sort();
+    files
+}
+
+fn read_manifests(files: &[PathBuf], printer: &Printer) -> anyhow::Result<Manifests> {
+    let manifests = karpenter::read_paths(files.iter().map(PathBuf::as_path));
+    let shown = |problem: &&Problem| printer.is_verbose() || problem.severity != Severity::Note;
+    let (errors, others): (Vec<&Problem>, Vec<&Problem>) =
+        manifests.problems.iter().filter(shown).partition(|problem| problem.severity == Severity::Error);
+    let text = |problems: Vec<&Problem>| report(&manifests.sources, problems, Colour::Always);
+    if !others.is_empty() {
+        printer.say(&text(others));
+    }
+    if errors.is_empty() {
+        return Ok(manifests);
+    }
+    let count = errors.len();
+    printer.problem(&text(errors));
+    let problems = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
+    Err(Failure::new(format!("{problems} in the manifests. Nothing was sent to Proxmox.")).into())
+}
+
+/// Manifests say nothing of Proxmox: the `cluster.yaml` beside them does, or else the environment. Nothing of that cluster is
+/// wanted here, and none of its templates are ours to remove.
+fn wanted(
+    path: &Path,
+    templates: Vec<talmox_types::desired::Template>,
+    printer: &Printer,
+) -> anyhow::Result<(Box<Outcome>, Desired)> {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let (outcome, desired) =
+        if is_description(folder) { boxed(folder, printer)? } else { without_description()? };
+    let desired = Desired { uid: None, nodes: Vec::new(), templates, ..desired };
+    Ok((outcome, desired))
+}
+
+fn without_description() -> anyhow::Result<(Box<Outcome>, Desired)> {
+    let mut outcome = without_cluster();
+    let desired = outcome.desired.take();
+    let desired = desired.ok_or_else(|| Failure::new("the built-in description cannot be read"))?;
+    Ok((Box::new(outcome), desired))
+}

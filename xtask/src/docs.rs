@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 16] = [
+const VERBS: [&[&str]; 21] = [
     &["init"],
     &["validate"],
     &["plan"],
@@ -19,7 +19,12 @@ const VERBS: [&[&str]; 16] = [
     &["explain"],
     &["render"],
     &["render", "vm"],
+    &["render", "install-image"],
     &["output"],
+    &["schematic"],
+    &["schematic", "id"],
+    &["schematic", "show"],
+    &["schematic", "url"],
     &["sim"],
     &["sim", "behaviours"],
     &["schema"],

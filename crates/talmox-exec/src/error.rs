@@ -47,8 +47,8 @@ pub enum StepError {
     #[error("the Image Factory {factory} calls the schematic {registered}; computed was {computed}")]
     OtherSchematic { factory: String, computed: SchematicId, registered: String },
     /// The bytes that came are not those the checksum was made of.
-    #[error("{url} is not what was expected: its {} is {got}, not {}", .expected.algorithm().word(), .expected.value())]
-    OtherBytes { url: String, expected: Checksum, got: String },
+    #[error("could not {doing}: its {} is {got}, not {}", .expected.algorithm().word(), .expected.value())]
+    OtherBytes { doing: String, expected: Checksum, got: String },
     /// An image cannot be unpacked, or this machine has no room for it.
     #[error("could not {doing}")]
     Unpack { doing: String, source: std::io::Error },
@@ -158,6 +158,9 @@ impl StepError {
                 "compare the checksum with the one the image's maker publishes; if that is the same, fetch it again"
                     .to_owned(),
             ],
+            Self::Unpack { source, .. } if is_about_bytes(source) => {
+                vec!["what is behind the URL is not compressed in that way, or not whole".to_owned()]
+            }
             Self::Unpack { .. } => {
                 let place = std::env::temp_dir();
                 vec![format!("images are unpacked in {}; TMPDIR names another folder", place.display())]
@@ -182,6 +185,9 @@ fn image_hints(error: &ImageError) -> Vec<String> {
             format!("is {host} up, and can this machine reach it?"),
             "factory_url names another Image Factory, one of your own for example".to_owned(),
         ],
+        ImageFault::BrokeOff => {
+            vec![format!("run this again; if it always breaks off, what is between here and {host} cuts it")]
+        }
         ImageFault::Certificate => vec![format!(
             "add the authority that vouches for {host} to the system's, or name its file in SSL_CERT_FILE"
         )],
@@ -191,4 +197,10 @@ fn image_hints(error: &ImageError) -> Vec<String> {
         ImageFault::Refused(_) => vec![format!("{host} answers, but not with that: try again in a while")],
         ImageFault::Unreadable => vec![format!("is {host} an Image Factory?")],
     }
+}
+
+/// Whether bytes are to blame, and not this machine.
+fn is_about_bytes(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }

@@ -28,14 +28,16 @@ impl Factories {
     async fn register_now(&self, factory: &str, body: &str) -> Result<String, ImageError> {
         let client = self.client(factory)?;
         let schematic = Schematic::parse(body).map_err(|error| unreadable(factory, &error))?;
-        match client.register(&schematic).await {
-            Ok(id) => Ok(id.to_string()),
-            Err(error) => match *error.kind {
-                // The step compares, and says what that means.
-                ErrorKind::OtherId { theirs, .. } => Ok(theirs),
-                _ => Err(in_words(&error)),
-            },
-        }
+        let registered = client.register(&schematic).await;
+        let id = registered.map(|id| id.to_string());
+        id.or_else(|error| {
+            // The step compares, and says what another id means.
+            if let ErrorKind::OtherId { theirs, .. } = &*error.kind {
+                Ok(theirs.clone())
+            } else {
+                Err(in_words(&error))
+            }
+        })
     }
 
     async fn extensions_now(&self, factory: &str, talos: &Version) -> Result<Vec<String>, ImageError> {
@@ -74,9 +76,8 @@ fn unreadable(url: &str, error: &dyn std::error::Error) -> ImageError {
 
 fn in_words(error: &Error) -> ImageError {
     let kind = match &*error.kind {
-        ErrorKind::Unreachable { .. } | ErrorKind::Silent { .. } | ErrorKind::CutOff { .. } => {
-            ImageFault::Unreachable
-        }
+        ErrorKind::Unreachable { .. } | ErrorKind::Silent { .. } => ImageFault::Unreachable,
+        ErrorKind::CutOff { .. } => ImageFault::BrokeOff,
         ErrorKind::NotFound { .. } => ImageFault::Refused(404),
         ErrorKind::Refused { status, .. }
         | ErrorKind::Denied { status, .. }

@@ -44,8 +44,10 @@ pub struct ImageError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageFault {
-    /// There was no connection, or it broke.
+    /// There was no connection, or nobody answered.
     Unreachable,
+    /// It broke off half-way.
+    BrokeOff,
     /// Nothing vouches for its certificate.
     Certificate,
     /// The server answered with this status.
@@ -58,7 +60,7 @@ impl ImageError {
     /// Whether the same may well succeed a little later.
     pub fn is_passing(&self) -> bool {
         match self.kind {
-            ImageFault::Unreachable => true,
+            ImageFault::Unreachable | ImageFault::BrokeOff => true,
             ImageFault::Refused(status) => status == 429 || status >= 500,
             ImageFault::Certificate | ImageFault::Unreadable => false,
         }

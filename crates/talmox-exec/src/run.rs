@@ -158,7 +158,9 @@ impl Outcome {
 /// Whether a step takes down what may be running.
 pub(crate) fn takes_down(planned: &Planned) -> bool {
     match planned.effect {
-        Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => planned.node.is_some(),
+        Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => {
+            planned.node.is_some()
+        }
         Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use talmox_image::client::{
-    BoxFuture, Chunks, FactoryClient, HttpTransport, Method, Request, Response, Settings, Transport,
-    TransportError,
+    Address, BoxFuture, Chunks, FactoryClient, HttpTransport, Method, Request, Rerouted, Response, Settings,
+    Transport, TransportError,
 };
 use talmox_image::{Arch, Factory, ImageFile, Schematic};
 use talmox_types::{Url, Version};
@@ -245,6 +245,23 @@ async fn half_a_file_is_no_file() {
     could not download f.qcow2 at https://factory.talos.dev/image/f.qcow2: the reply was cut off: 3 of 6 bytes came
     could not download f.qcow2 at https://factory.talos.dev/image/f.qcow2: the reply was cut off: the connection broke
     could not download f.qcow2 at https://factory.talos.dev/image/f.qcow2: no answer within 60 s
+    ");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_can_be_reached_by_another_way() {
+    let (_, script) = client(vec![reply(200, "[]"), moved(302, "https://cdn.example/f"), reply(200, "x")]);
+    let to = Address::parse("http://127.0.0.1:9/ignored").unwrap();
+    let from = "factory.talos.dev".to_owned();
+    let transport = Rerouted { inner: Arc::clone(&script) as Arc<dyn Transport>, from, to };
+    let client = FactoryClient::new(Factory::official(), Arc::new(transport), Settings::default());
+    assert!(client.versions().await.unwrap().is_empty());
+    // The address that was asked for counts: what it redirects to stays protected.
+    client.open_url("https://factory.talos.dev/image/f?x=1").await.unwrap();
+    insta::assert_snapshot!(asked(&script), @"
+    GET http://127.0.0.1:9/versions
+    GET http://127.0.0.1:9/image/f
+    GET https://cdn.example/f
     ");
 }
 

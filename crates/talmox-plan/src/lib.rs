@@ -19,11 +19,12 @@ pub use check::{Rule, Violation, check};
 pub use identity::{Class, Identities, Owned, identify};
 pub use live::{Live, live};
 pub use observed::{
-    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenPool, Storage,
+    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenHa, SeenPool,
+    Storage,
 };
 pub use plan::{
-    Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, Intent, Note,
-    NoteKind, Plan, Planned, Refusal, Step, StepId, TemplateSource, Volume, Waiting,
+    Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, HaRule, HaScope,
+    Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, TemplateSource, Volume, Waiting,
 };
 pub use planner::{Given, given_by_an_empty_proxmox, plan};
 pub use request::{Goal, Nonce, Request};

@@ -6,6 +6,8 @@ use serde::Serialize;
 use talmox_pve::property::{VmConfig, VolumeId};
 use talmox_types::{HostName, MappingName, PoolName, StorageId, VmId};
 
+use crate::HaRule;
+
 /// Everything a plan is made from. Secrets are not in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
@@ -24,8 +26,20 @@ pub struct Observed {
     pub pools: BTreeSet<PoolName>,
     /// Files that images may be, by storage as each host sees it. Only storages that were asked are in it.
     pub files: BTreeMap<(HostName, StorageId), Vec<SeenFile>>,
+    /// What HA looks after; none unless a node wants it or a VM of ours has it.
+    pub ha: Option<SeenHa>,
     pub rights: Rights,
     pub depth: Depth,
+}
+
+/// What HA looks after, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenHa {
+    pub resources: BTreeSet<VmId>,
+    /// Rules of Proxmox 9 about VMs, by name.
+    pub rules: BTreeMap<String, HaRule>,
+    /// Groups of Proxmox 8 and their hosts.
+    pub groups: BTreeMap<String, BTreeSet<HostName>>,
 }
 
 /// A file on a storage.
@@ -144,6 +158,8 @@ pub struct Rights {
     pub start_order: bool,
     /// Logged in as `root@pam` by password: raw PCI addresses.
     pub root: bool,
+    /// `Sys.Console` on `/`: changing what HA looks after.
+    pub ha: bool,
 }
 
 impl Guest {

@@ -241,11 +241,40 @@ pub enum Step {
         vm: Expected,
         timeout: u32,
     },
+    /// Moves a VM to another host, running if it runs.
+    MoveVm {
+        vm: Expected,
+        to: HostName,
+        /// Whether disks go along that only the old host has.
+        local_disks: bool,
+    },
     /// Removes a stopped VM with its volumes. Slots in `detach` hold volumes of others, which are let go first.
     RemoveVm {
         vm: Expected,
         detach: BTreeSet<Slot>,
         purge: bool,
+    },
+    /// Puts a VM under HA.
+    AddHa {
+        vm: Expected,
+        /// Whether HA shall keep it running, or stopped.
+        started: bool,
+        /// The group of Proxmox 8 that says where it may run.
+        group: Option<String>,
+        comment: String,
+    },
+    /// Makes a group of Proxmox 8, or changes which hosts are in it.
+    SetHaGroup {
+        group: String,
+        hosts: BTreeSet<HostName>,
+        comment: String,
+    },
+    /// Makes a rule of Proxmox 9, or changes whom it is about.
+    SetHaRule {
+        rule: HaRule,
+    },
+    DeleteHaRule {
+        rule: HaRule,
     },
     /// Removes the cluster's pool if it is still ours and empty.
     DeletePool {
@@ -265,6 +294,8 @@ impl Step {
             | Self::StartVm { vm }
             | Self::StopVm { vm, .. }
             | Self::RebootVm { vm, .. }
+            | Self::MoveVm { vm, .. }
+            | Self::AddHa { vm, .. }
             | Self::RemoveVm { vm, .. } => Some(vm),
             Self::CreatePool { .. }
             | Self::CloneVm { .. }
@@ -276,6 +307,9 @@ impl Step {
             | Self::ConfigureTemplate { .. }
             | Self::RemoveTemplate { .. }
             | Self::RemoveImage { .. }
+            | Self::SetHaGroup { .. }
+            | Self::SetHaRule { .. }
+            | Self::DeleteHaRule { .. }
             | Self::DeletePool { .. } => None,
         }
     }
@@ -317,10 +351,35 @@ impl Step {
             Self::StartVm { .. } => "start",
             Self::StopVm { .. } => "stop",
             Self::RebootVm { .. } => "reboot",
+            Self::MoveVm { .. } => "move",
+            Self::AddHa { .. } => "add-ha",
+            Self::SetHaGroup { .. } => "set-ha-group",
+            Self::SetHaRule { .. } => "set-ha-rule",
+            Self::DeleteHaRule { .. } => "delete-ha-rule",
             Self::RemoveVm { .. } => "remove",
             Self::DeletePool { .. } => "delete-pool",
         }
     }
+}
+
+/// A rule of HA.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HaRule {
+    pub id: String,
+    pub scope: HaScope,
+    pub vms: BTreeSet<VmId>,
+    /// Says whose it is.
+    pub comment: String,
+}
+
+/// What a rule of HA says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum HaScope {
+    /// No two of them on one host.
+    Apart,
+    /// They run on these hosts if they can.
+    Hosts { hosts: BTreeSet<HostName> },
 }
 
 /// What of a disk the description decides; its other options stay as they are.
@@ -376,6 +435,8 @@ pub enum Effect {
     Start,
     /// Written now, in effect only after a restart.
     ChangePending,
+    /// A machine goes to another host; while it runs, it is still for a moment.
+    Move,
     /// A running machine is down for a while.
     Reboot,
     /// A running machine stops.
@@ -387,9 +448,9 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether a machine that may run is down for a while, or for good.
+    /// Whether a machine that may run is down or still for a while, or gone for good.
     pub fn interrupts(self) -> bool {
-        matches!(self, Self::Reboot | Self::Stop | Self::Replace | Self::Destroy)
+        matches!(self, Self::Move | Self::Reboot | Self::Stop | Self::Replace | Self::Destroy)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What was asked for beside the description.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::{ClusterUid, NodeName};
+use talmox_types::{ClusterUid, HostName, NodeName};
 
 /// What a run shall do and may do. Whatever destroys must be asked for here, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub struct Request {
     pub prune: bool,
     /// Declared nodes whose VM is to be built anew.
     pub replace: BTreeSet<NodeName>,
+    /// Declared nodes whose VM is to be moved, and where to.
+    pub moves: BTreeMap<NodeName, HostName>,
     /// Whether running VMs may be restarted for changes that need it.
     pub allow_reboot: bool,
 }

@@ -12,6 +12,7 @@ pub mod behaviours;
 mod calendar;
 mod drive;
 mod dump;
+mod factory;
 mod faults;
 mod files;
 mod fit;
@@ -42,6 +43,7 @@ mod world;
 
 pub use access::{Access, AclEntry, Caller, Token, User};
 pub use dump::{Dump, VmDump, VolumeDump};
+pub use factory::{Factory, FactoryReply, FactoryRequest, PUBLIC as PUBLIC_FACTORY, Trouble};
 pub use faults::{Calls, Fault, FaultPlan, When};
 pub use files::FileFacts;
 pub use fit::{Fit, FitError, FitFile, FitHost, FitMapping, FitStorage, FitTemplate};

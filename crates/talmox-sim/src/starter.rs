@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::access::{AclEntry, Token, User};
+use crate::factory::Factory;
 use crate::release::{Change, UnknownRelease, Versions};
 use crate::storage::Storage;
 use crate::world::World;
@@ -82,6 +83,7 @@ impl Starter {
     }
 
     fn with_access(mut world: World) -> Started {
+        world.factory = Some(Factory::default());
         let secret = world.random.uuid();
         let root_password = world.random.hex(24);
         add_access(&mut world, &secret, &root_password);

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use talmox_exec::Factories;
+use talmox_image::Factory;
+use talmox_image::client::FactoryClient;
 use talmox_pve::client::{
     Client, CreateVm, Credentials, Endpoint, Settings, Silent, TaskEnd, TaskError, Transport, Upid,
 };
@@ -12,7 +15,7 @@ use talmox_pve::property::VmConfig;
 use talmox_sim::{AclEntry, PciDevice, Storage, Token, User, World};
 use talmox_types::{HostName, StorageId, VmId};
 
-use crate::{CallLog, Fault, Latency, MemoryTransport, Seeded, When};
+use crate::{CallLog, FactoryTransport, Fault, Latency, MemoryTransport, Seeded, When};
 
 /// Names and addresses of the hosts, in the order they are added.
 pub const HOSTS: [(&str, &str); 3] = [("pve1", "192.0.2.11"), ("pve2", "192.0.2.12"), ("pve3", "192.0.2.13")];
@@ -110,6 +113,18 @@ impl Lab {
             .expect("a lab has hosts and its credentials go anywhere")
     }
 
+    /// The factory the hosts can reach, as steps see it.
+    pub fn images(&self) -> Factories {
+        let transport = FactoryTransport { cluster: Arc::clone(&self.transport) };
+        Factories::new(Arc::new(transport), talmox_image::client::Settings::default())
+    }
+
+    /// A client of the factory the hosts can reach, by the public one's name.
+    pub fn factory(&self) -> FactoryClient {
+        let transport = Arc::new(FactoryTransport { cluster: Arc::clone(&self.transport) });
+        FactoryClient::new(Factory::official(), transport, talmox_image::client::Settings::default())
+    }
+
     /// Plans a fault.
     pub fn plan(&self, when: When, fault: Fault) {
         self.transport.plan(when, fault);
@@ -182,8 +197,12 @@ pub fn storage(id: &str) -> StorageId {
 
 fn world(hosts: usize, seed: u64) -> World {
     let mut world = World::new(seed, EPOCH);
+    world.factory = Some(talmox_sim::Factory::default());
     for (name, ip) in &HOSTS[..hosts] {
-        world.add_node(name, ip).pci.push(gpu());
+        let node = world.add_node(name, ip);
+        node.pci.push(gpu());
+        // As much as any test wants: what is too much is tested on plans.
+        (node.memory, node.cpus) = (1 << 40, 256);
     }
     if hosts > 1 {
         world.cluster = Some(("lab".to_owned(), 1));
@@ -208,6 +227,7 @@ fn kept(id: &str, kind: &str, place: &str, content: &str, shared: bool) -> Stora
         place: place.to_owned(),
         content: content.split(',').map(str::to_owned).collect(),
         shared,
+        total: Some(64 << 40),
         ..Storage::default()
     }
 }

@@ -12,6 +12,7 @@
 
 mod calls;
 mod entropy;
+mod factory;
 mod faults;
 mod lab;
 pub mod shared_data;
@@ -21,6 +22,7 @@ mod wire;
 
 pub use calls::{Call, CallLog, End};
 pub use entropy::Seeded;
+pub use factory::FactoryTransport;
 pub use faults::{Fault, When};
 pub use lab::{HOSTS, Lab, ROLE, ROOT_PASSWORD, SECRET, TOKEN, host, storage, token, vmid};
 pub use shelf::{Shelf, Trouble};

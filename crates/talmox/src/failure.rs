@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 
+use talmox_image::client::Error as FactoryError;
 use talmox_pve::client::{Error as CallError, ErrorKind, TaskError};
 
 /// A failure that is the user's to correct: what failed, and what to do about it.
@@ -63,6 +64,9 @@ fn hints_of(error: &(dyn StdError + 'static)) -> Vec<String> {
             ));
         }
         return hints;
+    }
+    if let Some(factory) = error.downcast_ref::<FactoryError>() {
+        return vec![factory.hint()];
     }
     error.downcast_ref::<TaskError>().map(TaskError::hints).unwrap_or_default()
 }

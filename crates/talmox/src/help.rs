@@ -10,7 +10,7 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate"]),
     ("Doing", &["plan", "apply", "status", "destroy"]),
-    ("Pieces", &["explain", "render", "output", "template"]),
+    ("Pieces", &["explain", "render", "output", "template", "schematic"]),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 

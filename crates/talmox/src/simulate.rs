@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use secrecy::SecretString;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{RELEASE, Starter, Timing, World};
+use talmox_types::Url;
 use talmox_types::desired::{Desired, TemplateRef};
 
 use crate::failure::Failure;
@@ -43,6 +44,11 @@ pub(crate) async fn open(
         Some(world) => world,
         None => new_world()?,
     };
+    // A simulation has one factory, whichever the description names; worlds kept from before have none yet.
+    let factory = world.factory.get_or_insert_default();
+    if let Ok(url) = Url::parse(&desired.talos.factory_url) {
+        factory.answer_to(url.authority());
+    }
     let there: Vec<String> = world.nodes.keys().cloned().collect();
     world.fit(&fit::fit(desired, named, &there)).map_err(|error| {
         Failure::new(format!("the simulated Proxmox in {} cannot be extended: {error}", path.display()))
@@ -53,7 +59,8 @@ pub(crate) async fn open(
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
     let simulation = faults::simulation(world, fault, printer)?;
-    let settings = Settings { latency: LATENCY, speed: SPEED, port: 0, keep: Keep::World(folder), log: None };
+    let settings =
+        Settings { latency: LATENCY, speed: SPEED, keep: Keep::World(folder), ..Settings::default() };
     let server = Server::start(simulation, settings).await.map_err(in_words)?;
     Ok(Simulated { server, token: SecretString::from(token), folder: path })
 }
@@ -62,6 +69,11 @@ impl Simulated {
     /// Where its hosts listen: `https://127.0.0.1:PORT`.
     pub(crate) fn endpoints(&self) -> Vec<String> {
         self.server.hosts().iter().map(talmox_sim::serve::HostAddress::endpoint).collect()
+    }
+
+    /// Where its Image Factory listens: `http://127.0.0.1:PORT`.
+    pub(crate) fn factory(&self) -> Option<String> {
+        self.server.factory()
     }
 
     /// The certificate, as PEM, of the authority that vouches for every host.

@@ -87,3 +87,67 @@ fn removes(step: &Step) -> Option<String> {
     }
     if let Step::RemoveImage { host, volume } = step { Some(format!("{host} {volume}")) } else { None }
 }
+
+#[cfg(test)]
+mod tests {
+    use talmox_plan::{ExpectedTemplate, StepId};
+    use talmox_types::{ClusterName, HostName, TemplateMark};
+
+    use super::*;
+
+    fn plan(steps: Vec<Planned>) -> Plan {
+        Plan {
+            cluster: ClusterName::parse("lab").unwrap(),
+            uid: None,
+            steps,
+            later: Vec::new(),
+            waiting: Vec::new(),
+            refusals: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn planned(node: Option<&str>, step: Step, effect: Effect) -> Planned {
+        let node = node.map(|name| NodeName::parse(name).unwrap());
+        Planned {
+            id: StepId::new(node.as_ref(), step.word()),
+            needs: Vec::new(),
+            node,
+            step,
+            reason: String::new(),
+            effect,
+            changes: Vec::new(),
+            destroys: Vec::new(),
+        }
+    }
+
+    fn template(vmid: u32) -> ExpectedTemplate {
+        let mark = format!(
+            "talmox-template:v1 owner=o image=00000000000000aa settings=00000000000000bb vmid={vmid} incarnation=a1"
+        );
+        ExpectedTemplate {
+            name: "talos".to_owned(),
+            host: HostName::parse("pve1").unwrap(),
+            mark: TemplateMark::parse(&mark).unwrap(),
+        }
+    }
+
+    fn convert(vmid: u32) -> Planned {
+        planned(None, Step::ConvertTemplate { template: template(vmid) }, Effect::Create)
+    }
+
+    fn remove(vmid: u32) -> Planned {
+        planned(None, Step::RemoveTemplate { template: template(vmid) }, Effect::Destroy)
+    }
+
+    #[test]
+    fn templates_of_approved_nodes_may_be_made_and_no_other_ones_removed() {
+        let pool = Step::CreatePool { pool: "lab".parse().unwrap(), comment: String::new() };
+        let node = Approval::of(&plan(vec![planned(Some("cp-1"), pool, Effect::Create)]));
+        assert_eq!(node.beyond(&plan(vec![convert(9000), convert(9001)])), []);
+        assert_eq!(node.beyond(&plan(vec![remove(9000)])).len(), 1);
+        let prune = Approval::of(&plan(vec![remove(9000)]));
+        assert_eq!(prune.beyond(&plan(vec![remove(9000)])), []);
+        assert_eq!(prune.beyond(&plan(vec![remove(9001), convert(9002)])).len(), 2);
+    }
+}

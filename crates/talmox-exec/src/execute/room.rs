@@ -34,6 +34,9 @@ impl Claims {
             places.insert(Place::Template(template.vmid));
             places.insert(Place::Host(template.host.clone()));
         }
+        if let Step::MoveVm { to, .. } = &planned.step {
+            places.insert(Place::Host(to.clone()));
+        }
         let local_to = |storage: &StorageId| {
             let is_local = shared.is_some_and(|shared| !shared.contains(storage));
             host.filter(|_| is_local).cloned()
@@ -75,6 +78,11 @@ impl Claims {
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. } => {}
         }

@@ -19,6 +19,7 @@
 mod candidates;
 mod configs;
 mod files;
+mod ha;
 mod inventory;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ use talmox_plan::{Depth, Goal, Observed, Rights, SeenPool};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
 use talmox_types::desired::{Desired, PciSource};
 use talmox_types::{HostName, MappingName, VmId};
+
+pub(crate) use ha::{seen_groups, seen_rules};
 
 use candidates::{Wanted, is_found};
 use configs::Looker;
@@ -76,7 +79,8 @@ pub async fn observe_for(client: &Client, desired: &Desired, goal: Goal) -> Resu
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
     let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
-    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, rights, depth })
+    let ha = ha::ha(client, desired, &version).await?;
+    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, rights, depth })
 }
 
 /// Reads candidates, and everything else too if that leaves a node without a VM or templates are what it is about.
@@ -113,7 +117,11 @@ async fn version(client: &Client) -> Result<String, ObserveError> {
 async fn rights(client: &Client) -> Result<Rights, ObserveError> {
     let permissions =
         client.permissions(None).await.map_err(ObserveError::new("ask what the credentials may do"))?;
-    Ok(Rights { start_order: permissions.has("/", "Sys.Modify"), root: client.is_root() })
+    Ok(Rights {
+        start_order: permissions.has("/", "Sys.Modify"),
+        root: client.is_root(),
+        ha: permissions.has("/", "Sys.Console"),
+    })
 }
 
 async fn pool(client: &Client, desired: &Desired) -> Result<Option<SeenPool>, ObserveError> {

@@ -113,7 +113,7 @@ async fn wait_for_others(work: &Work<'_>, order: &Order<'_>) -> Result<bool> {
 /// Has the host fetch the image.
 async fn download(work: &Work<'_>, order: &Order<'_>) -> Result<()> {
     let Order { host, storage, image, .. } = order;
-    let doing = format!("have {host} fetch {} from {} to {storage}", image.file, image.url);
+    let doing = format!("fetch {} from {} to {storage} on {host}", image.file, image.url);
     let download = Download {
         url: image.url.clone(),
         kind: order.kind(),
@@ -124,7 +124,8 @@ async fn download(work: &Work<'_>, order: &Order<'_>) -> Result<()> {
     };
     let task = work.client().download_url(host, storage, &download).await;
     let task = task.map_err(StepError::call(doing.clone()))?;
-    match follow(work, Some(task), &doing, TRANSFER_LIMIT).await {
+    let name = format!("download of {}", image.file);
+    match work.follow(&task, &name, TRANSFER_LIMIT).await.map_err(StepError::task(doing)) {
         // Another run was faster; whether it is there is looked at next.
         Err(error) if error.kind() == Some(&ErrorKind::Exists) => Ok(()),
         other => other,
@@ -134,7 +135,7 @@ async fn download(work: &Work<'_>, order: &Order<'_>) -> Result<()> {
 /// Fetches and unpacks the image here, and sends it to the host.
 async fn upload(work: &Work<'_>, order: &Order<'_>, compression: Compression) -> Result<()> {
     let Order { host, storage, image, .. } = order;
-    let unpacked = unpack(work, image, compression).await?;
+    let unpacked = unpack(work, image, compression, &format!("{storage} on {host}")).await?;
     let doing = format!("send {} to {storage} on {host}", image.file);
     let upload = Upload {
         kind: order.kind(),
@@ -145,8 +146,8 @@ async fn upload(work: &Work<'_>, order: &Order<'_>, compression: Compression) ->
     };
     let task = work.client().upload(host, storage, &upload, &work.progress()).await;
     let task = task.map_err(StepError::call(doing.clone()))?;
-    let sent = follow(work, Some(task), &doing, TRANSFER_LIMIT).await;
-    match sent {
+    let name = format!("import of {}", image.file);
+    match work.follow(&task, &name, TRANSFER_LIMIT).await.map_err(StepError::task(doing)) {
         Err(error) => Err(what_is_left(work, order, &unpacked).await.unwrap_or(error)),
         Ok(()) => Ok(()),
     }

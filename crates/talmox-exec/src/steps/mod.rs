@@ -6,9 +6,11 @@ mod configure;
 mod create_vm;
 mod disks;
 mod doubles;
+mod ha;
 mod image;
 mod making;
 mod meaning;
+mod moving;
 mod node;
 mod pool;
 mod power;
@@ -72,6 +74,13 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::StartVm { vm } => power::start(work, vm).await,
         Step::StopVm { vm, timeout } => power::stop(work, vm, *timeout).await,
         Step::RebootVm { vm, timeout } => power::reboot(work, vm, *timeout).await,
+        Step::MoveVm { vm, to, local_disks } => moving::run(work, vm, to, *local_disks).await,
+        Step::AddHa { vm, started, group, comment } => {
+            ha::add(work, vm, *started, group.as_deref(), comment).await
+        }
+        Step::SetHaGroup { group, hosts, comment } => ha::set_group(work, group, hosts, comment).await,
+        Step::SetHaRule { rule } => ha::set_rule(work, rule).await,
+        Step::DeleteHaRule { rule } => ha::delete_rule(work, rule).await,
         Step::RemoveVm { vm, detach, purge } => remove::run(work, vm, detach, *purge).await,
     }
 }

@@ -29,6 +29,8 @@ use crate::{Event, StepError};
 const CHUNKS_AHEAD: usize = 16;
 /// How much is unpacked at a time.
 const BLOCK: usize = 256 * 1024;
+/// KiB that unpacking xz may take: four times what its highest level needs. A file can ask for gigabytes.
+const XZ_MEMORY: u32 = 256 * 1024;
 /// How often it is told how far it is.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
@@ -46,9 +48,14 @@ impl Unpacked {
     }
 }
 
-/// Fetches an image and unpacks it while it comes.
-pub(super) async fn unpack(work: &Work<'_>, image: &Image, compression: Compression) -> Result<Unpacked> {
-    let fetching = || format!("fetch {}", image.url);
+/// Fetches an image and unpacks it while it comes. `whither` says what for: `local on pve1`.
+pub(super) async fn unpack(
+    work: &Work<'_>,
+    image: &Image,
+    compression: Compression,
+    whither: &str,
+) -> Result<Unpacked> {
+    let fetching = || format!("fetch {} for {whither}", image.url);
     let failed = |source| StepError::Image { doing: fetching(), source };
     let arriving = work.run.images.open(&image.url).await.map_err(failed)?;
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
@@ -57,11 +64,11 @@ pub(super) async fn unpack(work: &Work<'_>, image: &Image, compression: Compress
     let unpacked = unpacking.await.unwrap_or_else(|error| Err(io::Error::other(error)));
     // What broke on the way broke the unpacking too.
     let travelled = arrived.map_err(failed)?;
-    let unpacked =
-        unpacked.map_err(|source| StepError::Unpack { doing: format!("unpack {}", image.url), source });
+    let doing = || format!("unpack {} ({}) for {whither}", image.url, word(compression));
+    let unpacked = unpacked.map_err(|source| StepError::Unpack { doing: doing(), source });
     match (&image.checksum, travelled) {
         (Some(expected), Travelled::Whole(got)) if got != expected.value() => {
-            Err(StepError::OtherBytes { url: image.url.clone(), expected: expected.clone(), got })
+            Err(StepError::OtherBytes { doing: fetching(), expected: expected.clone(), got })
         }
         _ => unpacked,
     }
@@ -100,7 +107,7 @@ async fn pass_on(
         return Err(ImageError {
             url: image.url.clone(),
             words: format!("it broke off after {came} of {length} bytes"),
-            kind: ImageFault::Unreachable,
+            kind: ImageFault::BrokeOff,
         });
     }
     Ok(Travelled::Whole(hex(&hasher.finalize())))
@@ -166,12 +173,21 @@ impl Read for Chunks {
     }
 }
 
+fn word(compression: Compression) -> &'static str {
+    match compression {
+        Compression::Xz => "xz",
+        Compression::Gz => "gz",
+        Compression::Zst => "zst",
+    }
+}
+
 fn unpack_all(mut packed: Chunks, compression: Compression) -> io::Result<Unpacked> {
     let unpacked = match compression {
         Compression::Gz => store(flate2::read::MultiGzDecoder::new(&mut packed)),
-        Compression::Xz => store(lzma_rust2::XzReader::new(&mut packed, true)),
+        Compression::Xz => store(lzma_rust2::XzReader::new_mem_limit(&mut packed, true, XZ_MEMORY)),
         Compression::Zst => {
-            store(ruzstd::decoding::StreamingDecoder::new(&mut packed).map_err(io::Error::other)?)
+            let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+            store(ruzstd::decoding::StreamingDecoder::new(&mut packed).map_err(invalid)?)
         }
     }?;
     // What follows the image belongs to the bytes that travel, and to their checksum.
@@ -214,4 +230,50 @@ fn hasher(algorithm: ChecksumAlgorithm) -> Box<dyn DynDigest + Send> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        writer.write_all(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn chunks(bytes: &[u8]) -> Chunks {
+        let (sender, receiver) = mpsc::channel(bytes.len() + 1);
+        for chunk in bytes.chunks(7) {
+            sender.try_send(Bytes::copy_from_slice(chunk)).unwrap();
+        }
+        Chunks::new(receiver)
+    }
+
+    #[test]
+    fn an_unpacked_image_is_its_owners_and_goes() {
+        let image = b"an image".repeat(10_000);
+        let unpacked = unpack_all(chunks(&packed(&image)), Compression::Gz).unwrap();
+        let path = unpacked.path().to_owned();
+        assert_eq!((unpacked.length, std::fs::metadata(&path).unwrap().len()), (80_000, 80_000));
+        assert_eq!(unpacked.checksum.value(), hex(&<sha2::Sha256 as sha2::Digest>::digest(&image)));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        drop(unpacked);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn several_parts_are_one_image_and_a_part_is_none() {
+        let whole = [packed(b"one "), packed(b"two")].concat();
+        assert_eq!(unpack_all(chunks(&whole), Compression::Gz).unwrap().length, 7);
+        for cut in [0, 5, whole.len() - 3] {
+            assert!(unpack_all(chunks(&whole[..cut]), Compression::Gz).is_err(), "{cut}");
+        }
+        assert!(unpack_all(chunks(b"plain"), Compression::Xz).is_err());
+        assert!(unpack_all(chunks(b"plain"), Compression::Zst).is_err());
+    }
 }

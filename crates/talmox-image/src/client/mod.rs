@@ -22,7 +22,7 @@ pub use address::Address;
 pub use download::{Download, Downloaded};
 pub use error::{Error, ErrorKind};
 pub use http::{HttpTransport, InvalidTrust};
-pub use transport::{BoxFuture, Chunks, Method, Request, Response, Transport, TransportError};
+pub use transport::{BoxFuture, Chunks, Method, Request, Rerouted, Response, Transport, TransportError};
 
 use crate::extensions::{Remark, check_extensions};
 use crate::{Factory, ImageFile, Schematic};

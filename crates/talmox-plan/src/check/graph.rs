@@ -35,6 +35,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
     let honest = match &step.step {
         Step::StopVm { .. } => step.effect == Effect::Stop,
         Step::RebootVm { .. } => step.effect == Effect::Reboot,
+        Step::MoveVm { .. } => step.effect == Effect::Move,
         Step::RemoveVm { .. } => matches!(step.effect, Effect::Destroy | Effect::Replace),
         Step::CreatePool { .. }
         | Step::CloneVm { .. }
@@ -43,7 +44,11 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::FetchImage { .. }
         | Step::BuildTemplate { .. }
         | Step::ConvertTemplate { .. } => step.effect == Effect::Create,
-        Step::ConfigureTemplate { .. } => step.effect == Effect::ChangeLive,
+        Step::ConfigureTemplate { .. }
+        | Step::AddHa { .. }
+        | Step::SetHaGroup { .. }
+        | Step::SetHaRule { .. }
+        | Step::DeleteHaRule { .. } => step.effect == Effect::ChangeLive,
         Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
             step.effect == Effect::Destroy
         }

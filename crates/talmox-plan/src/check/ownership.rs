@@ -6,7 +6,7 @@ use talmox_pve::property::{Disk, Slot};
 use talmox_types::{Mark, VmId};
 
 use super::{Court, Rule};
-use crate::{Depth, Expected, Guest, GuestKind, Planned, Seen, Step};
+use crate::{Depth, Expected, Guest, GuestKind, HaRule, Planned, Seen, Step};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {
@@ -29,6 +29,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
                 }
             }
             Step::DeletePool { comment, .. } => delete_pool(court, step, comment),
+            Step::SetHaRule { rule } | Step::DeleteHaRule { rule } => ha_rule(court, step, rule),
             Step::CreatePool { .. }
             | Step::RegisterSchematic { .. }
             | Step::FetchImage { .. }
@@ -43,6 +44,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
             | Step::RemoveVm { .. } => {}
         }
     }
@@ -183,5 +187,35 @@ fn delete_pool(court: &mut Court<'_>, step: &Planned, comment: &str) {
         before.iter().filter_map(|before| removes(before)).map(|vm| format!("qemu/{}", vm.vmid())).collect();
     if pool.is_some_and(|pool| pool.members.iter().any(|member| !removed.contains(member))) {
         court.violate(Rule::OursOnly, step, "something else is in the pool");
+    }
+}
+
+/// A rule of HA is ours by its comment, and speaks of our VMs only.
+fn ha_rule(court: &mut Court<'_>, step: &Planned, rule: &HaRule) {
+    let is_ours = |comment: &str| {
+        let uid = court.desired.uid.as_ref();
+        uid.is_some_and(|uid| comment.starts_with(&format!("talmox:v1 uid={uid} ")))
+    };
+    let seen = court.observed.ha.as_ref().and_then(|ha| ha.rules.get(&rule.id));
+    if !is_ours(&rule.comment) || seen.is_some_and(|seen| !is_ours(&seen.comment)) {
+        return court.violate(Rule::OursOnly, step, format!("the HA rule {} is not proven ours", rule.id));
+    }
+    if matches!(step.step, Step::DeleteHaRule { .. }) {
+        return;
+    }
+    let uid = court.desired.uid.clone();
+    let ours = |vmid: &VmId| {
+        let seen = court.observed.guests.get(vmid).and_then(Guest::seen);
+        let line =
+            seen.and_then(|seen| seen.live.description()?.trim_end().lines().last().map(str::to_owned));
+        line.and_then(|line| Mark::parse(line.trim()).ok())
+            .is_some_and(|mark| mark.vmid == *vmid && Some(mark.uid) == uid)
+    };
+    if let Some(foreign) = rule.vms.iter().find(|vmid| !ours(vmid)) {
+        court.violate(
+            Rule::OursOnly,
+            step,
+            format!("{foreign} in the HA rule {} is not proven ours", rule.id),
+        );
     }
 }

@@ -19,6 +19,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
             Step::ConfigureVm { .. } if step.effect == Effect::Reboot && !court.request.allow_reboot => {
                 court.violate(Rule::AskedFor, step, "it re-plugs a device and no reboot was allowed");
             }
+            Step::MoveVm { vm, to, .. } if court.request.moves.get(&vm.mark.node) != Some(to) => {
+                court.violate(Rule::AskedFor, step, format!("nobody asked for {} to move", vm.mark.node));
+            }
             Step::DeletePool { .. } if !court.destroys_everything() => {
                 court.violate(Rule::AskedFor, step, "only a whole cluster's pool goes");
             }
@@ -38,6 +41,11 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::JoinPool { .. }
             | Step::StartVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::DeletePool { .. } => {}
         }
     }

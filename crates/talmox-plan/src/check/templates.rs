@@ -55,6 +55,11 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::StartVm { .. }
             | Step::StopVm { .. }
             | Step::RebootVm { .. }
+            | Step::MoveVm { .. }
+            | Step::AddHa { .. }
+            | Step::SetHaGroup { .. }
+            | Step::SetHaRule { .. }
+            | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. } => {}
         }

@@ -123,9 +123,7 @@ impl Capacity {
 
     /// Whether a host bears a node, or the sum it would not.
     pub(super) fn bears(&self, observed: &Observed, host: &HostName, node: &Node) -> Result<(), String> {
-        let Some(load) = self.hosts.get(host) else { return Ok(()) };
-        self.bears_memory(host, load, node)?;
-        self.bears_cpus(host, load, node)?;
+        self.bears_load(host, node)?;
         for (storage, need) in disks_of(node) {
             let Some(load) = self.storages.get(&key(observed, host, storage)) else { continue };
             let limit = load.total / 1000 * load.overcommit;
@@ -152,6 +150,13 @@ impl Capacity {
             }
         }
         Ok(())
+    }
+
+    /// Whether a host bears what a node takes while it runs.
+    pub(super) fn bears_load(&self, host: &HostName, node: &Node) -> Result<(), String> {
+        let Some(load) = self.hosts.get(host) else { return Ok(()) };
+        self.bears_memory(host, load, node)?;
+        self.bears_cpus(host, load, node)
     }
 
     fn bears_memory(&self, host: &HostName, load: &HostLoad, node: &Node) -> Result<(), String> {
@@ -285,7 +290,7 @@ fn is_thin(kind: &str) -> bool {
 /// `12 GiB`, with one digit after the point where it is not whole.
 fn gib(bytes: u64) -> String {
     let tenths = bytes * 10 / GIB;
-    if tenths % 10 == 0 {
+    if tenths.is_multiple_of(10) {
         format!("{} GiB", tenths / 10)
     } else {
         format!("{}.{} GiB", tenths / 10, tenths % 10)

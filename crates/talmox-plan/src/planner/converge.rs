@@ -48,6 +48,7 @@ impl Planner<'_> {
         let Some(changes) = self.changes(node, &vm, guest, owned.finished) else { return };
         let joined = self.join_pool(node, &vm, guest);
         self.power_and_changes(node, &vm, guest, changes, joined);
+        self.move_vm(node, &vm, guest);
     }
 
     /// Says where the VM is if the description wants it elsewhere; false if that cannot be.

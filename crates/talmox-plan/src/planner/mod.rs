@@ -8,7 +8,9 @@ mod capacity;
 mod conflicts;
 mod converge;
 mod create;
+mod ha;
 mod ids;
+mod moves;
 mod names;
 mod place;
 mod remove;
@@ -39,6 +41,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
                 planner.node(node);
             }
             planner.undeclared();
+            planner.ha();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),

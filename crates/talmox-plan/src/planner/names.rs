@@ -39,6 +39,12 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
             );
         }
     }
+    for (node, host) in &request.moves {
+        if !declared.contains(node) || !there.contains(node) {
+            let problem = format!("--move {node}={host}: there is no VM of such a node");
+            planner.refuse(None, problem, known(&there));
+        }
+    }
     for node in &request.remove {
         if declared.contains(node) {
             let choices = vec![

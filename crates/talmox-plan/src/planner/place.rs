@@ -89,6 +89,11 @@ impl Places {
         self.capacity.forget(observed, guest);
     }
 
+    /// Whether a host bears what a node takes while it runs, or the sum it would not.
+    pub(super) fn bears_load(&self, host: &HostName, node: &Node) -> Result<(), String> {
+        self.capacity.bears_load(host, node)
+    }
+
     fn on(&self, host: &HostName) -> &[(NodeName, Role)] {
         self.hosts.get(host).map_or(&[], Vec::as_slice)
     }

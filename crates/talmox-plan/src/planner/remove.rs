@@ -35,6 +35,9 @@ impl Planner<'_> {
     pub(super) fn destroy(&mut self) {
         let owned: Vec<Owned> = self.identities.ours().cloned().collect();
         let mut removed = Vec::new();
+        if self.request.targets.is_empty() {
+            self.delete_ha_rules();
+        }
         for owned in owned.iter().filter(|owned| self.request.covers(&owned.mark.node)) {
             let node = self.desired.nodes.iter().find(|node| node.name == owned.mark.node);
             removed.extend(self.remove(owned, node, Effect::Destroy));

@@ -22,7 +22,7 @@ pub struct OwnTemplate {
 pub enum TemplateState {
     /// VMs can be cloned from it.
     Ready,
-    /// It was built and never converted: the run that made it was interrupted.
+    /// It was built and never converted, or only in part: the run that made it was interrupted.
     Unfinished,
     /// Proxmox is busy with it, or it was started by hand.
     Busy,
@@ -47,8 +47,11 @@ pub fn own_templates(observed: &Observed) -> Vec<OwnTemplate> {
 }
 
 fn state(guest: &Guest) -> TemplateState {
+    // Proxmox sets the flag first and turns the disks afterwards: a worker that died between the two leaves this.
+    let turned = || guest.seen().and_then(|seen| disk(&seen.live)).is_none_or(|volume| volume.is_base());
     match (guest.template, guest.power) {
         _ if guest.lock.is_some() => TemplateState::Busy,
+        (true, _) if !turned() => TemplateState::Unfinished,
         (true, _) => TemplateState::Ready,
         (false, Power::Stopped) => TemplateState::Unfinished,
         (false, Power::Running | Power::Unknown) => TemplateState::Busy,

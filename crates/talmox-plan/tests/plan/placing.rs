@@ -161,3 +161,53 @@ fn a_node_that_is_built_anew_may_have_what_it_had() {
     };
     assert_eq!(on, &host("pve1"));
 }
+
+fn to(node: &str, host_name: &str) -> Request {
+    Request { moves: [(name(node), host(host_name))].into(), ..Request::default() }
+}
+
+#[test]
+fn a_vm_moves_if_asked_and_where_it_can() {
+    let desired = desired(1, 1);
+    let mut observed = converged(&desired);
+    let plan = planned(&desired, &observed, &to("cp-1", "pve2"));
+    assert_eq!(steps(&plan), ["cp-1/move move"]);
+    assert_eq!(
+        plan.steps[0].reason,
+        "it was asked for; the machine goes on running, ide2, scsi0, efidisk0 is copied"
+    );
+    assert!(planned(&desired, &observed, &to("w-1", "pve2")).steps.is_empty(), "it is there already");
+    // Nobody else moves, and a plan that moves what was not asked for is refused.
+    let violations = talmox_plan::check(&plan, &desired, &observed, &Request::default());
+    assert_eq!(
+        violations.iter().map(|violation| violation.rule).collect::<Vec<_>>(),
+        [talmox_plan::Rule::AskedFor]
+    );
+    let refused = |observed: &Observed| problems(&planned(&desired, observed, &to("cp-1", "pve2"))).concat();
+    for host in observed.hosts.values_mut() {
+        host.memory = Some(8 * GIB);
+    }
+    assert!(refused(&observed).starts_with("it cannot move to pve2: pve2 has 8 GiB of memory"));
+    let mut observed = converged(&desired);
+    observed.storages.retain(|storage| storage.host == host("pve1"));
+    assert_eq!(refused(&observed), "it cannot move to pve2: that host has no storage local-zfs for disks");
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        config.set("ide0", "local:iso/talos.iso,media=cdrom");
+    });
+    assert_eq!(refused(&observed), "it cannot move: ide0 holds local:iso/talos.iso, which only pve1 has");
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        config.set("hostpci0", "mapping=gpu");
+    });
+    assert_eq!(refused(&observed), "it cannot move: hostpci0 is a device of pve1");
+}
+
+#[test]
+fn two_control_planes_move_one_after_the_other() {
+    let desired = desired(2, 0);
+    let observed = converged(&desired);
+    let moves = [(name("cp-1"), host("pve2")), (name("cp-2"), host("pve1"))].into();
+    let plan = planned(&desired, &observed, &Request { moves, ..Request::default() });
+    assert_eq!(steps(&plan), ["cp-1/move move", "cp-2/move move after cp-1/move"]);
+}

@@ -199,7 +199,7 @@ fn vm(index: u8) -> Vm {
 pub(crate) fn empty() -> Observed {
     let mut observed = Observed {
         version: "9.2.11".to_owned(),
-        rights: Rights { start_order: true, root: false },
+        rights: Rights { start_order: true, root: false, ha: true },
         depth: Depth::Everything,
         ..Observed::default()
     };

@@ -24,6 +24,16 @@ impl Error {
         self.call().split_once("/storage/").and_then(|(_, rest)| rest.split('/').next())
     }
 
+    /// What a download needs: of rights it asks for together Proxmox does not say which one is missing.
+    fn download_rights(&self) -> Option<String> {
+        let path = self.call().split_once("/nodes/")?.1.strip_suffix("/download-url")?;
+        let (node, storage) = path.split_once("/storage/")?;
+        Some(format!(
+            "the credentials need Datastore.AllocateTemplate on /storage/{storage}, and Sys.AccessNetwork on \
+             /nodes/{node} (or Sys.Audit and Sys.Modify on /)"
+        ))
+    }
+
     fn wrong_content(&self) -> Vec<String> {
         let storage = self.storage().unwrap_or("STORAGE");
         let wanted = self.words().split("content-type '").nth(1).and_then(|rest| rest.split('\'').next());
@@ -59,7 +69,13 @@ impl Error {
                  expires, the secret is shown only when the token is made"
                     .to_owned(),
             ],
-            ErrorKind::Denied(denial) => denied(denial),
+            ErrorKind::Denied(denial) => {
+                let mut hints = denied(denial);
+                if denial.path.is_none() && !denial.root_only {
+                    hints.splice(0..0, self.download_rights());
+                }
+                hints
+            }
             ErrorKind::Locked { by } => vec![format!(
                 "wait until the {by} is done; if no task of that VM runs any more, `qm unlock {}` on its host",
                 self.vmid().unwrap_or("VMID")
@@ -156,8 +172,8 @@ fn download_failed(words: &str, host: &str) -> String {
         }
         Some(8) => "the server has no such file, or did not want to give it: is the URL right?".to_owned(),
         _ => format!(
-            "{host} fetches it by itself: can it reach the server, and does it need a proxy (`http_proxy` in \
-                      the datacenter's options)?"
+            "{host} fetches it by itself, and its connection failed or broke off: can it reach the server, does it need \
+             a proxy (`http_proxy` in the datacenter's options)? Then run this again"
         ),
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Call;
+use crate::factory;
 use crate::files::FileFacts;
 use crate::jobs::Work;
 use crate::release::Change;
@@ -169,16 +170,45 @@ pub(crate) fn download(world: &mut World, call: &Call) -> Answer {
 /// What a web server has under a URL.
 enum Fetched {
     File(FileFacts),
-    Missing,
+    /// A file that lies elsewhere and begins later, as a factory's do.
+    Late {
+        file: FileFacts,
+        location: Option<String>,
+        delay: u64,
+    },
+    Missing(&'static str),
+    /// It breaks off: bytes that came, and bytes there are.
+    Cut {
+        came: u64,
+        size: u64,
+    },
     Refused(String),
 }
 
+fn host_of(url: &str) -> &str {
+    url.split_once("://").map_or("", |(_, rest)| rest).split('/').next().unwrap_or_default()
+}
+
 fn fetch(world: &World, url: &str) -> Fetched {
+    if let Some(fetched) = world.factory.as_ref().and_then(|factory| factory.fetch(url)) {
+        return from_factory(fetched, url);
+    }
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let Some(site) = world.sites.get(host) else { return Fetched::Refused(host.to_owned()) };
     let name = path.split('?').next().unwrap_or_default();
-    site.files.get(name).map_or(Fetched::Missing, |file| Fetched::File(file.clone()))
+    site.files.get(name).map_or(Fetched::Missing("404 File not found"), |file| Fetched::File(file.clone()))
+}
+
+fn from_factory(fetched: factory::Fetched, url: &str) -> Fetched {
+    match fetched {
+        factory::Fetched::File { file, location, delay } => Fetched::Late { file, location, delay },
+        factory::Fetched::Cut { came, size } => Fetched::Cut { came, size },
+        factory::Fetched::Dead => Fetched::Refused(host_of(url).to_owned()),
+        factory::Fetched::Refused { status: 400 } => Fetched::Missing("400 Bad Request"),
+        factory::Fetched::Refused { status: 402 } => Fetched::Missing("402 Payment Required"),
+        factory::Fetched::Refused { .. } => Fetched::Missing("404 Not Found"),
+    }
 }
 
 impl Download {
@@ -197,14 +227,14 @@ impl Download {
         if let Some(existing) = world.volume(&job.node, &self.volid).cloned() {
             return self.compare_existing(world, job, &existing, &path);
         }
-        let file = self.fetch(world, job, &path)?;
+        let (file, delay) = self.fetch(world, job, &path)?;
         let storage = split_volid(&self.volid).map_or("", |(storage, _)| storage);
         if !world.has_room(&job.node, storage, file.size) {
             world.log(job, format!("Cannot write to '{path}.tmp' (No space left on device)."));
             return Err("download failed: exit code 3".into());
         }
         self.got = Some(file);
-        Ok(world.timing.small)
+        Ok(world.timing.small + delay)
     }
 
     fn compare_existing(
@@ -230,28 +260,41 @@ impl Download {
         Ok(world.timing.fork)
     }
 
-    fn fetch(&self, world: &mut World, job: &Job, path: &str) -> Result<FileFacts, String> {
-        let host = self
-            .url
-            .split_once("://")
-            .map_or("", |(_, rest)| rest)
-            .split('/')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        let file = match fetch(world, &self.url) {
-            Fetched::Refused(host) => {
-                return Err(format!("download failed: Connecting to {host}... failed: Connection refused."));
-            }
-            Fetched::Missing => {
-                world.log(job, format!("Connecting to {host}... connected."));
-                world.log(job, "HTTP request sent, awaiting response... 404 File not found");
+    /// The file, and how much later it comes.
+    fn fetch(&self, world: &mut World, job: &Job, path: &str) -> Result<(FileFacts, u64), String> {
+        let host = host_of(&self.url).to_owned();
+        let fetched = fetch(world, &self.url);
+        if let Fetched::Refused(host) = fetched {
+            return Err(format!("download failed: Connecting to {host}... failed: Connection refused."));
+        }
+        world.log(job, format!("Connecting to {host}... connected."));
+        let answered = |world: &mut World, what: &str| {
+            world.log(job, format!("HTTP request sent, awaiting response... {what}"));
+        };
+        let (file, delay) = match fetched {
+            Fetched::Refused(_) => (FileFacts::default(), 0),
+            Fetched::Missing(what) => {
+                answered(world, what);
                 return Err("download failed: exit code 8".into());
             }
-            Fetched::File(file) => file,
+            Fetched::Cut { came, size } => {
+                answered(world, "200 OK");
+                world.log(
+                    job,
+                    format!("Read error at byte {came}/{size} (Connection reset by peer). Giving up."),
+                );
+                return Err("download failed: exit code 4".into());
+            }
+            Fetched::File(file) => (file, 0),
+            Fetched::Late { file, location, delay } => {
+                if let Some(location) = location {
+                    answered(world, "302 Found");
+                    world.log(job, format!("Location: {location} [following]"));
+                }
+                (file, delay)
+            }
         };
-        world.log(job, format!("Connecting to {host}... connected."));
-        world.log(job, "HTTP request sent, awaiting response... 200 OK");
+        answered(world, "200 OK");
         if let Some((algorithm, wanted)) = &self.checksum {
             world.log(job, "calculating checksum...");
             file.verify(algorithm, wanted)?;
@@ -266,7 +309,7 @@ impl Download {
             world.log(job, format!("decompressing {path}"));
         }
         world.log(job, format!("download of '{}' to '{path}' finished", self.url));
-        Ok(file)
+        Ok((file, delay))
     }
 
     pub(crate) fn finish(&mut self, world: &mut World, job: &Job) {
@@ -279,12 +322,17 @@ impl Download {
 pub(crate) fn url_metadata(world: &World, call: &Call) -> Answer {
     let url = call.args.text("url");
     match fetch(world, url) {
-        Fetched::File(file) => {
+        Fetched::File(file) | Fetched::Late { file, .. } => {
             let name = url.rsplit('/').next().unwrap_or_default();
             let mimetype = file.mimetype.unwrap_or_else(|| "application/octet-stream".into());
             Ok(json!({"filename": name, "size": file.size, "mimetype": mimetype}))
         }
-        Fetched::Missing => Err(ApiError::plain("invalid server response: '404 File not found'")),
+        // A HEAD brings no body that could break off.
+        Fetched::Cut { size, .. } => {
+            let name = url.rsplit('/').next().unwrap_or_default();
+            Ok(json!({"filename": name, "size": size, "mimetype": "application/octet-stream"}))
+        }
+        Fetched::Missing(what) => Err(ApiError::plain(format!("invalid server response: '{what}'"))),
         Fetched::Refused(host) => Err(ApiError::plain(format!(
             "invalid server response: '500 Can't connect to {host} (Connection refused)'"
         ))),

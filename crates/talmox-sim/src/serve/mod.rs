@@ -3,6 +3,7 @@
 //! ```text
 //! Server ─ owns ─┬─ Door per host (host.rs) ─ owns ─ connections (connection.rs)
 //!                │        request ─▶ exchange.rs ─▶ Shared::handle ─▶ Simulation ─▶ reply, or a fault
+//!                ├─ the Image Factory's door (factory.rs)
 //!                └─ saver: the world to its folder after changes (state.rs)
 //! ```
 
@@ -10,8 +11,10 @@ mod authority;
 mod clock;
 mod connection;
 mod exchange;
+mod factory;
 mod host;
 mod latency;
+mod listen;
 mod log;
 mod outgoing;
 mod state;
@@ -19,7 +22,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +40,7 @@ pub use latency::RECORDED_GET;
 pub use log::{CallLog, LoggedCall};
 pub use state::StateFolder;
 
+use crate::factory::{FactoryReply, FactoryRequest};
 use crate::saved::LoadError;
 use crate::simulation::{Delivery, Progress, Simulation};
 use crate::wire::Request;
@@ -49,11 +53,23 @@ pub struct Settings {
     pub latency: Duration,
     /// How much faster than the wall clock simulated time runs; 0 lets it stand still until it is moved.
     pub speed: f64,
-    /// The port of the first host, the others take the next ones; 0 for any free ones.
+    /// The port of the first host, or of all of them; 0 for any free ones.
     pub port: u16,
+    pub addresses: Addresses,
     pub keep: Keep,
     /// Where calls are written to, if anywhere.
     pub log: Option<CallLog>,
+}
+
+/// Where hosts listen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addresses {
+    /// All at 127.0.0.1, each on a port of its own: the first on the one that is asked for, the others on the next ones.
+    #[default]
+    One,
+    /// Each at an address of its own, 127.0.0.1 and so on, all on one port, as real hosts are: a client that learns of one
+    /// from another finds it there. The addresses are loopback on Linux without further ado.
+    Each,
 }
 
 /// What is written to disk.
@@ -86,7 +102,8 @@ impl Keep {
 impl Default for Settings {
     fn default() -> Self {
         let latency = Duration::from_millis(RECORDED_GET);
-        Self { latency, speed: 1.0, port: 0, keep: Keep::Nothing, log: None }
+        let addresses = Addresses::default();
+        Self { latency, speed: 1.0, port: 0, addresses, keep: Keep::Nothing, log: None }
     }
 }
 
@@ -123,7 +140,7 @@ pub struct HostAddress {
 }
 
 impl HostAddress {
-    /// `https://127.0.0.1:PORT`
+    /// `https://ADDRESS:PORT`
     pub fn endpoint(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -209,6 +226,17 @@ impl Shared {
         Ok(delivery)
     }
 
+    /// Asks the Image Factory; none if it is dead, or there is none. What it was told is saved before it answers.
+    async fn ask_factory(self: &Arc<Self>, request: &FactoryRequest) -> Option<FactoryReply> {
+        let reply = self.lock().world.factory.as_mut()?.handle(request)?;
+        if request.method == "POST" {
+            let change = self.note_change();
+            self.save(change).await.ok()?;
+        }
+        tokio::time::sleep(self.clock.wall(reply.delay)).await;
+        Some(reply)
+    }
+
     /// Counts a change that was made and has it saved, whether anybody waits for that or not.
     fn note_change(&self) -> u64 {
         let change = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
@@ -286,6 +314,7 @@ impl Shared {
 pub struct Server {
     shared: Arc<Shared>,
     hosts: Vec<HostAddress>,
+    factory: Option<SocketAddr>,
     authority: Authority,
     actual: BTreeMap<String, watch::Receiver<Reach>>,
     stop: watch::Sender<bool>,
@@ -296,23 +325,24 @@ impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(world: impl Into<Simulation>, settings: Settings) -> Result<Self, ServeError> {
         let Simulation { mut world, faults } = world.into();
-        let Settings { latency, speed, port, keep, log } = settings;
-        let hosts = world.nodes.len();
-        if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
-            return Err(ServeError::Ports { port, hosts });
-        }
+        let Settings { latency, speed, port, addresses, keep, log } = settings;
         let authority = authority_for(&world, keep.folder())?;
-        let mut doors = Vec::new();
-        for (index, name) in world.nodes.keys().cloned().enumerate() {
-            let index = u16::try_from(index).unwrap_or(u16::MAX);
-            let port = if port == 0 { 0 } else { port.saturating_add(index) };
-            doors.push((listen(port).await?, name));
-        }
+        let listeners = match addresses {
+            Addresses::One => listen::on_own_ports(world.nodes.len(), port).await?,
+            Addresses::Each => listen::at_own_addresses(world.nodes.len(), port).await?,
+        };
+        let doors: Vec<_> = listeners.into_iter().zip(world.nodes.keys().cloned()).collect();
+        let factory = factory_door(&mut world, port, doors.len()).await?;
         let mut hosts = Vec::new();
         for ((_, address), name) in &doors {
             let (_, fingerprint) = authority.of(name)?;
             if let Some(node) = world.nodes.get_mut(name) {
                 node.fingerprint.clone_from(&fingerprint);
+                // Hosts that say they are on this machine are where they listen.
+                let is_here = node.ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+                if is_here || addresses == Addresses::Each {
+                    node.ip = address.ip().to_string();
+                }
             }
             hosts.push(HostAddress { name: name.clone(), address: *address, fingerprint });
         }
@@ -341,6 +371,7 @@ impl Server {
         let mut server = Self {
             shared,
             hosts,
+            factory: factory.as_ref().map(|(_, address)| *address),
             authority,
             actual: BTreeMap::new(),
             stop: watch::Sender::new(false),
@@ -348,6 +379,10 @@ impl Server {
         };
         for ((listener, address), name) in doors {
             server.open(listener, address, name)?;
+        }
+        if let Some((listener, _)) = factory {
+            let (shared, stop) = (Arc::clone(&server.shared), server.stop.subscribe());
+            server.tasks.spawn(factory::run(listener, shared, stop));
         }
         server.save_changes();
         server.follow_hosts();
@@ -406,6 +441,11 @@ impl Server {
 
     pub fn hosts(&self) -> &[HostAddress] {
         &self.hosts
+    }
+
+    /// Where the simulated Image Factory listens: `http://127.0.0.1:PORT`.
+    pub fn factory(&self) -> Option<String> {
+        self.factory.map(|address| format!("http://{address}"))
     }
 
     /// The certificate of the authority that vouches for all hosts.
@@ -479,6 +519,23 @@ impl Server {
     }
 }
 
+/// Opens the factory's port, if the world has one: the next after those of the hosts, or any if that is taken.
+async fn factory_door(
+    world: &mut World,
+    port: u16,
+    hosts: usize,
+) -> Result<Option<(TcpListener, SocketAddr)>, ServeError> {
+    let Some(factory) = &mut world.factory else { return Ok(None) };
+    let next = u16::try_from(hosts).ok().and_then(|hosts| port.checked_add(hosts)).filter(|_| port != 0);
+    let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let opened = match listen::listen(at(next.unwrap_or_default())).await {
+        Err(_) if next.is_some() => listen::listen(at(0)).await?,
+        opened => opened?,
+    };
+    factory.listen_on(&opened.1.to_string());
+    Ok(Some(opened))
+}
+
 fn authority_for(world: &World, folder: Option<&StateFolder>) -> Result<Authority, ServeError> {
     let saved = folder.map(StateFolder::load_authority).transpose()?.flatten();
     match saved.filter(|saved| saved.covers(world.nodes.keys())) {
@@ -490,12 +547,4 @@ fn authority_for(world: &World, folder: Option<&StateFolder>) -> Result<Authorit
 /// Waits until the server stops; gone is stopped too.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-async fn listen(port: u16) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let failed = |source| ServeError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
 }

@@ -8,6 +8,7 @@ mod permissions;
 mod robustness;
 mod storages;
 mod surface;
+mod users;
 mod versions;
 
 use std::collections::BTreeMap;

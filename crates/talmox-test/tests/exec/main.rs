@@ -5,6 +5,8 @@
 mod apply;
 mod change;
 mod create;
+mod ha;
+mod moving;
 mod observe;
 mod order;
 mod remove;

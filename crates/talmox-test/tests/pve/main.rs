@@ -5,6 +5,7 @@
 mod concurrency;
 mod content;
 mod crash;
+mod factory;
 mod failures;
 mod fault_plans;
 mod life;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
-use talmox_types::NodeName;
+use talmox_types::{HostName, NodeName};
 
 use super::{Connection, Description, Output};
 
@@ -24,9 +24,29 @@ pub(crate) struct Scope {
     /// Build the VM of this node anew, with empty disks
     #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
+    /// Move the VM of a node to another host, running if it runs
+    #[arg(long = "move", env = "TALMOX_MOVE", value_name = "NODE=HOST", value_delimiter = ',')]
+    pub moves: Vec<Move>,
     /// Restart running VMs for changes that need it
     #[arg(long, env = "TALMOX_ALLOW_REBOOT", value_parser = FalseyValueParser::new())]
     pub allow_reboot: bool,
+}
+
+/// A node and the host its VM shall go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Move {
+    pub node: NodeName,
+    pub host: HostName,
+}
+
+impl std::str::FromStr for Move {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (node, host) = text.split_once('=').ok_or("a node and a host with = between: worker-1=pve2")?;
+        let node = NodeName::parse(node).map_err(|error| error.to_string())?;
+        let host = HostName::parse(host).map_err(|error| error.to_string())?;
+        Ok(Self { node, host })
+    }
 }
 
 /// How a run is let loose, and how it reports.
@@ -110,12 +130,13 @@ pub(crate) enum PlanFormat {
   talmox apply --simulate -f examples/homelab   the same on a simulated Proxmox
   talmox apply homelab.plan                     the plan that was kept and looked at
   talmox apply --replace worker-2               build one VM anew
+  talmox apply --move worker-2=pve3             move one VM to another host
   talmox apply --auto-approve --log-format json for a pipeline")]
 pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
-        conflicts_with_all = ["target", "remove", "prune", "replace", "allow_reboot"]
+        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot"]
     )]
     pub plan: Option<PathBuf>,
     #[command(flatten)]

@@ -4,12 +4,14 @@ mod before;
 mod doing;
 mod others;
 mod pieces;
+mod schematic;
 mod template;
 
 pub(crate) use before::{Init, Validate};
-pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Plan, PlanFormat, Scope, Status};
+pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
-pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderVm, RenderWhat};
+pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
+pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
 
 pub(crate) use template::{
     PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
@@ -86,6 +88,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Render(Render),
     Output(Outputs),
+    Schematic(Schematic),
     Template(Template),
     Sim(Sim),
     Schema(Schema),

@@ -1,7 +1,10 @@
 //! Verbs that show or make one piece.
 
+use std::path::PathBuf;
+
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
+use talmox_types::Version;
 
 use super::{Connection, Description, Output};
 
@@ -37,6 +40,7 @@ pub(crate) struct Render {
 #[derive(Subcommand)]
 pub(crate) enum RenderWhat {
     Vm(RenderVm),
+    InstallImage(RenderInstallImage),
 }
 
 /// Print a node's VM as `qm config` would
@@ -57,6 +61,32 @@ pub(crate) struct RenderVm {
     pub boot: Option<BootSource>,
     #[command(flatten)]
     pub description: Description,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Print which install image machines of a provider get, and what is added for them
+///
+/// The image is the provider's own (`install_images` of the description, or `TALOS_VM_INSTALL_IMAGE_PROXMOX` and its like,
+/// which win), else the default one, else none. Works without a description too.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox render install-image --provider proxmox
+  talmox render install-image --provider proxmox-prod --node cp-1 -f lab
+  TALOS_VM_INSTALL_IMAGE_KVM=example.org/installer:v1 talmox render install-image --provider qemu")]
+pub(crate) struct RenderInstallImage {
+    /// The provider's name, as machines report it
+    #[arg(long, env = "TALMOX_PROVIDER", value_name = "NAME")]
+    pub provider: String,
+    /// Only this node (default: all of the description)
+    #[arg(long, env = "TALMOX_NODE", value_name = "NODE")]
+    pub node: Option<String>,
+    /// Talos version (default: the description's)
+    #[arg(long, env = "TALMOX_TALOS_VERSION", value_name = "VERSION", value_parser = Version::parse)]
+    pub talos_version: Option<Version>,
+    /// Description: a folder with cluster.yaml and nodes.yaml, or one file (default: this folder, if it has one)
+    #[arg(short, long, env = "TALMOX_FILE", value_name = "PATH")]
+    pub file: Option<PathBuf>,
     #[command(flatten)]
     pub output: Output,
 }

@@ -6,11 +6,13 @@ mod completion;
 mod destroy;
 mod explain;
 mod init;
+mod install_image;
 mod man;
 mod output;
 mod plan;
 mod render;
 mod schema;
+mod schematic;
 mod shared;
 mod signals;
 mod sim;
@@ -48,6 +50,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Explain(args) => done(explain::run(&args, printer)),
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
+        Command::Schematic(args) => done(schematic::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),

@@ -11,7 +11,7 @@ use talmox_types::NodeName;
 use talmox_types::desired::{Desired, TemplateRef};
 
 use super::{read, unknown_node};
-use crate::args::{Connection, Description, Scope, Simulate};
+use crate::args::{Connection, Description, Move, Scope, Simulate};
 use crate::connect::Session;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -91,8 +91,13 @@ impl Job {
 
     /// Names must be of declared nodes, unless they are named as gone.
     pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
-        let Scope { target, remove, prune, replace, allow_reboot } = scope;
-        for name in target.iter().filter(|name| !remove.contains(name)).chain(replace) {
+        let Scope { target, remove, prune, replace, moves, allow_reboot } = scope;
+        for name in target
+            .iter()
+            .filter(|name| !remove.contains(name))
+            .chain(replace)
+            .chain(moves.iter().map(|asked| &asked.node))
+        {
             self.declared(name)?;
         }
         let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
@@ -102,6 +107,7 @@ impl Job {
             remove: set(remove),
             prune: *prune,
             replace: set(replace),
+            moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
         })
     }
@@ -118,13 +124,16 @@ impl Job {
 
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal: _, targets, remove, prune, replace, allow_reboot } = request;
+    let Request { goal: _, targets, remove, prune, replace, moves, allow_reboot } = request;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
         if !names.is_empty() {
             words.push_str(&format!(" {flag} {}", names.join(",")));
         }
+    }
+    for (node, host) in moves {
+        words.push_str(&format!(" --move {node}={host}"));
     }
     for (flag, given) in [("--prune", *prune), ("--allow-reboot", *allow_reboot)] {
         if given {

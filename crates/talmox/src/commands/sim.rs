@@ -35,7 +35,7 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
     let world = world(args, versions.as_ref(), &keep)?;
     let latency = Duration::from_millis(args.latency);
     let log = args.call_log.as_deref().map(log).transpose()?;
-    let settings = Settings { latency, speed: args.speed, port: args.port, keep, log };
+    let settings = Settings { latency, speed: args.speed, port: args.port, keep, log, ..Settings::default() };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
     runtime.block_on(async {
@@ -177,6 +177,8 @@ struct Ready {
     /// Of all of them, for people.
     #[serde(skip)]
     versions: String,
+    /// The simulated Image Factory.
+    factory: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -202,6 +204,7 @@ impl Ready {
             version: String::new(),
             hosts: Vec::new(),
             versions: versions_of(world),
+            factory: None,
         })
     }
 
@@ -214,6 +217,7 @@ impl Ready {
             fingerprint: host.fingerprint.clone(),
         });
         self.hosts = hosts.collect();
+        self.factory = server.factory();
         if let Some(first) = self.hosts.first() {
             self.endpoint.clone_from(&first.endpoint);
             self.fingerprint.clone_from(&first.fingerprint);
@@ -242,9 +246,11 @@ impl Ready {
     }
 
     fn talk(&self) -> String {
-        let Self { endpoint, ca_file, token_file, versions, .. } = self;
+        let Self { endpoint, ca_file, token_file, versions, factory, .. } = self;
+        let factory =
+            factory.as_ref().map(|url| format!("simulated Image Factory at {url}\n")).unwrap_or_default();
         format!(
-            "\nsimulated Proxmox VE {versions}; Ctrl-C ends it\n{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
+            "\nsimulated Proxmox VE {versions}; Ctrl-C ends it\n{factory}{BOLD}try{BOLD:#}: curl --cacert {ca_file} \\\n       \
              -H \"Authorization: PVEAPIToken=$(cat {token_file})\" \\\n       {endpoint}/api2/json/nodes"
         )
     }

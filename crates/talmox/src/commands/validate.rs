@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 use talmox_config::{Colour, Outcome, Problem, Severity, position_of, report};
+use talmox_image::Schematic;
 use talmox_types::desired::{Desired, Role};
 
 use super::problems_found;
+use super::schematic::note_order;
 use crate::args::{Format, Validate};
 use crate::printer::{GREEN, Printer};
 
@@ -13,6 +15,7 @@ pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
     if args.output.output == Format::Table {
         show_problems(&outcome, printer);
         if let Some(desired) = &outcome.desired {
+            note_order(&Schematic::from(&desired.talos.schematic), printer);
             printer.data(&summary(desired, &outcome))?;
         }
     } else {

@@ -11,6 +11,7 @@
 mod choose;
 mod count;
 mod environment;
+mod images;
 mod secret;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use talmox_exec::Factories;
-use talmox_image::client::{HttpTransport, Settings as FactorySettings};
 use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
 use talmox_types::desired::{Desired, TemplateRef};
 
@@ -100,7 +100,11 @@ impl Session {
         let transport = Arc::clone(&counted) as Arc<dyn Transport>;
         let client = Client::new(endpoints, credentials, transport, Settings::default())
             .context("could not get ready to ask Proxmox")?;
-        Ok(Self { client, images: images()?, counted, simulated })
+        let images = match simulated.as_ref().and_then(Simulated::factory) {
+            Some(factory) => images::simulated(&factory)?,
+            None => images::real()?,
+        };
+        Ok(Self { client, images, counted, simulated })
     }
 
     /// Requests so far.
@@ -122,12 +126,6 @@ impl Session {
             None => Ok(()),
         }
     }
-}
-
-/// The way to Image Factories and other servers that have images.
-fn images() -> anyhow::Result<Factories> {
-    let transport = HttpTransport::new().map_err(|error| Failure::new(error.to_string()))?;
-    Ok(Factories::new(Arc::new(transport), FactorySettings::default()))
 }
 
 fn not_for_the_real_thing(file: &Path) -> Failure {

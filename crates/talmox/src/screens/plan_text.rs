@@ -258,7 +258,7 @@ fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
 
 fn deed(planned: &Planned) -> String {
     let style = match planned.effect {
-        Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => YELLOW,
+        Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => YELLOW,
         Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => Style::new(),
     };
     format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))

@@ -46,6 +46,8 @@ pub(crate) enum Subject<'p> {
     /// A file on a storage.
     Image(&'p str),
     Template(&'p str),
+    HaGroup(&'p str),
+    HaRule(&'p str),
 }
 
 /// What is told of a machine that will be made.
@@ -208,6 +210,9 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         Step::RemoveTemplate { template } => {
             (Sign::Destroy, Subject::Template(&template.name), Some((template.vmid(), &template.host)))
         }
+        Step::SetHaGroup { group, .. } => (Sign::Change, Subject::HaGroup(group), None),
+        Step::SetHaRule { rule } => (Sign::Change, Subject::HaRule(&rule.id), None),
+        Step::DeleteHaRule { rule } => (Sign::Destroy, Subject::HaRule(&rule.id), None),
         Step::CloneVm { .. }
         | Step::CreateVm { .. }
         | Step::ConfigureVm { .. }
@@ -217,6 +222,8 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         | Step::StartVm { .. }
         | Step::StopVm { .. }
         | Step::RebootVm { .. }
+        | Step::MoveVm { .. }
+        | Step::AddHa { .. }
         | Step::RemoveVm { .. } => return None,
     };
     Some(Act { sign, subject, at, steps: vec![planned], later: Vec::new() })
@@ -226,7 +233,12 @@ impl<'p> Act<'p> {
     pub(crate) fn node(&self) -> Option<&'p NodeName> {
         match self.subject {
             Subject::Vm(node) => Some(node),
-            Subject::Pool(_) | Subject::Schematic(_) | Subject::Image(_) | Subject::Template(_) => None,
+            Subject::Pool(_)
+            | Subject::Schematic(_)
+            | Subject::Image(_)
+            | Subject::Template(_)
+            | Subject::HaGroup(_)
+            | Subject::HaRule(_) => None,
         }
     }
 
@@ -237,6 +249,8 @@ impl<'p> Act<'p> {
             Subject::Schematic(_) => "schematic",
             Subject::Image(_) => "image",
             Subject::Template(_) => "template",
+            Subject::HaGroup(_) => "HA group",
+            Subject::HaRule(_) => "HA rule",
         }
     }
 
@@ -245,7 +259,10 @@ impl<'p> Act<'p> {
             Subject::Vm(node) => node.as_str(),
             Subject::Pool(pool) => pool.as_str(),
             Subject::Schematic(schematic) => &schematic.id.as_str()[..12],
-            Subject::Image(name) | Subject::Template(name) => name,
+            Subject::Image(name)
+            | Subject::Template(name)
+            | Subject::HaGroup(name)
+            | Subject::HaRule(name) => name,
         }
     }
 
@@ -256,7 +273,8 @@ impl<'p> Act<'p> {
             (Subject::Image(_), false) => 1,
             (Subject::Template(_), _) => 2,
             (Subject::Image(_), true) => 3,
-            (Subject::Pool(_) | Subject::Vm(_), _) => 4,
+            (Subject::HaGroup(_) | Subject::HaRule(_), _) => 4,
+            (Subject::Pool(_) | Subject::Vm(_), _) => 5,
         }
     }
 

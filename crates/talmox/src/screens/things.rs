@@ -1,6 +1,6 @@
 //! What is told of images, templates and schematics.
 
-use talmox_plan::Step;
+use talmox_plan::{HaScope, Step};
 use talmox_types::desired::{Compression, Image};
 
 use super::story::Act;
@@ -28,6 +28,16 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         Step::ConvertTemplate { .. } | Step::ConfigureTemplate { .. } | Step::RemoveTemplate { .. } => {
             act.at.map(|(vmid, host)| format!("{vmid} on {host}")).into_iter().collect()
         }
+        Step::SetHaGroup { hosts, .. } => vec![listed(hosts.iter()), safe(&planned.reason)],
+        Step::SetHaRule { rule } | Step::DeleteHaRule { rule } => {
+            let about = match &rule.scope {
+                HaScope::Apart => format!("{} apart", listed(rule.vms.iter())),
+                HaScope::Hosts { hosts } => {
+                    format!("{} on {}", listed(rule.vms.iter()), listed(hosts.iter()))
+                }
+            };
+            vec![about, safe(&planned.reason)]
+        }
         Step::CreatePool { .. }
         | Step::CloneVm { .. }
         | Step::CreateVm { .. }
@@ -38,9 +48,15 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         | Step::StartVm { .. }
         | Step::StopVm { .. }
         | Step::RebootVm { .. }
+        | Step::MoveVm { .. }
+        | Step::AddHa { .. }
         | Step::RemoveVm { .. }
         | Step::DeletePool { .. } => Vec::new(),
     }
+}
+
+fn listed<T: ToString>(things: impl Iterator<Item = T>) -> String {
+    things.map(|thing| thing.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// What keeps a wrong or broken image out, and who unpacks it.

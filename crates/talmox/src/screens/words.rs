@@ -101,6 +101,15 @@ fn parts(step: &Step) -> (Verb, String) {
         Step::RebootVm { vm, .. } => {
             (verb("restart", "restarting", "restarted"), format!("{} on {}", vm.vmid(), vm.host))
         }
+        Step::MoveVm { vm, to, .. } => {
+            (verb("move", "moving", "moved"), format!("{} from {} to {to}", vm.vmid(), vm.host))
+        }
+        Step::AddHa { vm, .. } => (verb("put", "putting", "put"), format!("{} under HA", vm.vmid())),
+        Step::SetHaGroup { group, .. } => (verb("set", "setting", "set"), format!("HA group {group}")),
+        Step::SetHaRule { rule } => (verb("set", "setting", "set"), format!("HA rule {}", rule.id)),
+        Step::DeleteHaRule { rule } => {
+            (verb("remove", "removing", "removed"), format!("HA rule {}", rule.id))
+        }
         Step::RemoveVm { vm, .. } => {
             (verb("remove", "removing", "removed"), format!("{} from {}", vm.vmid(), vm.host))
         }

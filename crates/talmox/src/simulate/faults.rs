@@ -6,9 +6,11 @@
 //!   - fault: lost-reply         # what
 //!     calls: POST */clone       # which calls
 //!     at: 2                     # the second of them
+//! factory: {slow: 20s}          # what is wrong with the Image Factory all the time
 //! ```
 //! Every mistake of a file is reported, with its place and what to do about it.
 
+mod factory;
 mod kinds;
 mod values;
 
@@ -16,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use talmox_config::{Code, Colour, Location, Problem, SourceId, Sources, report};
-use talmox_sim::{Calls, Fault, FaultPlan, Simulation, When, World};
+use talmox_sim::{Calls, Fault, FaultPlan, Simulation, Trouble, When, World};
 use talmox_yaml::{Entry, FaultKind, Node, NodeKind, Span};
 
 use crate::failure::Failure;
@@ -29,22 +31,29 @@ use values::{Given, read_value};
 const LARGEST: u64 = 1024 * 1024;
 
 /// The world, and what goes wrong in it if a file says so.
-pub(crate) fn simulation(world: World, file: Option<&Path>, printer: &Printer) -> anyhow::Result<Simulation> {
-    let Some(path) = file else { return Ok(world.into()) };
+pub(crate) fn simulation(
+    mut world: World,
+    file: Option<&Path>,
+    printer: &Printer,
+) -> anyhow::Result<Simulation> {
     let hosts: Vec<String> = world.nodes.keys().cloned().collect();
-    let faults = read(path, &hosts, printer)?;
+    let (faults, trouble) = file.map(|path| read(path, &hosts, printer)).transpose()?.unwrap_or_default();
+    // What was wrong in an earlier run is not wrong for ever.
+    if let Some(factory) = &mut world.factory {
+        factory.trouble = trouble;
+    }
     Ok(Simulation { world, faults })
 }
 
-fn read(path: &Path, hosts: &[String], printer: &Printer) -> anyhow::Result<FaultPlan> {
+fn read(path: &Path, hosts: &[String], printer: &Printer) -> anyhow::Result<(FaultPlan, Trouble)> {
     let name = path.display().to_string();
     let text = text_of(path)?;
     let mut sources = Sources::default();
     let source = sources.add(name.clone(), text.clone(), None);
-    let mut reader = Reader { source, hosts, problems: Vec::new() };
+    let mut reader = Reader { source, hosts, trouble: Trouble::default(), problems: Vec::new() };
     let plan = reader.plan(&text);
     if reader.problems.is_empty() {
-        return Ok(plan);
+        return Ok((plan, reader.trouble));
     }
     printer.problem(report(&sources, &reader.problems, Colour::Always).trim_end_matches('\n'));
     printer.problem("");
@@ -69,6 +78,8 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
 struct Reader<'h> {
     source: SourceId,
     hosts: &'h [String],
+    /// What is wrong with the Image Factory.
+    trouble: Trouble,
     problems: Vec<Problem>,
 }
 
@@ -95,7 +106,7 @@ impl Reader<'_> {
             return plan;
         };
         let mut seed = 0;
-        let mut list = None;
+        let (mut list, mut has_factory) = (None, false);
         for entry in entries {
             match key_of(entry) {
                 "seed" => match entry.value.as_scalar().and_then(|scalar| scalar.text.parse().ok()) {
@@ -108,9 +119,18 @@ impl Reader<'_> {
                     ),
                 },
                 "faults" => list = Some(&entry.value),
+                "factory" => {
+                    self.trouble = self.factory(&entry.value);
+                    has_factory = true;
+                }
                 other => {
                     let text = format!("nothing reads {other}");
-                    self.say(Code::UnknownKey, &text, entry.key.place(), "seed and faults stand here");
+                    self.say(
+                        Code::UnknownKey,
+                        &text,
+                        entry.key.place(),
+                        "seed, faults and factory stand here",
+                    );
                 }
             }
         }
@@ -132,6 +152,7 @@ impl Reader<'_> {
                     "begin each fault with `- fault: KIND`",
                 );
             }
+            None if has_factory => {}
             None => {
                 self.say(Code::MissingKey, "there is no `faults`", document.place(), "add a list `faults:`");
             }

@@ -7,6 +7,7 @@ mod support;
 
 mod broken;
 mod connecting;
+mod images;
 mod interrupted;
 mod line;
 mod plans;

@@ -64,6 +64,7 @@ async fn one_line_is_enough_to_use_it() {
     let shown = said
         .replace(&text(&ready, "ca_file"), "CA_FILE")
         .replace(&text(&ready, "token_file"), "TOKEN_FILE")
+        .replace(&text(&ready, "factory"), "FACTORY")
         .replace(&text(&ready, "endpoint"), "ENDPOINT");
     assert!(!shown.contains(&text(&ready, "token")));
     assert_snapshot!(shown);
@@ -129,7 +130,7 @@ async fn hosts_can_be_of_several_versions() {
     let version = |at: usize| ready["hosts"][at]["version"].clone();
     assert_eq!(
         (text(&ready, "version"), version(0), version(1)),
-        ("8.4.21", "8.4.21".into(), "9.0.11".into())
+        ("8.4.21".into(), "8.4.21".into(), "9.0.11".into())
     );
     running.interrupt();
     let said = run(&["sim", "--state", &folder, "--version", "9.0"]).failed().stderr;

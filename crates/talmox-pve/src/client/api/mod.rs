@@ -21,7 +21,7 @@ pub use cluster::{
     StorageResource, TagStyle, Version, VmResource,
 };
 pub use content::{Download, ImageKind, Upload, UrlMetadata};
-pub use ha::{HaResource, HaRule, HaStatus, NewHaResource};
+pub use ha::{HaGroup, HaResource, HaRule, HaRuleScope, HaStatus, NewHaResource, NewHaRule};
 pub use nodes::{Amount, Bridge, CpuInfo, Node, NodeStatus, Peer};
 pub use pools::{Pool, PoolChange, PoolMember};
 pub use qemu::{CloneKind, CloneVm, CreateVm, Feature, MigratePreconditions, Migration, MoveDisk};

@@ -206,7 +206,9 @@ impl Route<'_> {
     pub(super) fn prepare(&self, world: &mut World, job: &Job, moved: &mut Moved) -> Result<(), String> {
         let vm = world.vm_for_job(self.from, self.vmid)?.clone();
         let (lines, found) = self.scan(world, &vm);
-        lines.iter().for_each(|line| world.log_migration(job, line));
+        for line in &lines {
+            world.log_migration(job, line);
+        }
         let found = found.map_err(|error| format!("Problem found while scanning volumes - {error}"))?;
         let live = |local: &Local| self.running && local.reference == Reference::Attached;
         let (online, offline): (Vec<Local>, Vec<Local>) = found.into_iter().partition(live);

@@ -146,7 +146,9 @@ impl MigrateJob {
             world.log_migration(job, line);
         }
         let lines = Resources::of(world, vm).check(world, &self.target, running, self.force)?;
-        lines.into_iter().for_each(|line| world.log_migration(job, line));
+        for line in lines {
+            world.log_migration(job, line);
+        }
         self.route(job, running).check_storages(world, vm)?;
         self.reach(world, job)
     }

@@ -105,3 +105,29 @@ async fn a_new_version_is_built_beside_the_old_and_the_old_goes_when_asked() {
     yard.apply(&prune).await.unwrap();
     assert_eq!(yard.lab.calls().writes().count(), writes);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_look_without_a_change_costs_one_request_for_each_vm_template_and_host() {
+    let yard = Yard::new();
+    let bench = yard.bench(talos("1.13.9", "local-zfs", &["cp-1", "worker-1"], ""), Goal::Converge, 1);
+    yard.apply(&bench).await.unwrap();
+    for id in [300, 301] {
+        let config = [("name".to_owned(), "mail".to_owned())].into();
+        yard.lab.world(|world| world.add_vm("pve3", id, config, true));
+    }
+    yard.settle().await;
+    let before = yard.lab.calls().len();
+    let observed = talmox_exec::observe(&yard.client(), &bench.desired).await.unwrap();
+    let calls = yard.lab.calls();
+    let (nodes, templates) = (2, yard.templates().len());
+    assert!(calls.len() - before <= nodes + templates + 2 + 6, "{calls}");
+    assert_eq!((observed.depth, observed.files.len()), (talmox_plan::Depth::Candidates, 0));
+    assert!(observed.pools.iter().any(|pool| pool.as_str() == "talmox-templates"));
+    // For templates, everything is looked at.
+    let observed = talmox_exec::observe_for(&yard.client(), &bench.desired, Goal::Templates).await.unwrap();
+    assert_eq!(observed.depth, talmox_plan::Depth::Everything);
+    assert_eq!(observed.files.len(), 6, "`local` and `shared` of three hosts: {:?}", observed.files);
+    let asked = yard.lab.calls();
+    let asked = asked.asking("GET", "/storage/shared/content").count();
+    assert_eq!(asked, 2 * 2, "iso and import of one host, when there was nothing and now");
+}

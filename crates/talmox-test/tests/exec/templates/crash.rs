@@ -49,16 +49,20 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
-fn every_call(release: &str, storage: &str) {
+fn every_call(release: &str, storage: &str, goal: Goal) {
     let begun = Instant::now();
     let world = three_hosts(release, SEED);
-    let work = (storage, Goal::Templates);
+    let work = (storage, goal);
     let (expected, calls) = runtime().block_on(async {
         let (yard, _) = run(&world, work, None).await;
         (normal(&yard), yard.lab.calls().len())
     });
-    let wanted = if storage == "shared" { 1 } else { 3 };
-    assert_eq!((expected.0.len(), expected.1.len(), expected.2), (wanted, wanted, wanted));
+    let (templates, nodes) = match goal {
+        Goal::Templates if storage == "shared" => (1, 0),
+        Goal::Templates => (3, 0),
+        _ => (1, 1),
+    };
+    assert_eq!((expected.0.len(), expected.1.len(), expected.2), (templates, templates, templates + nodes));
     let (mut runs, mut through) = (0, 0);
     for fault in [Fault::KillClient { sent: false }, Fault::KillClient { sent: true }, Fault::ReplyLost] {
         for number in 1..=calls {
@@ -72,7 +76,7 @@ fn every_call(release: &str, storage: &str) {
         }
     }
     println!(
-        "PVE {release}, {storage}: K = {calls} calls, {runs} runs, all the same in the end ({through} at the first go), \
+        "{goal:?} on PVE {release}, {storage}: K = {calls} calls, {runs} runs, all the same in the end ({through} at the first go), \
          {:.1} s",
         begun.elapsed().as_secs_f64()
     );
@@ -80,20 +84,25 @@ fn every_call(release: &str, storage: &str) {
 
 #[test]
 fn on_storages_of_each_host() {
-    every_call("9.2", "local-zfs");
+    every_call("9.2", "local-zfs", Goal::Templates);
 }
 
 #[test]
 fn on_storages_of_each_host_of_the_older_release() {
-    every_call("8.4", "local-zfs");
+    every_call("8.4", "local-zfs", Goal::Templates);
 }
 
 #[test]
 fn on_a_storage_they_share() {
-    every_call("9.2", "shared");
+    every_call("9.2", "shared", Goal::Templates);
 }
 
 #[test]
 fn on_a_storage_they_share_of_the_older_release() {
-    every_call("8.4", "shared");
+    every_call("8.4", "shared", Goal::Templates);
+}
+
+#[test]
+fn from_nothing_to_a_node() {
+    every_call("9.2", "local-zfs", Goal::Converge);
 }

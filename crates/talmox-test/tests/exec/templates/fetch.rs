@@ -7,12 +7,12 @@ use talmox_plan::{Effect, FileKind, Goal, Plan, Step};
 use talmox_pve::client::Method;
 use talmox_pve::property::VolumeId;
 use talmox_sim::FileFacts;
-use talmox_test::{Fault, When, host, storage};
+use talmox_test::{Fault, When, host, storage, vmid};
 use talmox_types::Checksum;
 use talmox_types::desired::{Compression, Image};
 
 use super::yard::{Yard, image, talos};
-use crate::support::{Bench, plan_of, planned};
+use crate::support::{Bench, make_vm, plan_of, planned};
 
 pub(super) const URL: &str = "https://images.example/debian.raw";
 
@@ -73,10 +73,10 @@ async fn what_is_compressed_is_unpacked_and_sent() {
         let plan = fetch(Some(compression), Some(sha512(&bytes)));
         let outcome = run(&yard, &bench, &plan).await;
         assert!(outcome.is_complete() && outcome.wrote(), "{compression:?}: {outcome:#?}");
-        let volume = VolumeId::parse("local:import/talmox-debian.qcow2").unwrap();
-        let info = yard.client().volume_info(&host(1), &volume).await.unwrap();
-        // Of a qcow2 image Proxmox tells how large the disk is, so it has read what was sent.
-        assert_eq!((info.size, info.format.as_str()), (2 << 30, "qcow2"), "{info:?}");
+        // Proxmox has checked the sum of what was sent; and a disk made of it is as large as the image says.
+        let disk = "local-zfs:0,import-from=local:import/talmox-debian.qcow2";
+        make_vm(&yard.lab, &yard.client(), 1, vmid(100), &[("scsi0", disk)]).await;
+        assert_eq!(yard.dump().vms[&100].config["scsi0"], "local-zfs:vm-100-disk-0,size=2G");
         let writes = yard.lab.calls().writes().count();
         let outcome = run(&yard, &bench, &plan).await;
         assert!(outcome.is_complete() && !outcome.wrote(), "{outcome:#?}");

@@ -2,6 +2,7 @@
 
 mod build;
 mod crash;
+mod factory;
 mod faults;
 mod fetch;
 mod others;

@@ -38,6 +38,34 @@ async fn two_runs_at_once_make_one_of_each() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn two_runs_at_once_from_nothing_to_nodes() {
+    for seed in 1..=6 {
+        let yard = Yard::of(three_hosts("9.2", seed), seed);
+        let nodes = ["cp-1", "worker-1", "worker-2"];
+        let bench = |nonce| yard.bench(talos("1.13.9", "local-zfs", &nodes, ""), Goal::Converge, nonce);
+        let (one, two) = (bench(1), bench(2));
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(60 * (seed - 1))).await;
+            yard.apply(&two).await
+        };
+        let (first, second) = tokio::join!(yard.apply(&one), later);
+        let templates = yard.templates();
+        assert!(
+            templates.values().all(|ids| ids.len() == 1),
+            "seed {seed}: {templates:?}\n{}",
+            yard.lab.calls()
+        );
+        let vms = yard.dump().vms.len();
+        assert_eq!(vms, nodes.len() + templates.len(), "seed {seed}\n{}", yard.lab.calls());
+        yard.assert_tidy();
+        first.unwrap();
+        second.unwrap();
+        yard.settle().await;
+        assert!(yard.plan(&one).await.steps.is_empty());
+    }
+}
+
 /// Two runs that planned before either began, so that neither knows of the other's ids.
 #[tokio::test(start_paused = true)]
 async fn two_plans_with_different_ids_leave_one_template() {
@@ -96,16 +124,43 @@ async fn a_build_that_was_cut_off_says_how_to_clear_it_away() {
     let [failure] = outcome.failed.as_slice() else { panic!("{outcome:#?}") };
     assert!(matches!(&failure.error, StepError::Stuck { lock, .. } if lock == "create"), "{failure:#?}");
     assert!(failure.error.hints().iter().any(|hint| hint.starts_with("qm destroy 9000")));
-    // Somebody does.
-    let root = yard.lab.world(|world| world.root_password().unwrap().to_owned());
-    let credentials = talmox_pve::client::Credentials::password("root@pam", root.into()).unwrap();
-    let root = yard.lab.client_as(&credentials, talmox_pve::client::Settings::default());
-    let path = format!("/nodes/{}/qemu/9000/config", host(1));
-    root.put::<()>(&path, Params::new().with("delete", "lock").with("skiplock", 1)).await.unwrap();
-    let task = root.delete_vm(&host(1), talmox_test::vmid(9000), false).await.unwrap();
-    yard.lab.done(&root, &task).await.unwrap();
-    yard.apply(&one).await.unwrap();
+    // The others are there, and nothing is made beside the remnant.
+    assert_eq!(yard.templates().len(), 2);
+    assert_eq!(yard.dump().vms.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_worker_left_is_finished() {
+    for path in ["/download-url", "/template"] {
+        let yard = Yard::new();
+        let one = bench(&yard, "local-zfs", 1);
+        yard.lab
+            .plan(When::first(Method::Post, path), Fault::KillWorker { after: Duration::from_millis(20) });
+        assert!(yard.try_apply(&one).await.is_err(), "{path}");
+        yard.apply(&bench(&yard, "local-zfs", 2)).await.unwrap();
+        assert_eq!(yard.templates().len(), 3, "{path}");
+        yard.assert_tidy();
+    }
+}
+
+/// Proxmox sets the flag of a template first, and turns its disks afterwards.
+#[tokio::test(start_paused = true)]
+async fn a_template_whose_disks_were_not_turned_is_finished() {
+    let yard = Yard::new();
+    let one = bench(&yard, "local-zfs", 1);
+    yard.lab.plan(When::every(Method::Post, "/template"), Fault::reply(500, "something broke"));
+    assert!(yard.try_apply(&one).await.is_err());
+    for (number, id) in [(1, 9000), (2, 9001), (3, 9002)] {
+        let path = format!("/nodes/{}/qemu/{id}/config", host(number));
+        yard.client().put::<()>(&path, Params::new().with("template", "1")).await.unwrap();
+    }
+    yard.settle().await;
+    let world = yard.lab.world(|world| world.clone());
+    let yard = Yard::of(world, 1);
+    yard.apply(&bench(&yard, "local-zfs", 2)).await.unwrap();
     assert_eq!(yard.templates().len(), 3);
+    yard.assert_tidy();
+    assert!(yard.plan(&one).await.steps.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

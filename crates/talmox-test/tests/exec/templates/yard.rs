@@ -31,6 +31,11 @@ pub(super) fn image() -> Vec<u8> {
 
 /// A cluster of that version of Talos, whose nodes have no template of somebody else.
 pub(super) fn talos(version: &str, storage: &str, nodes: &[&str], more: &str) -> Desired {
+    talos_from(FACTORY, version, storage, nodes, more)
+}
+
+/// The same with images of another factory.
+pub(super) fn talos_from(factory: &str, version: &str, storage: &str, nodes: &[&str], more: &str) -> Desired {
     let node = |(number, name): (usize, &&str)| {
         format!("  - name: {name}\n    address: 10.0.7.{}\n    controller: {}\n", 11 + number, number == 0)
     };
@@ -38,7 +43,7 @@ pub(super) fn talos(version: &str, storage: &str, nodes: &[&str], more: &str) ->
     let text = format!(
         "cluster_name: lab\ncluster_uid: \"{UID}\"\nproxmox_endpoint: https://pve1:8006\nproxmox_storage: {storage}\n\
          proxmox_bridge: vmbr0\nnode_cidr: 10.0.7.0/24\nnode_gateway: 10.0.7.1\ncluster_api_addr: 10.0.7.10\n\
-         talos_version: {version}\nkubernetes_version: 1.36.3\nfactory_url: {FACTORY}\n\
+         talos_version: {version}\nkubernetes_version: 1.36.3\nfactory_url: {factory}\n\
          schematic:\n  extensions: [siderolabs/qemu-guest-agent]\n{more}nodes:\n{nodes}"
     );
     let outcome = read_files(Files::from_texts(&text, None));

@@ -112,10 +112,11 @@ pub(crate) fn json_schema() -> Value {
         "title": "What goes wrong on a simulated Proxmox, and when",
         "type": "object",
         "additionalProperties": false,
-        "required": ["faults"],
+        "anyOf": [{"required": ["faults"]}, {"required": ["factory"]}],
         "properties": {
             "seed": {"type": "integer", "minimum": 0, "description": "what chances are drawn from; default: 0"},
             "faults": {"type": "array", "items": {"oneOf": kinds}},
+            "factory": super::factory::schema(),
         },
     })
 }
@@ -133,7 +134,7 @@ fn kind_schema(kind: &Kind) -> Value {
     })
 }
 
-fn form_schema(form: Form) -> Value {
+pub(super) fn form_schema(form: Form) -> Value {
     match form {
         Form::Text => json!({"type": "string", "minLength": 1}),
         Form::Flag => json!({"type": "boolean"}),

@@ -1,12 +1,33 @@
 use super::*;
 
-fn read_text(text: &str) -> (FaultPlan, String) {
+fn read_all(text: &str) -> (FaultPlan, Trouble, String) {
     let mut sources = Sources::default();
     let source = sources.add("faults.yaml".to_owned(), text.to_owned(), None);
     let hosts = ["pve1".to_owned(), "pve2".to_owned()];
-    let mut reader = Reader { source, hosts: &hosts, problems: Vec::new() };
+    let mut reader = Reader { source, hosts: &hosts, trouble: Trouble::default(), problems: Vec::new() };
     let plan = reader.plan(text);
-    (plan, report(&sources, &reader.problems, Colour::Never))
+    (plan, reader.trouble, report(&sources, &reader.problems, Colour::Never))
+}
+
+fn read_text(text: &str) -> (FaultPlan, String) {
+    let (plan, _, problems) = read_all(text);
+    (plan, problems)
+}
+
+#[test]
+fn what_is_wrong_with_the_factory_can_be_written() {
+    let (_, trouble, problems) =
+        read_all("factory: {dead: true, slow: 20s, cut: 1000, missing: [v1.13.9, 1.12.0]}");
+    assert_eq!(problems, "");
+    let missing = ["v1.12.0", "v1.13.9"].map(ToOwned::to_owned).into();
+    assert_eq!(trouble, Trouble { dead: true, slow: 20_000, cut: Some(1000), missing });
+    let (_, _, problems) =
+        read_all("factory: {ded: true, slow: soon, cut: -1, missing: [newest]}\nfaults: []");
+    for words in
+        ["factory has no ded", "slow: soon will not do", "cut: -1 will not do", "missing: not a version"]
+    {
+        assert!(problems.contains(words), "{words} in {problems}");
+    }
 }
 
 /// What the n-th call of a kind meets.

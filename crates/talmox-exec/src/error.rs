@@ -185,9 +185,12 @@ fn image_hints(error: &ImageError) -> Vec<String> {
             format!("is {host} up, and can this machine reach it?"),
             "factory_url names another Image Factory, one of your own for example".to_owned(),
         ],
-        ImageFault::BrokeOff => {
-            vec![format!("run this again; if it always breaks off, what is between here and {host} cuts it")]
-        }
+        ImageFault::BrokeOff => vec![
+            format!(
+                "run this again; if it always breaks off, {host} is not well, or what is between cuts it"
+            ),
+            "factory_url names another Image Factory, one of your own for example".to_owned(),
+        ],
         ImageFault::Certificate => vec![format!(
             "add the authority that vouches for {host} to the system's, or name its file in SSL_CERT_FILE"
         )],

@@ -14,7 +14,7 @@ pub struct Request {
     pub targets: BTreeSet<NodeName>,
     /// Undeclared nodes to be removed.
     pub remove: BTreeSet<NodeName>,
-    /// Whether every undeclared node is to be removed.
+    /// Whether every undeclared node is to be removed; of templates, whether those that are described go too.
     pub prune: bool,
     /// Declared nodes whose VM is to be built anew.
     pub replace: BTreeSet<NodeName>,

@@ -423,6 +423,22 @@ fn only_what_nothing_needs_is_pruned() {
 }
 
 #[test]
+fn all_of_ours_go_if_asked_but_for_those_something_stands_on() {
+    let (desired, observed) = stale();
+    let all = Request { prune: true, ..request(Goal::PruneTemplates) };
+    let plan = planned(&desired, &observed, &all);
+    assert_eq!(
+        steps(&plan),
+        [
+            "remove-template-9000 destroy".to_owned(),
+            "remove-template-9002 destroy".to_owned(),
+            format!("remove-image-pve1-local-{FILE} destroy"),
+            "remove-image-pve2-local-talmox-gone-1.qcow2 destroy".to_owned(),
+        ]
+    );
+}
+
+#[test]
 fn plans_that_would_harm_templates_are_refused() {
     let (desired, observed) = stale();
     let prune = request(Goal::PruneTemplates);

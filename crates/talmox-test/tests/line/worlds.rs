@@ -50,6 +50,7 @@ pub(crate) fn fitting(spec: &Spec, seed: u64) -> World {
         storages: storages.iter().map(storage).chain([local]).collect(),
         bridges: set(&["vmbr0", "vmbr1"]),
         templates: vec![template],
+        files: Vec::new(),
         mappings: vec![FitMapping { name: "gpu".to_owned(), devices: 8 }],
     };
     world.fit(&fit).unwrap();

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use talmox_image::client::ErrorKind;
 use talmox_image::{Arch, Artifact, DiskFormat, ImageFile, MetaValue, Overlay, Platform, Schematic};
-use talmox_pve::client::{Checksum, ChecksumAlgorithm, Client, Download, ImageKind};
+use talmox_pve::client::{Client, Download, ImageKind};
 use talmox_test::{Lab, host, storage, vmid};
-use talmox_types::Version;
+use talmox_types::{Checksum, ChecksumAlgorithm, Version};
 
 use crate::support::{make, told_task};
 
@@ -58,7 +58,7 @@ async fn a_registered_image_is_downloaded_by_a_host() {
     let mut bytes = Vec::new();
     let done = download.copy_to(&mut bytes, &mut |_, _| {}).await.unwrap();
     assert_eq!((Some(done.size), &bytes[..4]), (offered.size, b"QFI\xfb".as_slice()));
-    let checksum = Checksum { algorithm: ChecksumAlgorithm::Sha256, value: done.sha256 };
+    let checksum = Checksum::new(ChecksumAlgorithm::Sha256, &done.sha256).unwrap();
     let checked = Download { checksum: Some(checksum), ..wanted(&lab) };
     let task = client.download_url(&host(1), &storage("local"), &checked).await.unwrap();
     lab.done(&client, &task).await.unwrap();

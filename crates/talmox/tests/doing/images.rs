@@ -14,7 +14,7 @@ fn managed(name: &str) -> Lab {
 fn from_an_image_to_nodes_in_one_go() {
     let lab = managed("images");
     let built = lab.run(&["apply", "--auto-approve"]).succeeded();
-    assert!(built.stdout.contains("3 VMs as described"), "{}", lab.shown(&built));
+    assert!(built.stderr.contains("3 VMs as described"), "{}", lab.shown(&built));
     let again = lab.run(&["apply", "--auto-approve"]).succeeded();
     assert!(again.stdout.starts_with("No changes. lab matches its description (3 VMs, "), "{}", again.stdout);
 }

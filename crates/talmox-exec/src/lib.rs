@@ -13,6 +13,7 @@ mod find;
 mod gate;
 mod locks;
 mod observe;
+pub mod preflight;
 mod report;
 mod run;
 mod steps;

@@ -15,6 +15,7 @@ mod request;
 mod view;
 
 pub use check::{Rule, Violation, check};
+pub use identity::addresses as addresses_of;
 pub use identity::{Class, Identities, Owned, identify};
 pub use live::{Live, live};
 pub use observed::{

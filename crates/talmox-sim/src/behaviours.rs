@@ -146,6 +146,8 @@ const TABLE: &[Behaviour] = &[
     ),
     row("access.roles", "Built-in roles and their privileges are those of 9.2.", Transcript("06-permissions-cluster-ha-pools"),
     ),
+    row("access.users", "Users can be made; the text of a name that is taken is a guess.", Unproven),
+    row("node.time", "A host tells the time of day.", Schema("/nodes/{node}/time")),
     row("access.role-edits", "Roles and entries can be written; texts of their failures are guesses.", Unproven),
     row("task.upid", "Workers are named by UPID; status splits user and token.", Transcript("03-vm-lifecycle"),
     ),

@@ -1,11 +1,11 @@
 //! Users, tokens, roles and access control entries.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 use super::{Call, subdirs, unknown};
-use crate::access::{AclEntry, Caller, Token};
+use crate::access::{AclEntry, Caller, Token, User};
 use crate::auth;
 use crate::reply::{Answer, ApiError};
 use crate::schema::split_list;
@@ -28,6 +28,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/access/groups") => Ok(json!([])),
         ("PUT", "/access/password") => set_password(world, call),
         ("GET", "/access/users") => Ok(users(world, call)),
+        ("POST", "/access/users") => create_user(world, call),
         ("GET", "/access/users/{userid}") => user(world, call),
         ("GET", "/access/users/{userid}/token") => tokens(world, call),
         ("GET", "/access/users/{userid}/token/{tokenid}") => token(world, call),
@@ -97,6 +98,7 @@ fn set_acl(world: &mut World, call: &Call) -> Answer {
         }
         for (name, kind) in [("users", "user"), ("groups", "group"), ("tokens", "token")] {
             for subject in split_list(call.args.text(name)) {
+                need_subject(world, kind, subject)?;
                 let entry = AclEntry {
                     path: path.clone(),
                     kind: kind.into(),
@@ -116,6 +118,21 @@ fn set_acl(world: &mut World, call: &Call) -> Answer {
         }
     }
     Ok(Value::Null)
+}
+
+/// Rights are given to those who are there.
+fn need_subject(world: &World, kind: &str, subject: &str) -> Result<(), ApiError> {
+    let (user, token) = subject.split_once('!').map_or((subject, None), |(user, token)| (user, Some(token)));
+    let known = world.access.users.get(user);
+    match (kind, known, token) {
+        ("user" | "token", None, _) => {
+            Err(ApiError::plain(format!("ACL update failed: no such user ('{user}')")))
+        }
+        ("token", Some(entry), Some(token)) if !entry.tokens.contains_key(token) => {
+            Err(ApiError::plain(format!("ACL update failed: no such token '{token}' for user '{user}'")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Users, pools and rights share one file, which cannot be written without quorum.
@@ -204,6 +221,22 @@ fn users(world: &World, call: &Call) -> Value {
         json!({"userid": name, "enable": 1, "expire": 0, "realm-type": realm})
     });
     shown.collect()
+}
+
+fn create_user(world: &mut World, call: &Call) -> Answer {
+    const FAILED: &str = "create user failed: ";
+    need_user_file(world, FAILED)?;
+    let name = call.args.text("userid").to_owned();
+    if world.access.users.contains_key(&name) {
+        return Err(ApiError::plain(format!("{FAILED}user '{name}' already exists")));
+    }
+    let user = User {
+        password: call.args.get("password").map(str::to_owned),
+        groups: split_list(call.args.text("groups")).map(str::to_owned).collect(),
+        tokens: BTreeMap::new(),
+    };
+    world.access.users.insert(name, user);
+    Ok(Value::Null)
 }
 
 fn user(world: &World, call: &Call) -> Answer {

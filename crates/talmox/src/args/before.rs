@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::{Description, Output};
+use super::{Connection, Description, Output};
 
 /// Write a description to start from
 ///
@@ -70,6 +70,42 @@ pub(crate) struct Init {
 pub(crate) struct Validate {
     #[command(flatten)]
     pub description: Description,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Look whether everything is there that a run needs
+///
+/// Asks Proxmox and changes nothing: endpoints and certificates, versions and clocks, the token and every privilege this
+/// description needs with the path where it is missing, storages, bridges, addresses, ids, capacity, devices, and the agents of
+/// nodes that run. Exits with 1 if there is a problem. With --setup it prints the lines that grant a token just what is
+/// needed, to paste on a Proxmox host.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox check                                  everything, one line each
+  talmox check -o json | jq '.checks[] | select(.verdict == \"problem\")'
+  talmox check --setup > setup.sh               lines for a Proxmox host: roles, user, token, rights
+  talmox check --setup --expire 30              a token that ends after thirty days")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Print lines to paste on a Proxmox host instead: least rights for this description and that version
+    #[arg(long, env = "TALMOX_SETUP", value_parser = FalseyValueParser::new())]
+    pub setup: bool,
+    /// With --setup: the user to make (default: talmox-CLUSTER@pve)
+    #[arg(long, env = "TALMOX_USER", value_name = "USER@REALM", requires = "setup")]
+    pub user: Option<String>,
+    /// With --setup: days until the token ends
+    #[arg(
+        long,
+        env = "TALMOX_EXPIRE",
+        value_name = "DAYS",
+        default_value_t = 365,
+        value_parser = clap::value_parser!(u64).range(1..=36_500)
+    )]
+    pub expire: u64,
     #[command(flatten)]
     pub output: Output,
 }

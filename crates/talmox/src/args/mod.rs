@@ -5,7 +5,7 @@ mod doing;
 mod others;
 mod pieces;
 
-pub(crate) use before::{Init, Validate};
+pub(crate) use before::{Check, Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderVm, RenderWhat};
@@ -73,6 +73,7 @@ pub(crate) enum When {
 pub(crate) enum Command {
     Init(Init),
     Validate(Validate),
+    Check(Check),
     Plan(Plan),
     Apply(Apply),
     Status(Status),

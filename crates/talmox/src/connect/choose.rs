@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use secrecy::SecretString;
+use talmox_exec::preflight::Trusted;
 use talmox_pve::client::{Credentials, Endpoint, InvalidCredentials, Trust};
 use talmox_types::desired::Proxmox;
 use talmox_types::{Fingerprint, SecretRef};
@@ -34,6 +35,15 @@ pub(super) enum TrustChoice {
 }
 
 impl TrustChoice {
+    pub(super) fn in_words(&self) -> Trusted {
+        match self {
+            Self::Fingerprints(_) => Trusted::Fingerprints,
+            Self::AuthorityFile(file) => Trusted::Authority(file.clone()),
+            Self::Insecure => Trusted::Insecure,
+            Self::System => Trusted::System,
+        }
+    }
+
     /// The trust itself; paths are relative to the description.
     #[expect(clippy::disallowed_methods, reason = "a certificate file, not a description")]
     pub(super) fn load(self, folder: &Path) -> Result<Trust, Failure> {

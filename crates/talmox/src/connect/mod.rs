@@ -8,6 +8,7 @@
 //!
 //! With `--simulate` the world is served by this very process, and neither is asked.
 
+mod certificate;
 mod choose;
 mod count;
 mod environment;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use talmox_exec::preflight::Trusted;
 use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
 use talmox_types::desired::Desired;
 
@@ -24,6 +26,7 @@ use crate::args::{Connection, Simulate};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::simulate::{self, Simulated};
+pub(crate) use certificate::ShownCertificates;
 use choose::choose;
 use count::Counted;
 use environment::Environment;
@@ -31,6 +34,9 @@ use environment::Environment;
 /// A way to Proxmox that is open.
 pub(crate) struct Session {
     pub(crate) client: Client,
+    /// How the endpoints' certificates are vouched for.
+    pub(crate) trusted: Trusted,
+    credentials: Credentials,
     counted: Arc<Counted>,
     simulated: Option<Simulated>,
 }
@@ -72,8 +78,9 @@ impl Session {
         for said in choice.said.iter().filter(|_| printer.is_verbose()) {
             printer.say(said);
         }
+        let trusted = choice.trust.in_words();
         let trust = choice.trust.load(&folder)?;
-        Self::new(choice.endpoints, &choice.credentials, trust, None)
+        Self::new(choice.endpoints, choice.credentials, trust, trusted, None)
     }
 
     fn simulated(simulated: Simulated) -> anyhow::Result<Self> {
@@ -81,21 +88,35 @@ impl Session {
             simulated.endpoints().iter().map(|text| Endpoint::parse(text)).collect();
         let credentials = Credentials::token(simulated.token())?;
         let trust = Trust::Authorities(simulated.authority().to_owned());
-        Self::new(endpoints?, &credentials, trust, Some(simulated))
+        let trusted = Trusted::Authority("the simulator".to_owned());
+        Self::new(endpoints?, credentials, trust, trusted, Some(simulated))
     }
 
     fn new(
         endpoints: Vec<Endpoint>,
-        credentials: &Credentials,
+        credentials: Credentials,
         trust: Trust,
+        trusted: Trusted,
         simulated: Option<Simulated>,
     ) -> anyhow::Result<Self> {
         let transport = HttpsTransport::new(trust).map_err(|error| Failure::new(error.to_string()))?;
         let counted = Arc::new(Counted::new(Arc::new(transport)));
         let transport = Arc::clone(&counted) as Arc<dyn Transport>;
-        let client = Client::new(endpoints, credentials, transport, Settings::default())
+        let client = Client::new(endpoints, &credentials, transport, Settings::default())
             .context("could not get ready to ask Proxmox")?;
-        Ok(Self { client, counted, simulated })
+        Ok(Self { client, trusted, credentials, counted, simulated })
+    }
+
+    /// A client for each endpoint that asks it alone.
+    pub(crate) fn each(&self) -> anyhow::Result<Vec<(Endpoint, Client)>> {
+        let one = |endpoint: Endpoint| {
+            let transport = Arc::clone(&self.counted) as Arc<dyn Transport>;
+            let client =
+                Client::new(vec![endpoint.clone()], &self.credentials, transport, Settings::default())
+                    .context("could not get ready to ask Proxmox")?;
+            Ok((endpoint, client))
+        };
+        self.client.endpoints().into_iter().map(one).collect()
     }
 
     /// Requests so far.
@@ -110,8 +131,8 @@ impl Session {
 
     /// Ends it; a simulated world is kept.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        let Self { client, counted, simulated } = self;
-        drop((client, counted));
+        let Self { client, trusted: _, credentials, counted, simulated } = self;
+        drop((client, credentials, counted));
         match simulated {
             Some(simulated) => simulated.close().await,
             None => Ok(()),

@@ -1,6 +1,6 @@
 //! Asking Proxmox, by reads alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures_util::future::{join, join_all, join4};
 use futures_util::stream::{self, StreamExt as _};

@@ -185,12 +185,25 @@ pub fn needs(desired: &Desired, facts: &Facts) -> Vec<Need> {
         for (path, instead) in paths(row.place, desired, facts) {
             let known = needs.iter().any(|need| need.privilege == row.privilege && need.path == path);
             if !known {
-                let Row { privilege, weight, why, .. } = *row;
+                let Row { privilege, why, .. } = *row;
+                let weight = weight(row, desired, facts);
                 needs.push(Need { privilege, path, instead, weight, why });
             }
         }
     }
     needs
+}
+
+/// A cloud-init drive the clone brings along need not be made.
+fn weight(row: &Row, desired: &Desired, facts: &Facts) -> Weight {
+    let has_drive = |guest: &Guest| {
+        let disks = guest.seen().map(|seen| seen.next.disks().unwrap_or_default()).unwrap_or_default();
+        disks.values().any(talmox_pve::property::Disk::is_cloud_init)
+    };
+    let cloned = desired.nodes.iter().all(|node| node.vm.template.is_some());
+    let mut templates = templates(desired, facts).peekable();
+    let brought = cloned && templates.peek().is_some() && templates.all(has_drive);
+    if row.feature == Feature::CloudInit && brought { Weight::Should } else { row.weight }
 }
 
 fn features(desired: &Desired) -> BTreeSet<Feature> {

@@ -203,9 +203,7 @@ fn contents(desired: &Desired, facts: &Facts) -> Vec<Line> {
 fn role(area: &Area) -> Line {
     let privileges: Vec<&str> = area.privileges.iter().copied().collect();
     let (role, list) = (&area.role, privileges.join(","));
-    let command = format!(
-        "pveum role add {role} --privs {list} 2>/dev/null || pveum role modify {role} --privs {list}"
-    );
+    let command = format!("pveum role add {role} 2>/dev/null; pveum role modify {role} --privs {list}");
     let paths: Vec<&str> = area.paths.iter().map(|(path, _)| path.as_str()).collect();
     Line::new(command, format!("for {}", paths.join(" ")))
 }

@@ -9,14 +9,13 @@ pub(crate) async fn paste(root: &Client, block: &str) -> Option<SecretString> {
     let mut secret = None;
     for line in block.lines().filter(|line| !line.starts_with('#')) {
         let (command, _why) = line.split_once("  # ").unwrap_or_else(|| panic!("without a reason: {line}"));
-        let mut outcome = Err(String::new());
-        for part in command.split("||") {
-            outcome = run(root, &words(part.replace("2>/dev/null", "").trim())).await;
-            if outcome.is_ok() {
-                break;
-            }
+        // What is told to nobody may fail.
+        let (quiet, last) =
+            command.split_once(" 2>/dev/null; ").map_or((None, command), |(a, b)| (Some(a), b));
+        if let Some(quiet) = quiet {
+            let _ = run(root, &words(quiet)).await;
         }
-        let answer = outcome.unwrap_or_else(|error| panic!("{command}: {error}"));
+        let answer = run(root, &words(last)).await.unwrap_or_else(|error| panic!("{last}: {error}"));
         secret = answer["value"].as_str().map(SecretString::from).or(secret);
     }
     secret
@@ -68,7 +67,7 @@ pub(crate) fn each_left_out(block: &str) -> Vec<(String, String)> {
     for line in block.lines().filter(|line| !line.starts_with('#')) {
         let parts: Vec<&str> = line.split_whitespace().collect();
         match parts.as_slice() {
-            ["pveum", "role", "add", role, "--privs", list, ..] => {
+            ["pveum", "role", "add", _, _, "pveum", "role", "modify", role, "--privs", list, ..] => {
                 for privilege in list.split(',') {
                     let rest: Vec<&str> = list.split(',').filter(|one| *one != privilege).collect();
                     let left = if rest.is_empty() {
@@ -97,7 +96,9 @@ pub(crate) fn granted(block: &str) -> Vec<(String, String)> {
     let lines = || block.lines().filter(|line| !line.starts_with('#'));
     let roles: Vec<(&str, &str)> = lines()
         .filter_map(|line| match line.split_whitespace().collect::<Vec<_>>().as_slice() {
-            ["pveum", "role", "add", role, "--privs", list, ..] => Some((*role, *list)),
+            ["pveum", "role", "add", _, _, "pveum", "role", "modify", role, "--privs", list, ..] => {
+                Some((*role, *list))
+            }
             _ => None,
         })
         .collect();

@@ -73,11 +73,12 @@ async fn storages_and_bridges_that_are_not_as_they_should_be() {
 #[tokio::test(start_paused = true)]
 async fn what_others_have() {
     let nodes = "  - name: cp-1\n    address: 10.0.7.11\n    controller: true\n    vm_id: 2000\n  - name: worker-1\n    address: 10.0.7.12\n";
-    let desired = described("talos_template: 9000\nproxmox_vmid_range: {start: 2000, end: 2000}\n", nodes);
+    let desired = described("talos_template: 9000\nproxmox_vmid_range: {start: 2000, end: 2001}\n", nodes);
     let taken = |world: &mut World| {
         let config = [("name", "nas"), ("ipconfig0", "ip=10.0.7.11/24,gw=10.0.7.1")];
-        let config = config.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        world.add_vm("pve1", 2000, config, false);
+        let config = config.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        world.add_vm("pve1", 2000, config.into(), false);
+        world.add_vm("pve1", 2001, [("name".to_owned(), "printer".to_owned())].into(), false);
     };
     insta::assert_snapshot!(wrong(taken, &desired).await);
 }

@@ -4,15 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
+use talmox_types::Fingerprint;
 
 use super::{Connection, Description, Output};
 
 /// Write a description to start from
 ///
-/// Asks for what it needs on a terminal; elsewhere flags and defaults decide. Existing files are never overwritten.
+/// Asks for what it needs on a terminal; elsewhere flags and defaults decide. Existing files are never overwritten. With
+/// an endpoint, by --endpoint or PROXMOX_VE_ENDPOINT, it shows the certificate to compare, and with a token in the
+/// environment it offers the hosts, storages, bridges, ids and pools that are there.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox init                                   ask, and write cluster.yaml and nodes.yaml here
+  talmox init lab --simulate                    choose from what a simulated Proxmox has
+  PROXMOX_VE_API_TOKEN=… talmox init lab --endpoint https://pve.lan:8006
   talmox init lab --name lab --endpoint https://pve.lan:8006 --node-cidr 10.0.7.0/24 --yes
   talmox init lab --control-planes 1 --workers 0 --yes")]
 pub(crate) struct Init {
@@ -25,12 +30,26 @@ pub(crate) struct Init {
     /// Proxmox API
     #[arg(long, env = "TALMOX_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
+    /// Fingerprint of the certificate the endpoint must show, to trust it without being asked
+    #[arg(long, env = "TALMOX_FINGERPRINT", value_name = "SHA256")]
+    pub fingerprint: Option<Fingerprint>,
+    #[command(flatten)]
+    pub connection: Connection,
     /// Proxmox host for the VMs
     #[arg(long, env = "TALMOX_HOST", value_name = "HOST")]
     pub host: Option<String>,
     /// Storage for the disks
     #[arg(long, env = "TALMOX_STORAGE", value_name = "STORAGE")]
     pub storage: Option<String>,
+    /// Storage for disk images that templates are built from
+    #[arg(long, env = "TALMOX_IMAGE_STORAGE", value_name = "STORAGE")]
+    pub image_storage: Option<String>,
+    /// Pool of the VMs (default: talmox-NAME)
+    #[arg(long, env = "TALMOX_POOL", value_name = "POOL")]
+    pub pool: Option<String>,
+    /// Ids of the VMs, first and last (default: 2000-2999)
+    #[arg(long, env = "TALMOX_IDS", value_name = "FIRST-LAST")]
+    pub ids: Option<String>,
     /// Bridge for the network
     #[arg(long, env = "TALMOX_BRIDGE", value_name = "BRIDGE")]
     pub bridge: Option<String>,

@@ -13,6 +13,7 @@ mod choose;
 mod count;
 mod environment;
 mod secret;
+pub(crate) mod visit;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use talmox_exec::preflight::Trusted;
 use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
+use talmox_types::ClusterName;
 use talmox_types::desired::Desired;
 
 use crate::args::{Connection, Simulate};
@@ -64,6 +66,20 @@ impl Session {
             Box::pin(simulate::open(desired, folder, connection.fault.as_deref(), printer)).await?;
         printer.say(&format!("{}\n", simulated.banner(description)));
         Self::simulated(simulated)
+    }
+
+    /// A simulated Proxmox that is not made to fit anything: what it has is to be chosen from.
+    pub(crate) async fn open_simulated(
+        name: &ClusterName,
+        connection: &Connection,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let folder = match &connection.simulate {
+            Simulate::Folder(folder) => Some(folder.as_path()),
+            Simulate::Here | Simulate::Off => None,
+        };
+        let opening = simulate::open_as_it_is(name, folder, connection.fault.as_deref(), printer);
+        Self::simulated(Box::pin(opening).await?)
     }
 
     /// Proxmox itself, as description and environment say.

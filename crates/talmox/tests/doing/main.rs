@@ -6,7 +6,9 @@
 mod support;
 
 mod broken;
+mod checking;
 mod connecting;
+mod initial;
 mod interrupted;
 mod line;
 mod plans;

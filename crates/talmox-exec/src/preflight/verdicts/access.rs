@@ -134,6 +134,10 @@ fn privilege(need: &Need, facts: &Facts) -> Option<Check> {
     let remedy = "talmox check --setup prints the lines that grant it";
     Some(match weight {
         Weight::Must => Check::problem("privilege", message, remedy),
-        Weight::Should | Weight::Could => Check::warning("privilege", message, remedy),
+        Weight::Should => Check::warning("privilege", message, remedy),
+        Weight::Could => {
+            let remedy = "it can do much more than that; talmox check --setup has the lines, commented out";
+            Check::warning("privilege", message, remedy)
+        }
     })
 }

@@ -38,7 +38,11 @@ fn answers(endpoint: &EndpointFacts, facts: &Facts) -> Check {
             format!("{} answers, Proxmox VE {version}, {}", endpoint.name, vouched(&facts.trusted)),
         ),
         Err(words) => {
-            let message = format!("{} does not answer: {words}", endpoint.name);
+            let message = if is_refusal(words) {
+                format!("{} refuses {}: {words}", endpoint.name, facts.login.name)
+            } else {
+                format!("{} does not answer: {words}", endpoint.name)
+            };
             if facts.reached.is_ok() {
                 let remedy = "the others do, so a run works; repair it or take it out of proxmox_endpoint";
                 Check::warning("endpoint", message, remedy)
@@ -49,10 +53,15 @@ fn answers(endpoint: &EndpointFacts, facts: &Facts) -> Check {
     }
 }
 
+/// Whether it answered, and did not take the credentials.
+fn is_refusal(words: &str) -> bool {
+    ["uthentication", "token", "No ticket"].iter().any(|word| words.contains(word))
+}
+
 fn remedy_for(words: &str) -> &'static str {
     if words.contains("certificate") {
         "compare the fingerprint below with the host's and name it in proxmox_fingerprints"
-    } else if words.contains("uthentication") || words.contains("token") || words.contains("No ticket") {
+    } else if is_refusal(words) {
         "make a token with the lines talmox check --setup prints, and export it"
     } else {
         "is the host up, the name right, and port 8006 open from here?"

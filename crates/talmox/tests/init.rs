@@ -66,12 +66,7 @@ fn flags_decide() {
     assert!(check.stdout.contains("cluster edge, 1 control plane, 0 workers"), "{}", check.stdout);
     let text = fs::read_to_string(format!("{folder}/cluster.yaml")).unwrap();
     let named = format!("proxmox_endpoint: {endpoint}");
-    for line in [
-        named.as_str(),
-        "proxmox_node: node7",
-        "proxmox_storage: tank",
-        "proxmox_bridge: vmbr3",
-    ] {
+    for line in [named.as_str(), "proxmox_node: node7", "proxmox_storage: tank", "proxmox_bridge: vmbr3"] {
         assert!(text.contains(line), "{line}");
     }
 }

@@ -63,7 +63,7 @@ async fn storages_and_bridges_that_are_not_as_they_should_be() {
     };
     insta::assert_snapshot!("content", wrong(lacks, &described("boot: iso\n", nodes)).await);
     insta::assert_snapshot!("import", wrong(lacks, &described("", nodes)).await);
-    let other = "proxmox_storage: tank\nproxmox_vm_advanced: {network_bridge: vmbr9}\n";
+    let other = "proxmox_vm_controller_defaults: {proxmox_storage: tank, proxmox_bridge: vmbr9}\n";
     let other = described(&format!("talos_template: 9000\n{other}"), nodes);
     insta::assert_snapshot!("missing", wrong(|_| {}, &other).await);
     let elsewhere = described("talos_template: 9000\nproxmox_node: pve7\n", nodes);

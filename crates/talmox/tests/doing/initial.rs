@@ -29,8 +29,7 @@ fn chosen(text: &str) -> String {
 async fn a_certificate_nobody_vouches_for_is_shown_and_nothing_is_sent() {
     let remote = Remote::start("init-certificate").await;
     let (endpoint, token) = (remote.endpoint(), remote.token.expose_secret().to_owned());
-    let (run, written) =
-        init(&remote, &["--endpoint", &endpoint], &[("PROXMOX_VE_API_TOKEN", &token)]).await;
+    let (run, written) = init(&remote, &["--endpoint", &endpoint], &[("PROXMOX_VE_API_TOKEN", &token)]).await;
     assert_eq!(run.code, 0, "{}", run.whole());
     assert_eq!(remote.server.calls(), 0, "nothing was sent");
     assert_snapshot!(remote.filtered(&format!("{}----\n{}", run.stderr, chosen(&written))));
@@ -77,6 +76,10 @@ fn a_simulated_proxmox_has_things_to_choose_from() {
     let run = finish(&mut command(&["init", &folder, "--yes", &world, "--name", "lab"])).succeeded();
     let text = std::fs::read_to_string(format!("{folder}/cluster.yaml")).unwrap();
     assert!(text.contains("proxmox_node: pve1") && text.contains("proxmox_pool: talmox-lab"), "{text}");
-    assert!(run.stderr.contains("Storage for disk images: local; --image-storage names another"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("Storage for disk images: local; --image-storage names another"),
+        "{}",
+        run.stderr
+    );
     finish(&mut command(&["check", "--setup", "-f", &folder, &world])).succeeded();
 }

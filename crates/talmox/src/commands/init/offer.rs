@@ -70,7 +70,7 @@ pub(super) fn ask(
     args: &Init,
     name: &ClusterName,
     endpoint: &Endpoint,
-    asker: &Asker,
+    asker: &Asker<'_>,
     printer: &Printer,
 ) -> anyhow::Result<Option<Offer>> {
     block_on(async {
@@ -108,7 +108,7 @@ fn unanswered(error: &Error) -> Failure {
 async fn trusted(
     args: &Init,
     endpoint: &Endpoint,
-    asker: &Asker,
+    asker: &Asker<'_>,
     printer: &Printer,
 ) -> anyhow::Result<Option<Option<Fingerprint>>> {
     let (shown, vouched) = match visit::look(endpoint).await {

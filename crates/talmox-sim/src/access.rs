@@ -47,6 +47,9 @@ pub struct Access {
     /// Roles beside the built-in ones.
     pub roles: BTreeMap<String, BTreeSet<String>>,
     pub acl: Vec<AclEntry>,
+    /// Groups of users, with their comments. Who is in them is noted down with the users.
+    #[serde(default)]
+    pub groups: BTreeMap<String, Option<String>>,
     /// `VM.Monitor` stands for the privileges of the guest agent.
     #[serde(default)]
     pub(crate) has_monitor: bool,
@@ -57,12 +60,38 @@ pub struct User {
     pub password: Option<String>,
     pub groups: BTreeSet<String>,
     pub tokens: BTreeMap<String, Token>,
+    /// May not log in, nor may its tokens.
+    #[serde(default)]
+    pub disabled: bool,
+    /// Unix seconds, 0 for never.
+    #[serde(default)]
+    pub expire: u64,
+    /// What is only shown back: `firstname`, `lastname`, `email`, `comment`, `keys`.
+    #[serde(default)]
+    pub details: BTreeMap<String, String>,
+}
+
+impl User {
+    /// Why it may not log in, if it may not.
+    pub(crate) fn shut_out(&self, name: &str, now: u64) -> Option<String> {
+        if self.disabled {
+            return Some(format!("user '{name}' is disabled"));
+        }
+        (self.expire != 0 && self.expire <= now).then(|| format!("user '{name}' access expired"))
+    }
 }
 
 impl std::fmt::Debug for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { password: _, groups, tokens } = self;
-        f.debug_struct("User").field("groups", groups).field("tokens", tokens).finish_non_exhaustive()
+        // The keys among the details are secrets as well.
+        let Self { password: _, groups, tokens, disabled, expire, details: _ } = self;
+        let mut shown = f.debug_struct("User");
+        shown
+            .field("groups", groups)
+            .field("tokens", tokens)
+            .field("disabled", disabled)
+            .field("expire", expire);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -116,16 +145,36 @@ impl Caller {
     }
 }
 
+/// Which groups a check on users looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Groups {
+    /// Those of the user.
+    Own,
+    /// Those a new user shall have.
+    OfNew,
+    /// Both.
+    OfChanged,
+}
+
 /// What an endpoint asks of the caller before it looks at anything else.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Check {
     All,
     World,
     Root,
-    Perm { path: String, needs: Option<String>, privileges: Vec<String>, any: bool },
+    Perm {
+        path: String,
+        needs: Option<String>,
+        privileges: Vec<String>,
+        any: bool,
+    },
     And(Vec<Check>),
     Or(Vec<Check>),
-    UserGroup(Vec<String>),
+    /// On the groups a user is in, and on those it shall be in.
+    UserGroup {
+        privileges: Vec<String>,
+        groups: Groups,
+    },
     UserSelf,
     UserRealm(String),
     ModifyAcl(String),
@@ -141,16 +190,24 @@ impl Check {
                 _ => Self::Root,
             };
         };
-        let list = |separator: char| inner.split(separator).map(str::to_owned).collect();
         match head {
             "and" => Self::And(split_checks(inner).map(Self::read).collect()),
             "or" => Self::Or(split_checks(inner).map(Self::read).collect()),
-            "usergroup" => Self::UserGroup(list('|')),
+            "usergroup" => Self::read_groups(inner),
             "userparam" if inner == "self" => Self::UserSelf,
             "userparam" => Self::UserRealm(inner.to_owned()),
             "permmodify" => Self::ModifyAcl(inner.to_owned()),
             _ => Self::read_perm(inner),
         }
+    }
+
+    fn read_groups(inner: &str) -> Self {
+        let (privileges, groups) = match inner.split_once('@') {
+            Some((privileges, "create")) => (privileges, Groups::OfNew),
+            Some((privileges, _)) => (privileges, Groups::OfChanged),
+            None => (inner, Groups::Own),
+        };
+        Self::UserGroup { privileges: privileges.split('|').map(str::to_owned).collect(), groups }
     }
 
     fn read_perm(inner: &str) -> Self {
@@ -345,6 +402,7 @@ mod tests {
                 entry("/pool/p", "user", "a@pve", "PVEVMAdmin"),
                 entry("/storage/s", "user", "a@pve", "NoAccess"),
             ],
+            groups: BTreeMap::new(),
             has_monitor: false,
         }
     }

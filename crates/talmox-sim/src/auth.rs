@@ -39,9 +39,12 @@ impl World {
     fn by_token(&self, text: &str) -> Result<Caller, String> {
         let parts = text.split_once('=').and_then(|(id, secret)| Some((id.split_once('!')?, secret)));
         let ((user, token), secret) = parts.ok_or("no tokenid specified")?;
-        let tokens = self.access.users.get(user).map(|user| &user.tokens);
-        let tokens = tokens.ok_or_else(|| format!("no such user ('{user}')"))?;
-        let entry = tokens.get(token).ok_or_else(|| format!("no such token '{token}' for user '{user}'"))?;
+        let owner = self.access.users.get(user).ok_or_else(|| format!("no such user ('{user}')"))?;
+        if let Some(reason) = owner.shut_out(user, self.unix()) {
+            return Err(reason);
+        }
+        let entry =
+            owner.tokens.get(token).ok_or_else(|| format!("no such token '{token}' for user '{user}'"))?;
         if entry.expire != 0 && entry.expire <= self.unix() {
             return Err(format!("token '{token}' access expired"));
         }
@@ -55,6 +58,14 @@ impl World {
         let plain = self.has(Change::PlainRefusals);
         let refused = if plain { FAILED } else { "permission denied - invalid PVE ticket" };
         let session = self.live_session(ticket).ok_or(refused)?;
+        let user = self.access.users.get(&session.user);
+        let shut_out = user.map_or_else(
+            || Some(format!("no such user ('{}')", session.user)),
+            |user| user.shut_out(&session.user, self.unix()),
+        );
+        if let Some(reason) = shut_out {
+            return Err(if plain { FAILED.to_owned() } else { reason });
+        }
         if request.method != "GET" && request.csrf.as_deref() != Some(&session.csrf) {
             return Err("Permission denied - invalid csrf token".into());
         }
@@ -79,8 +90,9 @@ pub(crate) fn login(world: &mut World, call: &Call) -> Answer {
     };
     let password = call.args.text("password");
     let renewed = world.live_session(password).is_some_and(|session| session.user == user);
-    let known = world.access.users.get(&user).and_then(|entry| entry.password.as_deref());
-    if !renewed && known != Some(password) {
+    let entry = world.access.users.get(&user).filter(|entry| entry.shut_out(&user, world.unix()).is_none());
+    let known = entry.and_then(|entry| entry.password.as_deref());
+    if entry.is_none() || !renewed && known != Some(password) {
         return Err(failure());
     }
     let issued = world.unix();

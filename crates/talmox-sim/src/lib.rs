@@ -9,6 +9,7 @@ mod access;
 mod api;
 mod auth;
 pub mod behaviours;
+mod calendar;
 mod drive;
 mod dump;
 mod faults;

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Access, Caller, Check, Privileges, denied};
+use crate::access::{Access, Caller, Check, Groups, Privileges, denied};
 use crate::files::FileFacts;
 use crate::locks::FileLock;
 use crate::random::Random;
 use crate::reply::ApiError;
+use crate::schema::split_list;
 use crate::storage::{Storage, Volumes};
 use crate::tasks::{Event, Task, TaskId};
 use crate::vm::Vm;
@@ -395,9 +396,8 @@ impl World {
                 let any = parts.iter().any(|part| self.apply_check(part, caller, fill).is_ok());
                 if any { Ok(()) } else { Err(plain()) }
             }
-            Check::UserGroup(privileges) => {
-                let held = self.privileges(caller, "/access/groups");
-                if privileges.iter().any(|name| held.contains_key(name)) { Ok(()) } else { Err(plain()) }
+            Check::UserGroup { privileges, groups } => {
+                self.check_groups(caller, privileges, *groups, &|name| fill(name).unwrap_or_default())
             }
             Check::UserSelf => {
                 if fill("userid") == Some(caller.id()) {
@@ -417,6 +417,43 @@ impl World {
             }
             Check::ModifyAcl(path) => self.need_modify(caller, &fill_path(path, fill)),
         }
+    }
+
+    /// Users are in the care of those who care for their groups; those who care for all groups care for all users.
+    fn check_groups(
+        &self,
+        caller: &Caller,
+        privileges: &[String],
+        groups: Groups,
+        parameter: &dyn Fn(&str) -> String,
+    ) -> Result<(), ApiError> {
+        if caller.is_root() {
+            return Ok(());
+        }
+        let name = parameter("userid");
+        let user = self.access.users.get(&name);
+        if groups != Groups::OfNew && user.is_none() {
+            return Err(ApiError::plain(format!("no such user ('{name}')")));
+        }
+        let cares = |path: &str| privileges.iter().any(|privilege| self.may(caller, path, privilege));
+        if cares("/access/groups") {
+            return Ok(());
+        }
+        let all = privileges.join("|");
+        let wanted = parameter("groups");
+        let wanted: Vec<&str> = split_list(&wanted).collect();
+        if groups != Groups::Own {
+            if wanted.is_empty() {
+                return Err(denied("/access/groups", &all));
+            }
+            let paths = wanted.iter().map(|group| format!("/access/groups/{group}"));
+            if let Some(path) = paths.into_iter().find(|path| !cares(path)) {
+                return Err(denied(&path, &all));
+            }
+        }
+        let own = user
+            .is_some_and(|user| user.groups.iter().any(|group| cares(&format!("/access/groups/{group}"))));
+        if own || groups == Groups::OfNew { Ok(()) } else { Err(ApiError::Permission(None)) }
     }
 
     pub(crate) fn note(&mut self, node: &str, pid: u32, user: &str, message: String) {

@@ -283,12 +283,47 @@ async fn half_a_request_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn headers_have_eight_kibibytes() {
+async fn a_head_that_is_too_large_is_not_answered() {
     let wire = Wire::new().await;
-    let with = |length: usize| wire.head("GET /api2/json/version", &format!("X: {}\r\n", "x".repeat(length)));
-    let mut stream = wire.connect().await;
-    stream.write_all(with(7_900).as_bytes()).await.unwrap();
-    assert!(reply(&mut stream).await.starts_with("HTTP/1.1 200 OK\r\n"));
-    let refused = wire.last(&with(8_192)).await;
-    assert!(refused.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\n"), "{refused}");
+    let long = |length: usize| wire.head("GET /api2/json/version", &format!("X: {}\r\n", "x".repeat(length)));
+    let many = |lines: usize| wire.head("GET /api2/json/version", &"X: x\r\n".repeat(lines));
+    // Two lines are there already, and an empty one at the end.
+    for good in [long(7_900), many(60)] {
+        let mut stream = wire.connect().await;
+        stream.write_all(good.as_bytes()).await.unwrap();
+        assert!(reply(&mut stream).await.starts_with("HTTP/1.1 200 OK\r\n"));
+    }
+    for bad in [long(8_192), many(61)] {
+        let mut stream = wire.connect().await;
+        stream.write_all(bad.as_bytes()).await.unwrap();
+        assert!(is_closed(stream).await);
+    }
+}
+
+#[tokio::test]
+async fn long_replies_are_compressed_for_those_who_take_them_so() {
+    let wire = Wire::new().await;
+    let ask = |path: &str, accepted: &str| {
+        let line = format!("GET /api2/json{path}");
+        wire.head(&line, &format!("Accept-Encoding: {accepted}\r\nConnection: close\r\n"))
+    };
+    let raw = async |request: String| {
+        let mut stream = wire.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        (String::from_utf8_lossy(&bytes[..end]).into_owned(), bytes.split_off(end))
+    };
+    let (head, plain) = raw(ask("/access/roles", "identity")).await;
+    assert!(!head.contains("content-encoding") && plain.len() > 1024, "{head}");
+    assert!(head.contains("\r\nserver: pve-api-daemon/3.0\r\n"), "{head}");
+    let (head, packed) = raw(ask("/access/roles", "gzip, deflate, br")).await;
+    assert!(head.contains("\r\ncontent-encoding: gzip\r\n"), "{head}");
+    assert!(packed.len() < plain.len());
+    let mut unpacked = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed.as_slice()), &mut unpacked).unwrap();
+    assert_eq!(unpacked, plain);
+    let (head, _) = raw(ask("/version", "gzip")).await;
+    assert!(!head.contains("content-encoding"), "a short one is not: {head}");
 }

@@ -78,7 +78,8 @@ async fn serve(
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
     let simulation = faults::simulation(world, fault, printer)?;
-    let settings = Settings { latency: LATENCY, speed: SPEED, port: 0, keep: Keep::World(folder), log: None };
+    let settings =
+        Settings { latency: LATENCY, speed: SPEED, keep: Keep::World(folder), ..Settings::default() };
     let server = Server::start(simulation, settings).await.map_err(in_words)?;
     Ok(Simulated { server, token: SecretString::from(token), folder: path })
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{Call, subdirs, unknown};
-use crate::access::{AclEntry, Caller, Token, User};
+use super::{Call, subdirs, unknown, users};
+use crate::access::{AclEntry, Caller, Token};
 use crate::auth;
 use crate::reply::{Answer, ApiError};
 use crate::schema::split_list;
@@ -25,11 +25,9 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/access/roles/{roleid}") => role(world, call),
         (_, "/access/roles" | "/access/roles/{roleid}") => set_role(world, method, call),
         ("GET", "/access/domains") => Ok(domains()),
-        ("GET", "/access/groups") => Ok(json!([])),
         ("PUT", "/access/password") => set_password(world, call),
-        ("GET", "/access/users") => Ok(users(world, call)),
-        ("POST", "/access/users") => create_user(world, call),
-        ("GET", "/access/users/{userid}") => user(world, call),
+        (_, "/access/users" | "/access/users/{userid}") => users::dispatch(world, method, template, call),
+        (_, path) if path.starts_with("/access/groups") => users::groups(world, method, template, call),
         ("GET", "/access/users/{userid}/token") => tokens(world, call),
         ("GET", "/access/users/{userid}/token/{tokenid}") => token(world, call),
         (_, "/access/users/{userid}/token/{tokenid}") => set_token(world, method, call),
@@ -208,47 +206,7 @@ fn set_password(world: &mut World, call: &Call) -> Answer {
     Ok(Value::Null)
 }
 
-fn users(world: &World, call: &Call) -> Value {
-    let audit =
-        ["User.Modify", "Sys.Audit"].iter().any(|name| world.may(&call.caller, "/access/groups", name));
-    let visible = world
-        .access
-        .users
-        .keys()
-        .filter(|name| audit || (call.caller.token.is_none() && **name == call.caller.user));
-    let shown = visible.map(|name| {
-        let realm = name.split_once('@').map_or("", |(_, realm)| realm);
-        json!({"userid": name, "enable": 1, "expire": 0, "realm-type": realm})
-    });
-    shown.collect()
-}
-
-fn create_user(world: &mut World, call: &Call) -> Answer {
-    const FAILED: &str = "create user failed: ";
-    need_user_file(world, FAILED)?;
-    let name = call.args.text("userid").to_owned();
-    if world.access.users.contains_key(&name) {
-        return Err(ApiError::plain(format!("{FAILED}user '{name}' already exists")));
-    }
-    let user = User {
-        password: call.args.get("password").map(str::to_owned),
-        groups: split_list(call.args.text("groups")).map(str::to_owned).collect(),
-        tokens: BTreeMap::new(),
-    };
-    world.access.users.insert(name, user);
-    Ok(Value::Null)
-}
-
-fn user(world: &World, call: &Call) -> Answer {
-    let name = call.args.text("userid");
-    let missing = || ApiError::plain(format!("no such user ('{name}')"));
-    let user = world.access.users.get(name).ok_or_else(missing)?;
-    let tokens: Map<String, Value> =
-        user.tokens.iter().map(|(id, token)| (id.clone(), shown_token(token))).collect();
-    Ok(json!({"enable": 1, "expire": 0, "groups": user.groups, "tokens": tokens}))
-}
-
-fn shown_token(token: &Token) -> Value {
+pub(super) fn shown_token(token: &Token) -> Value {
     let mut shown = json!({"expire": token.expire, "privsep": u8::from(token.privsep)});
     if let Some(comment) = &token.comment {
         shown["comment"] = json!(comment);

@@ -9,6 +9,7 @@ pub(crate) mod pools;
 pub(crate) mod storage;
 pub(crate) mod tasks;
 pub(crate) mod transfer;
+pub(crate) mod users;
 
 use serde_json::{Value, json};
 
@@ -187,6 +188,7 @@ mod tests {
             ("node", "pve1"),
             ("vmid", "100"),
             ("userid", "root@pam"),
+            ("groupid", "admins"),
             ("storage", "local"),
             ("volume", "local:iso/x.iso"),
         ];

@@ -206,9 +206,11 @@ impl Work {
                 work.give_up(world);
                 format!("clone failed: {cause}")
             }
-            Self::Migrate(MigrateJob { vmid, .. })
-            | Self::Destroy(DestroyJob { vmid, .. })
-            | Self::Backup { vmid, .. } => {
+            Self::Migrate(work) => {
+                work.give_up(world);
+                cause.to_owned()
+            }
+            Self::Destroy(DestroyJob { vmid, .. }) | Self::Backup { vmid, .. } => {
                 world.set_lock(*vmid, None);
                 cause.to_owned()
             }

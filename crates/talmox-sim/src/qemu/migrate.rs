@@ -1,6 +1,9 @@
-//! Moving a VM to another host.
+//! Moving a VM to another host: what the call asks and answers. What its worker does is in [`worker`].
 
-use serde::{Deserialize, Serialize};
+mod resources;
+mod volumes;
+mod worker;
+
 use serde_json::{Value, json};
 
 use super::reshape::local_drives;
@@ -8,56 +11,89 @@ use crate::access::{Caller, ROOT};
 use crate::api::Call;
 use crate::drive::Drive;
 use crate::jobs::{Wish, Work};
+use crate::release::Change;
 use crate::reply::{Answer, ApiError};
-use crate::schema;
-use crate::tasks::Job;
+use crate::schema::split_list;
+use crate::storage::split_volid;
 use crate::vm::Vm;
-use crate::world::{Reach, World};
+use crate::world::World;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct MigrateJob {
-    pub(crate) vmid: u32,
-    target: String,
-    with_disks: bool,
-}
+use resources::Resources;
+use volumes::StorageMap;
+pub(crate) use worker::MigrateJob;
 
 /// `GET migrate`: what stands in the way.
 pub(crate) fn preconditions(world: &World, call: &Call) -> Answer {
+    world.need_quorum()?;
     let vmid = call.vmid();
     let vm = world.vm_on(&call.node, vmid)?;
+    vm.check_lock().map_err(ApiError::Plain)?;
     let disks: Vec<Value> =
         local_drives(world, &call.node, vmid).iter().map(|drive| local_disk(world, call, drive)).collect();
-    let resources: Vec<&String> =
-        vm.config.keys().filter(|key| is_local_resource(key, &vm.config[*key])).collect();
-    let mapped: Vec<&String> = vm.config.keys().filter(|key| is_mapped(key, &vm.config[*key])).collect();
+    let resources = Resources::of(world, vm);
     let others = world.nodes.keys().filter(|node| **node != call.node);
-    let blocked = |node: &String| {
-        let drives = vm.drives();
-        let storages = drives
-            .iter()
-            .filter_map(|drive| crate::storage::split_volid(drive.file()).map(|(id, _)| id.to_owned()));
-        let missing: Vec<String> =
-            storages.filter(|id| !world.storage(id).is_ok_and(|storage| storage.on(node))).collect();
-        missing
-    };
-    let allowed: Vec<&String> = others.clone().filter(|node| blocked(node).is_empty()).collect();
-    let refused: serde_json::Map<String, Value> = others
-        .map(|node| {
-            let missing = blocked(node);
-            let entry = if missing.is_empty() { json!({}) } else { json!({"unavailable_storages": missing}) };
-            (node.clone(), entry)
-        })
-        .collect();
-    Ok(json!({
+    let obstacles: Vec<(&String, Value)> =
+        others.map(|node| (node, obstacles(world, vmid, vm, &resources, node))).collect();
+    let free = |entry: &Value| entry.as_object().is_none_or(serde_json::Map::is_empty);
+    let allowed: Vec<&String> =
+        obstacles.iter().filter(|(_, entry)| free(entry)).map(|(node, _)| *node).collect();
+    let mut shown = json!({
         "running": u8::from(vm.run.is_some()),
         "allowed_nodes": allowed,
-        "not_allowed_nodes": refused,
         "local_disks": disks,
-        "local_resources": resources,
-        "mapped-resources": mapped,
-        "mapped-resource-info": {},
+        "local_resources": resources.local,
+        "mapped-resources": resources.mapped.keys().collect::<Vec<_>>(),
+        "mapped-resource-info": resources.info(),
         "has-dbus-vmstate": 1,
-    }))
+    });
+    if is_managed(world, vmid) && world.has(Change::HaRules) {
+        shown["dependent-ha-resources"] = kept_together(world, vmid).into();
+    }
+    shown["not_allowed_nodes"] =
+        Value::Object(obstacles.into_iter().map(|(node, entry)| (node.clone(), entry)).collect());
+    Ok(shown)
+}
+
+/// What keeps a VM from one host.
+fn obstacles(world: &World, vmid: u32, vm: &Vm, resources: &Resources, node: &str) -> Value {
+    let drives = vm.drives();
+    let storages = drives.iter().filter_map(|drive| split_volid(drive.file()).map(|(id, _)| id));
+    let missing: Vec<&str> =
+        storages.filter(|id| !world.storage(id).is_ok_and(|storage| storage.on(node))).collect();
+    let mut entry = json!({});
+    if !missing.is_empty() {
+        entry["unavailable_storages"] = missing.into();
+    }
+    let devices = resources.missing_on(world, node);
+    if !devices.is_empty() {
+        entry["unavailable-resources"] = devices.into();
+    }
+    let managed = is_managed(world, vmid) && world.has(Change::HaRules);
+    let apart = if managed { crate::api::ha::kept_apart(world, &sid(vmid), node) } else { Vec::new() };
+    if !apart.is_empty() {
+        let blocking = apart.iter().map(|sid| json!({"sid": sid, "cause": "resource-affinity"}));
+        entry["blocking-ha-resources"] = blocking.collect();
+    }
+    entry
+}
+
+fn sid(vmid: u32) -> String {
+    format!("vm:{vmid}")
+}
+
+fn is_managed(world: &World, vmid: u32) -> bool {
+    let entry = world.ha_resources.get(&sid(vmid));
+    entry.is_some_and(|entry| entry.get("state").is_none_or(|state| state != "ignored"))
+}
+
+/// Resources that a rule keeps on the same host.
+fn kept_together(world: &World, vmid: u32) -> Vec<String> {
+    let own = sid(vmid);
+    let together =
+        world.ha_rules.values().filter(|rule| rule.get("affinity").is_some_and(|kind| kind == "positive"));
+    let lists = together.filter_map(|rule| rule.get("resources"));
+    let with_it = lists.filter(|list| split_list(list).any(|item| item == own));
+    with_it.flat_map(|list| split_list(list)).filter(|item| *item != own).map(str::to_owned).collect()
 }
 
 fn local_disk(world: &World, call: &Call, drive: &Drive) -> Value {
@@ -76,22 +112,6 @@ fn local_disk(world: &World, call: &Call, drive: &Drive) -> Value {
         "shared": 0,
         "size": size,
     })
-}
-
-fn is_local_resource(key: &str, text: &str) -> bool {
-    let family = key.trim_end_matches(|c: char| c.is_ascii_digit());
-    match family {
-        "usb" => !text.contains("spice") && !text.contains("mapping="),
-        "hostpci" => !text.contains("mapping="),
-        "serial" => text != "socket",
-        "parallel" | "ivshmem" => true,
-        _ => false,
-    }
-}
-
-fn is_mapped(key: &str, text: &str) -> bool {
-    let family = key.trim_end_matches(|c: char| c.is_ascii_digit());
-    matches!(family, "usb" | "hostpci") && schema::parse_as(family, text).contains_key("mapping")
 }
 
 pub(crate) fn migrate(world: &mut World, call: &Call) -> Answer {
@@ -114,73 +134,68 @@ pub(crate) fn migrate(world: &mut World, call: &Call) -> Answer {
     if vm.run.is_some() && !call.args.flag("online") {
         return Err(ApiError::plain("can't migrate running VM without --online"));
     }
-    if let Some(entry) = world.ha_resources.get(&format!("vm:{vmid}"))
-        && entry.get("state").is_none_or(|state| state != "ignored")
-    {
+    let map = match call.args.get("targetstorage") {
+        Some(text) => check_map(world, call, vmid, text, &target)?,
+        None => {
+            check_storages(world, vm, &target)?;
+            StorageMap::default()
+        }
+    };
+    let job = MigrateJob::new(vmid, &target);
+    if is_managed(world, vmid) {
         let line = format!("Requesting HA migration for VM {vmid} to node {target}");
-        let wish = Wish::Migrate(MigrateJob { vmid, target, with_disks: vm.run.is_none() });
-        let work = Work::Ask { line, wish: Some(wish) };
+        let work = Work::Ask { line, wish: Some(Wish::Migrate(job.online())) };
         return Ok(Value::from(world.spawn(&call.node, "hamigrate", &vmid.to_string(), &call.caller, work)));
     }
-    let with_disks = vm.run.is_none() || call.args.flag("with-local-disks");
-    let work = Work::Migrate(MigrateJob { vmid, target, with_disks });
+    let job = job.with(call, map);
+    let work = Work::Migrate(job);
     Ok(Value::from(world.spawn(&call.node, "qmigrate", &vmid.to_string(), &call.caller, work)))
+}
+
+/// Disks that go to other storages are changed disks: they ask for the rights to do so, there and here.
+fn check_map(
+    world: &World,
+    call: &Call,
+    vmid: u32,
+    text: &str,
+    target: &str,
+) -> Result<StorageMap, ApiError> {
+    let map = StorageMap::read(text).map_err(|error| {
+        ApiError::parameter("targetstorage", format!("failed to parse storage map: {error}"))
+    })?;
+    if map.identity {
+        check_storages(world, world.vm_on(&call.node, vmid)?, target)?;
+        return Ok(map);
+    }
+    world.need(&call.caller, &format!("/vms/{vmid}"), "VM.Config.Disk")?;
+    for storage in map.entries.values().chain(&map.default) {
+        let found = world.storage_on(storage, target).map_err(ApiError::Plain)?;
+        world.need(&call.caller, &format!("/storage/{storage}"), "Datastore.AllocateSpace")?;
+        if !found.content.contains("images") {
+            return Err(ApiError::plain(format!("storage '{storage}' does not support vm images")));
+        }
+    }
+    Ok(map)
+}
+
+/// Without a map every storage must be there on the other side.
+fn check_storages(world: &World, vm: &Vm, target: &str) -> Result<(), ApiError> {
+    for drive in vm.drives() {
+        let Some((id, _)) = split_volid(drive.file()) else { continue };
+        let known = world.storage(id).map(|storage| storage.disabled);
+        if known.map_err(ApiError::Plain)? {
+            return Err(ApiError::plain(format!("storage '{id}' is disabled")));
+        }
+        volumes::check_content(world, drive.file(), id, target).map_err(ApiError::Plain)?;
+    }
+    Ok(())
 }
 
 /// The HA manager moves a VM.
 pub(crate) fn move_for_ha(world: &mut World, vmid: u32, target: &str) {
     let Some(vm) = world.vms.get(&vmid).filter(|vm| vm.node != target) else { return };
-    let (node, with_disks) = (vm.node.clone(), vm.run.is_none());
+    let node = vm.node.clone();
     let root = Caller { user: ROOT.into(), token: None };
-    let work = Work::Migrate(MigrateJob { vmid, target: target.to_owned(), with_disks });
+    let work = Work::Migrate(MigrateJob::new(vmid, target).online());
     world.spawn(&node, "qmigrate", &vmid.to_string(), &root, work);
-}
-
-impl MigrateJob {
-    /// Why it cannot be, if it cannot.
-    fn obstacle(&self, world: &World, vm: &Vm, local: &[Drive]) -> Option<String> {
-        let cdrom = |drive: &Drive| drive.is_cdrom() && !drive.is_cloudinit();
-        let stuck = local.iter().any(|drive| cdrom(drive) || !self.with_disks);
-        let bound = vm.config.iter().any(|(key, text)| is_local_resource(key, text));
-        let mapped = vm.run.is_some() && vm.config.iter().any(|(key, text)| is_mapped(key, text));
-        if stuck || bound || mapped {
-            return Some("can't migrate VM with local resources".into());
-        }
-        if world.nodes.get(&self.target).is_none_or(|node| node.reach == Reach::Unreachable) {
-            return Some(format!("can't connect to destination '{}'", self.target));
-        }
-        let drives = vm.drives();
-        let storages = drives.iter().filter_map(|drive| crate::storage::split_volid(drive.file()));
-        let mut missing =
-            storages.filter(|(id, _)| !world.storage(id).is_ok_and(|storage| storage.on(&self.target)));
-        missing.next().map(|(id, _)| format!("storage '{id}' is not available on node '{}'", self.target))
-    }
-
-    pub(crate) fn enter(&mut self, world: &mut World, job: &Job) -> Result<u64, String> {
-        let vm = world.vm_for_job(&job.node, self.vmid)?;
-        vm.check_lock()?;
-        let local = local_drives(world, &job.node, self.vmid);
-        if let Some(obstacle) = self.obstacle(world, vm, &local) {
-            world.log(job, format!("ERROR: migration aborted (duration 00:00:00): {obstacle}"));
-            return Err("migration aborted".into());
-        }
-        let bytes: u64 = local.iter().map(Drive::size).sum();
-        world.vm_mut(self.vmid)?.config.insert("lock".into(), "migrate".into());
-        Ok(world.timing.start + bytes / world.timing.copy_rate)
-    }
-
-    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
-        for drive in local_drives(world, &job.node, self.vmid) {
-            let old = world.volume_key(&job.node, drive.file());
-            let new = world.volume_key(&self.target, drive.file());
-            if let Some(volume) = world.volumes.remove(&old) {
-                world.volumes.insert(new, volume);
-            }
-        }
-        let vm = world.vm_mut(self.vmid)?;
-        vm.config.remove("lock");
-        vm.node.clone_from(&self.target);
-        vm.stat = None;
-        Ok(())
-    }
 }

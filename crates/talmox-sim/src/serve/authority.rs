@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
 use super::ServeError;
+use super::listen::own_address;
 
 /// Keys and certificates as PEM. Saved with a world, so that its hosts are known again.
 #[derive(Clone, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ fn named(common_name: &str, names: Vec<String>) -> Result<CertificateParams, Ser
 }
 
 impl Authority {
-    /// A new authority with a certificate for each host, good for its name and for loopback.
+    /// A new authority with a certificate for each host, good for its name, for loopback and for the address it may have.
     pub(super) fn new<'h>(hosts: impl Iterator<Item = &'h String>) -> Result<Self, ServeError> {
         let key = KeyPair::generate().map_err(|error| failed(&error))?;
         let mut parameters = named("Proxmox Virtual Environment (simulated)", Vec::new())?;
@@ -49,7 +50,8 @@ impl Authority {
         parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = parameters.self_signed(&key).map_err(|error| failed(&error))?.pem();
         let issuer = Issuer::new(parameters, key);
-        let hosts = hosts.map(|name| Ok((name.clone(), Identity::new(name, &issuer)?)));
+        let hosts =
+            hosts.enumerate().map(|(index, name)| Ok((name.clone(), Identity::new(name, index, &issuer)?)));
         Ok(Self { certificate, hosts: hosts.collect::<Result<_, ServeError>>()? })
     }
 
@@ -77,9 +79,13 @@ impl Authority {
 }
 
 impl Identity {
-    fn new(host: &str, issuer: &Issuer<'_, KeyPair>) -> Result<Self, ServeError> {
+    fn new(host: &str, index: usize, issuer: &Issuer<'_, KeyPair>) -> Result<Self, ServeError> {
         let key = KeyPair::generate().map_err(|error| failed(&error))?;
-        let names = [host, "localhost", "127.0.0.1"].map(str::to_owned).to_vec();
+        let mut names = [host, "localhost", "127.0.0.1"].map(str::to_owned).to_vec();
+        let own = own_address(index).to_string();
+        if !names.contains(&own) {
+            names.push(own);
+        }
         let mut parameters = named(host, names)?;
         parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         parameters.use_authority_key_identifier_extension = true;

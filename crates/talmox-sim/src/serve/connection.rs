@@ -32,8 +32,8 @@ pub(super) const LONGEST_IDLE: Duration = Duration::from_secs(5);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How many requests one connection is good for.
 pub(super) const MOST_REQUESTS: u32 = 100;
-/// Header lines of a request.
-const MOST_HEADERS: usize = 64;
+/// Header lines that are read: more than the real server takes, so that a request of too many is known as one.
+const READ_HEADERS: usize = 1024;
 /// The first byte of a TLS handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 
@@ -100,7 +100,7 @@ pub(super) async fn serve(
     let talk = Arc::new(Talk { shared, host, requests: AtomicU32::new(0), activity });
     let service = service_fn(move |request| exchange::answer(Arc::clone(&talk), request));
     let mut builder = http1::Builder::new();
-    builder.max_headers(MOST_HEADERS).auto_date_header(true);
+    builder.max_headers(READ_HEADERS).auto_date_header(true);
     builder.timer(TokioTimer::new()).header_read_timeout(LONGEST_IDLE);
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     drive(connection, seen, stop).await;

@@ -1,14 +1,17 @@
 //! From a request on the wire to the world, and back.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, Incoming};
 use hyper::ext::ReasonPhrase;
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    ACCEPT_ENCODING, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE,
+    HeaderMap, HeaderName, HeaderValue, PRAGMA, SERVER, TRANSFER_ENCODING,
 };
 use hyper::{Response, StatusCode};
 use tokio::time::Instant;
@@ -20,8 +23,12 @@ use crate::simulation::Delivery;
 use crate::wire::{BODY_LIMIT, Body, Reply, Request};
 
 const CSRF: HeaderName = HeaderName::from_static("csrfpreventiontoken");
-/// All header lines together.
-const LARGEST_HEAD: usize = 8 * 1024;
+/// Lines of a head after the first, the empty one at its end included: with so many it is too long.
+const TOO_MANY_LINES: usize = 64;
+/// Bytes of these lines: with so many it is too large.
+const TOO_LARGE: usize = 8 * 1024;
+/// Replies that are longer are compressed.
+const SHORT: usize = 1024;
 const COOKIE_NAME: &str = "PVEAuthCookie=";
 
 /// Why a request gets no answer from the world.
@@ -37,10 +44,12 @@ pub(super) async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<Response<Outgoing>, io::Error> {
     let (mut turn, last) = talk.begin();
+    let gzip = text(request.headers(), &ACCEPT_ENCODING).is_some_and(|accepted| accepted.contains("gzip"));
+    let manner = Manner { last, gzip };
     let request = match read(request, &talk).await {
         Ok(request) => request,
         Err(Unread::Refused(reply)) => {
-            return Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)));
+            return Ok(respond(&reply, manner, |bytes| Outgoing::whole(bytes, turn)));
         }
         Err(Unread::Gone(error)) => return Err(error),
     };
@@ -55,16 +64,16 @@ pub(super) async fn answer(
     match delivery {
         Delivery::Reply(reply) => {
             answered(reply.delay).await;
-            Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)))
+            Ok(respond(&reply, manner, |bytes| Outgoing::whole(bytes, turn)))
         }
         Delivery::ReplyThenClose(reply) => {
             answered(reply.delay).await;
             turn.close_after();
-            Ok(respond(&reply, last, |bytes| Outgoing::whole(bytes, turn)))
+            Ok(respond(&reply, manner, |bytes| Outgoing::whole(bytes, turn)))
         }
         Delivery::Cut(reply, after) => {
             answered(reply.delay).await;
-            Ok(respond(&reply, last, |bytes| Outgoing::cut(&bytes, after, turn)))
+            Ok(respond(&reply, manner, |bytes| Outgoing::cut(&bytes, after, turn)))
         }
         Delivery::Lost { delay } => {
             answered(delay).await;
@@ -84,8 +93,10 @@ async fn until(time: Instant) {
 
 async fn read(request: hyper::Request<Incoming>, talk: &Talk) -> Result<Request, Unread> {
     let (head, body) = request.into_parts();
-    if size(&head.headers) > LARGEST_HEAD {
-        return Err(Unread::Refused(Reply::plain(431, "Request Header Fields Too Large", "")));
+    if head.headers.len() + 1 >= TOO_MANY_LINES || size(&head.headers) >= TOO_LARGE {
+        // The real server drops what it read and says nothing; then the connection lies idle.
+        tokio::time::sleep(LONGEST_IDLE).await;
+        return Err(Unread::Gone(io::ErrorKind::TimedOut.into()));
     }
     if head.headers.contains_key(TRANSFER_ENCODING) {
         let text = "chunked transfer encoding not supported";
@@ -112,9 +123,9 @@ async fn read(request: hyper::Request<Incoming>, talk: &Talk) -> Result<Request,
     Ok(request)
 }
 
-/// Bytes of the header lines, each with its colon, blank and line end.
+/// Bytes of the header lines, each with its colon and blank, without its end.
 fn size(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 2).sum()
 }
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
@@ -168,8 +179,31 @@ async fn read_upload(mut body: Incoming, boundary: &str) -> Result<Body, Unread>
     Ok(Body::Upload { fields, filename, file })
 }
 
-fn respond(reply: &Reply, last: bool, body: impl FnOnce(Bytes) -> Outgoing) -> Response<Outgoing> {
-    let mut response = Response::new(body(Bytes::from(reply.body.clone())));
+/// How replies on a connection are sent.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// It is the last one.
+    last: bool,
+    /// The client takes compressed ones.
+    gzip: bool,
+}
+
+fn compressed(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // A vector takes everything.
+    let _ = encoder.write_all(body);
+    encoder.finish().unwrap_or_default()
+}
+
+fn respond(reply: &Reply, manner: Manner, body: impl FnOnce(Bytes) -> Outgoing) -> Response<Outgoing> {
+    let gzip = manner.gzip && reply.body.len() > SHORT;
+    let bytes = if gzip { compressed(&reply.body) } else { reply.body.clone() };
+    let mut response = Response::new(body(Bytes::from(bytes)));
+    let fixed = [(SERVER, "pve-api-daemon/3.0"), (CACHE_CONTROL, "max-age=0"), (PRAGMA, "no-cache")];
+    response.headers_mut().extend(fixed.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    if gzip {
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     // What cannot stand in a reason phrase is left out of it, as a line feed would be.
     let reason: String = reply.reason.chars().filter(|c| !c.is_control()).collect();
@@ -179,7 +213,7 @@ fn respond(reply: &Reply, last: bool, body: impl FnOnce(Bytes) -> Outgoing) -> R
     if let Some(kind) = reply.content_type {
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     }
-    if last || reply.closes_connection() {
+    if manner.last || reply.closes_connection() {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response

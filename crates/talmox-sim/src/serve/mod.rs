@@ -12,6 +12,7 @@ mod connection;
 mod exchange;
 mod host;
 mod latency;
+mod listen;
 mod log;
 mod outgoing;
 mod state;
@@ -19,7 +20,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,11 +50,23 @@ pub struct Settings {
     pub latency: Duration,
     /// How much faster than the wall clock simulated time runs; 0 lets it stand still until it is moved.
     pub speed: f64,
-    /// The port of the first host, the others take the next ones; 0 for any free ones.
+    /// The port of the first host, or of all of them; 0 for any free ones.
     pub port: u16,
+    pub addresses: Addresses,
     pub keep: Keep,
     /// Where calls are written to, if anywhere.
     pub log: Option<CallLog>,
+}
+
+/// Where hosts listen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Addresses {
+    /// All at 127.0.0.1, each on a port of its own: the first on the one that is asked for, the others on the next ones.
+    #[default]
+    One,
+    /// Each at an address of its own, 127.0.0.1 and so on, all on one port, as real hosts are: a client that learns of one
+    /// from another finds it there. The addresses are loopback on Linux without further ado.
+    Each,
 }
 
 /// What is written to disk.
@@ -86,7 +99,8 @@ impl Keep {
 impl Default for Settings {
     fn default() -> Self {
         let latency = Duration::from_millis(RECORDED_GET);
-        Self { latency, speed: 1.0, port: 0, keep: Keep::Nothing, log: None }
+        let addresses = Addresses::default();
+        Self { latency, speed: 1.0, port: 0, addresses, keep: Keep::Nothing, log: None }
     }
 }
 
@@ -123,7 +137,7 @@ pub struct HostAddress {
 }
 
 impl HostAddress {
-    /// `https://127.0.0.1:PORT`
+    /// `https://ADDRESS:PORT`
     pub fn endpoint(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -296,23 +310,23 @@ impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(world: impl Into<Simulation>, settings: Settings) -> Result<Self, ServeError> {
         let Simulation { mut world, faults } = world.into();
-        let Settings { latency, speed, port, keep, log } = settings;
-        let hosts = world.nodes.len();
-        if port != 0 && hosts > usize::from(u16::MAX - port) + 1 {
-            return Err(ServeError::Ports { port, hosts });
-        }
+        let Settings { latency, speed, port, addresses, keep, log } = settings;
         let authority = authority_for(&world, keep.folder())?;
-        let mut doors = Vec::new();
-        for (index, name) in world.nodes.keys().cloned().enumerate() {
-            let index = u16::try_from(index).unwrap_or(u16::MAX);
-            let port = if port == 0 { 0 } else { port.saturating_add(index) };
-            doors.push((listen(port).await?, name));
-        }
+        let listeners = match addresses {
+            Addresses::One => listen::on_own_ports(world.nodes.len(), port).await?,
+            Addresses::Each => listen::at_own_addresses(world.nodes.len(), port).await?,
+        };
+        let doors: Vec<_> = listeners.into_iter().zip(world.nodes.keys().cloned()).collect();
         let mut hosts = Vec::new();
         for ((_, address), name) in &doors {
             let (_, fingerprint) = authority.of(name)?;
             if let Some(node) = world.nodes.get_mut(name) {
                 node.fingerprint.clone_from(&fingerprint);
+                // Hosts that say they are on this machine are where they listen.
+                let is_here = node.ip.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+                if is_here || addresses == Addresses::Each {
+                    node.ip = address.ip().to_string();
+                }
             }
             hosts.push(HostAddress { name: name.clone(), address: *address, fingerprint });
         }
@@ -490,12 +504,4 @@ fn authority_for(world: &World, folder: Option<&StateFolder>) -> Result<Authorit
 /// Waits until the server stops; gone is stopped too.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-async fn listen(port: u16) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let failed = |source| ServeError::Listen { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok((listener, address))
 }

@@ -2,11 +2,13 @@
 
 mod common;
 mod devices;
+mod migrate;
 mod mixed;
 mod permissions;
 mod robustness;
 mod storages;
 mod surface;
+mod users;
 mod versions;
 
 use std::collections::BTreeMap;

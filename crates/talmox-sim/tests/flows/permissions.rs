@@ -203,8 +203,18 @@ fn the_gate_of_every_call_opens_for_exactly_its_privileges() {
     let rest: BTreeSet<&str> = others.keys().map(String::as_str).collect();
     let users = "or(userparam(self) usergroup(User.Modify))";
     let password = "or(userparam(self) and(userparam(Realm.AllocateUser) usergroup(User.Modify)))";
-    let known =
-        ["all", "world", "root", users, password, "usergroup(User.Modify|Sys.Audit)", "permmodify({path})"];
+    let known = [
+        "all",
+        "world",
+        "root",
+        users,
+        password,
+        "usergroup(User.Modify|Sys.Audit)",
+        "usergroup(User.Modify@update)",
+        "and(userparam(Realm.AllocateUser) usergroup(User.Modify@create))",
+        "and(userparam(Realm.AllocateUser) usergroup(User.Modify))",
+        "permmodify({path})",
+    ];
     assert_eq!(rest, known.into(), "checks of a kind this test does not know");
 }
 

@@ -178,7 +178,7 @@ fn looking_can_be_sent_to_another_thread() {
 #[tokio::test(start_paused = true)]
 async fn mappings_are_read_only_if_a_node_wants_one() {
     let lab = Lab::one_host(1);
-    let map = "node=pve1,path=0000:01:00.0,id=10de:2204,iommugroup=12";
+    let map = "node=pve1,path=0000:01:00.0,id=10de:2204,iommugroup=12,subsystem-id=10de:2204";
     let params = Params::new().with("id", "gpu").with("map", map);
     lab.root().post::<serde_json::Value>("/cluster/mapping/pci", params).await.unwrap();
     let client = lab.client();

@@ -44,7 +44,7 @@ fn wanted() -> VmConfig {
 
 /// Names a GPU for every host.
 async fn map_gpu(lab: &Lab) {
-    let map = "node=pve1,path=0000:01:00.0,id=10de:2204,iommugroup=12";
+    let map = "node=pve1,path=0000:01:00.0,id=10de:2204,iommugroup=12,subsystem-id=10de:2204";
     let params = Params::new().with("id", "gpu").with("map", map);
     lab.root().post::<Value>("/cluster/mapping/pci", params).await.unwrap();
 }

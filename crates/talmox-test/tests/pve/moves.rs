@@ -135,7 +135,13 @@ async fn migration_refused_and_allowed() {
     insta::assert_snapshot!(told_task(&error), @"
     [Some(Other)]
     error: qmigrate of 100 failed: migration aborted (task UPID:pve2:…:qmigrate:100:)
-    log: ERROR: migration aborted (duration 00:00:00): can't migrate VM with local resources
+    log: 2026-01-01 00:00:02 conntrack state migration not supported or disabled, active connections might get dropped
+    log: 2026-01-01 00:00:02 starting migration of VM 100 to node 'pve3' (192.0.2.13)
+    log: 2026-01-01 00:00:02 found local disk 'local:100/vm-100-disk-0.raw' (attached)
+    log: 2026-01-01 00:00:02 can't migrate local disk 'local:100/vm-100-disk-0.raw': can't live migrate attached local disks without with-local-disks option
+    log: 2026-01-01 00:00:02 ERROR: Problem found while scanning volumes - can't migrate VM - check log
+    log: 2026-01-01 00:00:02 aborting phase 1 - cleanup resources
+    log: 2026-01-01 00:00:02 ERROR: migration aborted (duration 00:00:00): Problem found while scanning volumes - can't migrate VM - check log
     log: TASK ERROR: migration aborted
     hint: the whole log: `pvenode task log UPID:pve2:…:qmigrate:100:` on pve2
     ");

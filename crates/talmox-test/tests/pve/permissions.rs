@@ -26,7 +26,10 @@ fn words(check: &Value) -> String {
             let separator = if option("any").is_some() { "|" } else { "+" };
             format!("perm({}{} {})", text(1), needed.unwrap_or_default(), texts(&check[2], separator))
         }
-        "userid-group" => format!("usergroup({})", texts(&check[1], "|")),
+        "userid-group" => {
+            let groups = if text(2) == "groups_param" { format!("@{}", text(3)) } else { String::new() };
+            format!("usergroup({}{groups})", texts(&check[1], "|"))
+        }
         "userid-param" => format!("userparam({})", text(1)),
         "perm-modify" => format!("permmodify({})", text(1)),
         other => format!("unknown {other}"),

@@ -180,12 +180,12 @@ fn place(
     let bridges = offer.bridges(&host);
     let bridge: BridgeName = asker.choice("Bridge", "--bridge", args.bridge.as_deref(), &bridges, "vmbr0")?;
     let question = format!("Ids of the VMs ({} are taken elsewhere)", offer.taken_ids());
-    let ids: Ids = asker.value(&question, "--ids", args.ids.as_deref(), &offer.free_ids(), |_| Ok(()))?;
+    let ids: Ids = asker.said(&question, "--ids", args.ids.as_deref(), &offer.free_ids())?;
     let pools: Vec<String> = offer.pools.iter().map(ToString::to_string).collect();
     let question =
         if pools.is_empty() { "Pool".to_owned() } else { format!("Pool (there are {})", pools.join(", ")) };
     let default = format!("talmox-{name}");
-    let pool: PoolName = asker.value(&question, "--pool", args.pool.as_deref(), &default, |_| Ok(()))?;
+    let pool: PoolName = asker.said(&question, "--pool", args.pool.as_deref(), &default)?;
     Ok(Place {
         fingerprint: offer.fingerprint,
         host,
@@ -332,6 +332,20 @@ struct Asker<'a> {
 }
 
 impl Asker<'_> {
+    /// A value whose default came from Proxmox: without anybody to ask, it is said what was taken.
+    fn said<T: FromStr<Err: ToString>>(
+        &self,
+        question: &str,
+        flag: &str,
+        given: Option<&str>,
+        default: &str,
+    ) -> anyhow::Result<T> {
+        if given.is_none() && !self.asks {
+            self.printer.say(&format!("{question}: {default}; {flag} names another"));
+        }
+        self.value(question, flag, given, default, |_| Ok(()))
+    }
+
     /// One of what is there, by name or number. Without anybody to ask the first is taken, and that is said.
     fn choice<T: FromStr<Err: ToString>>(
         &self,
@@ -349,8 +363,7 @@ impl Asker<'_> {
         }
         if !self.asks {
             let others = if names.len() > 1 { format!(" (of {})", names.join(", ")) } else { String::new() };
-            self.printer.say(&format!("{question}: {default}{others}; {flag} names another"));
-            return self.value(question, flag, None, default, |_| Ok(()));
+            return self.said(&format!("{question}{others}"), flag, None, default);
         }
         for (number, (name, words)) in options.iter().enumerate() {
             self.printer.say(&format!("  {:>2}  {name}  {words}", number + 1).trim_end());

@@ -35,7 +35,7 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
     let world = world(args, versions.as_ref(), &keep)?;
     let latency = Duration::from_millis(args.latency);
     let log = args.call_log.as_deref().map(log).transpose()?;
-    let settings = Settings { latency, speed: args.speed, port: args.port, keep, log };
+    let settings = Settings { latency, speed: args.speed, port: args.port, keep, log, ..Settings::default() };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
     runtime.block_on(async {

@@ -40,10 +40,12 @@ fn sign(verdict: Verdict) -> (char, Style) {
 pub(crate) fn check_text(report: &Report, flags: &str) -> String {
     let width = report.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
     let mut text = String::new();
-    for Check { name, verdict, message, remedy } in &report.checks {
+    for (index, Check { name, verdict, message, remedy }) in report.checks.iter().enumerate() {
         let (sign, style) = sign(*verdict);
         text.push_str(&format!("{style}{sign}{style:#} {name:<width$}  {}\n", safe(message)));
-        if let Some(remedy) = remedy {
+        // What is to be done about several in a row is said once, below the last.
+        let next = report.checks.get(index + 1);
+        if let Some(remedy) = remedy.as_ref().filter(|_| next.is_none_or(|next| next.remedy != *remedy)) {
             text.push_str(&format!("{:width$}    {DIM}→ {}{DIM:#}\n", "", safe(remedy)));
         }
     }

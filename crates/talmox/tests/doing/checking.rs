@@ -17,7 +17,9 @@ fn settled(text: &str) -> String {
         rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
     }
     out.push_str(rest);
-    let lines = out.lines().map(|line| match line.split_once("--expire ") {
+    // How far our clock is from the simulated one, and what to do about it.
+    let is_clock = |line: &&str| !line.starts_with("! clock") && !line.contains("chronyc");
+    let lines = out.lines().filter(is_clock).map(|line| match line.split_once("--expire ") {
         Some((front, after)) => {
             format!("{front}--expire TIME{}\n", after.trim_start_matches(|c: char| c.is_ascii_digit()))
         }

@@ -1,13 +1,18 @@
 //! What a person reads when something goes wrong between client and server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use talmox_pve::client::{Client, CreateVm, Error, ErrorKind, Outcome, TaskError, Trust, Upid};
+use talmox_pve::client::{
+    Client, CreateVm, Credentials, Error, ErrorKind, HttpsTransport, Outcome, Settings, TaskError, Trust,
+    Upid,
+};
 use talmox_pve::property::VmConfig;
+use talmox_sim::serve::{self, Addresses, Server};
 use talmox_sim::{Calls, Fault, Reach};
 
-use crate::{client, client_with, endpoint, fingerprint, pve1, simulator, token, told, vmid};
+use crate::{client, client_with, endpoint, fast, fingerprint, pve1, simulator, token, told, vmid, world};
 
 async fn create(client: &Client) -> Result<Upid, Error> {
     let config: VmConfig = [("name", "web"), ("scsi0", "local-zfs:4")].into_iter().collect();
@@ -39,6 +44,41 @@ async fn a_wrong_token() {
         client_with(vec![endpoint(&server, 0)], "talmox@pve!sim=wrong", trust).version().await.unwrap_err();
     assert_eq!((error.outcome(), error.kind()), (Outcome::Refused, &ErrorKind::Unauthenticated));
     assert_snapshot!(told(&error));
+}
+
+/// Hosts at addresses of their own on one port, as real ones are, and a client that was told of the first alone.
+#[tokio::test]
+async fn a_client_learns_of_the_other_hosts_and_asks_them() {
+    let settings = serve::Settings { addresses: Addresses::Each, ..fast() };
+    let server = Server::start(world(3), settings).await.unwrap();
+    let port = server.hosts()[0].address.port();
+    for (host, ip) in server.hosts().iter().zip(["127.0.0.1", "127.0.0.2", "127.0.0.3"]) {
+        assert_eq!(host.endpoint(), format!("https://{ip}:{port}"));
+    }
+    let credentials = Credentials::token(&token(&server).into()).unwrap();
+    let transport = HttpsTransport::new(Trust::Fingerprints(vec![fingerprint(&server, 0)])).unwrap();
+    let client = Client::new(
+        vec![endpoint(&server, 0)],
+        &credentials.and_their_peers(),
+        Arc::new(transport),
+        Settings::default(),
+    )
+    .unwrap();
+    let peers = client.learn_peers().await.unwrap();
+    let found: Vec<_> =
+        peers.iter().map(|peer| (peer.node.as_str(), &peer.endpoint, peer.fingerprint)).collect();
+    let (second, third) = (endpoint(&server, 1), endpoint(&server, 2));
+    assert_eq!(
+        found,
+        [("pve2", &second, fingerprint(&server, 1)), ("pve3", &third, fingerprint(&server, 2))]
+    );
+    server.set_reach("pve1", Reach::ProxyDown).await.unwrap();
+    let status = client.cluster_status().await.unwrap();
+    let local: Vec<&str> =
+        status.nodes.iter().filter(|node| node.local).map(|node| node.name.as_str()).collect();
+    assert_eq!(local, ["pve2"], "another host answers, with the certificate the first one told of");
+    server.set_reach("pve2", Reach::ProxyDown).await.unwrap();
+    client.version().await.expect("there is a third");
 }
 
 #[tokio::test]

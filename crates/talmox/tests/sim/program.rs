@@ -129,7 +129,7 @@ async fn hosts_can_be_of_several_versions() {
     let version = |at: usize| ready["hosts"][at]["version"].clone();
     assert_eq!(
         (text(&ready, "version"), version(0), version(1)),
-        ("8.4.21", "8.4.21".into(), "9.0.11".into())
+        ("8.4.21".into(), "8.4.21".into(), "9.0.11".into())
     );
     running.interrupt();
     let said = run(&["sim", "--state", &folder, "--version", "9.0"]).failed().stderr;

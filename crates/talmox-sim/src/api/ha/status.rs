@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::Call;
+use crate::calendar::Date;
 use crate::world::World;
 
 /// Manager and hosts report this often: seconds.
@@ -95,40 +96,14 @@ fn last_round(world: &World) -> (u64, String) {
 /// A time as C prints it: `Thu Jul 23 12:36:14 2026`.
 fn in_words(unix: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [(&str, u64); 12] = [
-        ("Jan", 31),
-        ("Feb", 28),
-        ("Mar", 31),
-        ("Apr", 30),
-        ("May", 31),
-        ("Jun", 30),
-        ("Jul", 31),
-        ("Aug", 31),
-        ("Sep", 30),
-        ("Oct", 31),
-        ("Nov", 30),
-        ("Dec", 31),
-    ];
-    let (days, seconds) = (unix / 86_400, unix % 86_400);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (mut year, mut rest) = (1970, days);
-    while rest >= 365 + u64::from(is_leap(year)) {
-        rest -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let mut month = "Dec";
-    for (name, length) in MONTHS {
-        let length = length + u64::from(name == "Feb" && is_leap(year));
-        if rest < length {
-            month = name;
-            break;
-        }
-        rest -= length;
-    }
-    let weekday = usize::try_from(days % 7).map_or("", |day| DAYS[day]);
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    format!("{weekday} {month} {:>2} {hour:02}:{minute:02}:{second:02} {year}", rest + 1)
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let Date { year, month, day, weekday, hour, minute, second } = Date::of(unix);
+    let name = |names: &[&'static str], at: u64| {
+        usize::try_from(at).ok().and_then(|at| names.get(at).copied()).unwrap_or_default()
+    };
+    let (weekday, month) = (name(&DAYS, weekday), name(&MONTHS, month - 1));
+    format!("{weekday} {month} {day:>2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Users, tokens, roles and access control entries.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 

@@ -31,8 +31,8 @@ fn what_it_writes_is_valid_and_has_an_identity_of_its_own() {
 
 /// An endpoint on this machine where nobody listens.
 fn nobodys() -> String {
-    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    format!("https://127.0.0.1:{}", taken.local_addr().unwrap().port())
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
+    format!("https://{}", taken.local_addr().expect("it has an address"))
 }
 
 #[test]

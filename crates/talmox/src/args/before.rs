@@ -11,7 +11,7 @@ use super::{Connection, Description, Output};
 /// Write a description to start from
 ///
 /// Asks for what it needs on a terminal; elsewhere flags and defaults decide. Existing files are never overwritten. With
-/// an endpoint, by --endpoint or PROXMOX_VE_ENDPOINT, it shows the certificate to compare, and with a token in the
+/// an endpoint, by --endpoint or `PROXMOX_VE_ENDPOINT`, it shows the certificate to compare, and with a token in the
 /// environment it offers the hosts, storages, bridges, ids and pools that are there.
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -71,7 +71,8 @@ pub(crate) enum When {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Init(Init),
+    // In a box: it has a flag for every question.
+    Init(Box<Init>),
     Validate(Validate),
     Check(Check),
     Plan(Plan),

@@ -366,7 +366,7 @@ impl Asker<'_> {
             return self.said(&format!("{question}{others}"), flag, None, default);
         }
         for (number, (name, words)) in options.iter().enumerate() {
-            self.printer.say(&format!("  {:>2}  {name}  {words}", number + 1).trim_end());
+            self.printer.say(format!("  {:>2}  {name}  {words}", number + 1).trim_end());
         }
         loop {
             let answer = ask(question, default)?;

@@ -25,7 +25,7 @@ fn declared(desired: &Desired) -> BTreeMap<IpAddr, String> {
             all.extend(pair.iter().map(|ip| (ip, format!("{}'s", node.name))));
         }
     }
-    let vip = desired.network.vip.iter().flat_map(|pair| pair.iter());
+    let vip = desired.network.vip.iter().flat_map(talmox_types::FamilyPair::iter);
     all.extend(vip.map(|ip| (ip, "the virtual address of the API".to_owned())));
     all
 }

@@ -78,7 +78,7 @@ fn judge(
 
 fn silent(desired: &Desired, node: &Node, vmid: VmId, words: &str) -> Check {
     let name = &node.name;
-    let ip = first_address(node).map(|ip| ip.to_string()).unwrap_or_else(|| "ADDRESS".to_owned());
+    let ip = first_address(node).map_or_else(|| "ADDRESS".to_owned(), |ip| ip.to_string());
     let remedy = if has_extension(desired) || node.schematic_id.is_some() {
         format!(
             "talosctl get extensions -n {ip} must list qemu-guest-agent; a node that boots needs a moment"

@@ -9,9 +9,10 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 21] = [
+const VERBS: [&[&str]; 22] = [
     &["init"],
     &["validate"],
+    &["check"],
     &["plan"],
     &["apply"],
     &["status"],

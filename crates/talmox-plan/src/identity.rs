@@ -187,7 +187,7 @@ pub(crate) fn macs(config: &VmConfig) -> Vec<MacAddress> {
 }
 
 /// The static addresses a VM gets from cloud-init.
-pub(crate) fn addresses(config: &VmConfig) -> Vec<IpAddr> {
+pub fn addresses(config: &VmConfig) -> Vec<IpAddr> {
     let configs = config.ip_configs().unwrap_or_default();
     configs.values().flat_map(static_addresses).collect()
 }

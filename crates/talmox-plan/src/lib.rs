@@ -16,6 +16,7 @@ mod template;
 mod view;
 
 pub use check::{Rule, Violation, check};
+pub use identity::addresses as addresses_of;
 pub use identity::{Class, Identities, Owned, identify};
 pub use live::{Live, live};
 pub use observed::{

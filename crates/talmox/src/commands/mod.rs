@@ -2,6 +2,7 @@
 
 mod apply;
 mod carry_out;
+mod check;
 mod completion;
 mod destroy;
 mod explain;
@@ -43,6 +44,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
     match command {
         Command::Init(args) => done(init::run(&args, printer)),
         Command::Validate(args) => done(validate::run(&args, printer)),
+        Command::Check(args) => done(check::run(&args, printer)),
         Command::Plan(args) => plan::run(&args, printer),
         Command::Apply(args) => apply::run(&args, printer),
         Command::Status(args) => done(status::run(&args, printer)),

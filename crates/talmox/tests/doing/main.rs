@@ -6,8 +6,10 @@
 mod support;
 
 mod broken;
+mod checking;
 mod connecting;
 mod images;
+mod initial;
 mod interrupted;
 mod line;
 mod plans;

@@ -12,6 +12,7 @@
 mod derive;
 pub mod describe;
 mod description;
+pub mod edit;
 mod explain;
 pub mod file;
 pub mod init;
@@ -27,6 +28,7 @@ mod source;
 
 pub use description::Description;
 pub use explain::{Candidate, Explanation, UnknownField, explain, fields};
+pub use file::drift_field;
 pub use layers::{Member, Rank};
 pub use load::{Files, MAX_FILE_SIZE, load};
 pub use problem::{Code, Place, Problem, Severity};

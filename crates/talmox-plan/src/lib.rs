@@ -15,14 +15,14 @@ mod request;
 mod view;
 
 pub use check::{Rule, Violation, check};
-pub use identity::{Class, Identities, Owned, identify};
+pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenPool, Storage,
 };
 pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, Intent, Note, NoteKind, Plan, Planned,
-    Refusal, Step, StepId, TemplateSource, Volume, Waiting,
+    Refusal, Step, StepId, SubChange, TemplateSource, Volume, Waiting,
 };
 pub use planner::{Given, given_by_an_empty_proxmox, plan};
 pub use request::{Goal, Nonce, Request};

@@ -11,8 +11,8 @@ use talmox_types::desired::Role;
 use talmox_yaml::{Entry, Node, NodeKind};
 
 use crate::description::Description;
-use crate::file::NodeBlock;
-use crate::read::Block as _;
+use crate::file::{NetworkBlock, NodeBlock};
+use crate::read::{At, Block as _};
 use crate::source::SourceId;
 use text::{Draft, InTheWay, Patch};
 
@@ -64,6 +64,23 @@ pub enum EditError {
     InTheWay { node: NodeName, key: &'static str, file: String, reason: &'static str },
     #[error("{node} cannot be added to {file}: {reason}")]
     NotAdded { node: NodeName, file: String, reason: &'static str },
+}
+
+/// Keys of the first network device that a list of devices decides for a node, wherever that list stands.
+pub fn first_device_keys(description: &Description, node: &NodeName) -> Vec<&'static str> {
+    let Ok(member) = description.member(node.as_str()) else { return Vec::new() };
+    let listed = member.pick(|settings| settings.vm_networks.as_ref());
+    let is_first =
+        |device: &&At<NetworkBlock>| device.slot.as_ref().is_some_and(|slot| slot.value.to::<u8>() == 0);
+    let Some(first) = listed.and_then(|list| list.value.iter().find(is_first)) else { return Vec::new() };
+    let keys = [
+        ("bridge", first.bridge.is_some()),
+        ("vlan", first.vlan.is_some()),
+        ("mtu", first.mtu.is_some()),
+        ("mac", first.mac.is_some()),
+        ("firewall", first.firewall.is_some()),
+    ];
+    keys.into_iter().filter(|(_, there)| *there).map(|(key, _)| key).collect()
 }
 
 /// The text of a file after an edit.

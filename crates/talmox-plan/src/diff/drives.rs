@@ -43,8 +43,7 @@ fn disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, wanted: &Dis
     if !new.same_options(&have) {
         let old = subject.have.get(&key).map(str::to_owned);
         let applies = disk_applies(subject, &have, &new);
-        let mut difference =
-            Difference::new(&key, "disk_discard", old, How::Drive(slot, decided), applies);
+        let mut difference = Difference::new(&key, "disk_discard", old, How::Drive(slot, decided), applies);
         difference.change.new = Some(new.to_string());
         found.values.push(difference);
     }

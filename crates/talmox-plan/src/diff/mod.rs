@@ -129,7 +129,9 @@ impl Differences {
             }
         }
         let growths = self.growths.iter().filter(|growth| shows(Some(size_field(growth.slot))));
-        told.extend(growths.map(|growth| format!("{} {}, described {}", growth.slot, growth.from, growth.to)));
+        told.extend(
+            growths.map(|growth| format!("{} {}, described {}", growth.slot, growth.from, growth.to)),
+        );
         let disks = self.new_disks.iter().filter(|_| shows(Some("vm_disks")));
         told.extend(disks.map(|disk| format!("{} not there, described {}", disk.slot, disk.size)));
         let problems = self.impossible.iter().filter(|problem| shows(Some(problem.field)));

@@ -70,7 +70,7 @@ fn memory(subject: &Subject<'_>, found: &mut Differences) {
     if wanted != have {
         let old = have.to_string();
         // Memory is plugged only into a guest with NUMA, and taken away only if the guest lets go of it.
-        let grows = wanted.current > have.current && subject.have.flag("numa");
+        let grows = wanted.mib > have.mib && subject.have.flag("numa");
         let applies = if grows { subject.plug("memory") } else { subject.restart() };
         set(found, "memory", "vm_memory", Some(&old), wanted.to_string(), applies);
     }

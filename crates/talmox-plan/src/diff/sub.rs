@@ -67,7 +67,9 @@ fn options(key: &str, text: &str) -> Option<Options> {
         Some(SlotKind::Net) => NetDevice::parse(text).ok().map(|device| net(&device)),
         Some(SlotKind::IpConfig) => IpConfig::parse(text).ok().map(|config| ip(&config)),
         Some(SlotKind::HostPci) => HostPci::parse(text).ok().map(|device| host_pci(&device)),
-        Some(kind) if is_disk(kind) => Disk::parse(text).ok().filter(|disk| !disk.is_cdrom()).map(|d| disk(&d)),
+        Some(kind) if is_disk(kind) => {
+            Disk::parse(text).ok().filter(|disk| !disk.is_cdrom()).map(|d| disk(&d))
+        }
         Some(_) => None,
         None if key == "startup" => Startup::parse(text).ok().map(|startup| start(&startup)),
         None if key == "agent" => {
@@ -144,8 +146,10 @@ fn tags(old: &str, new: &str) -> Vec<SubChange> {
         let (old, new) = if comes { (gone, there) } else { (there, gone) };
         SubChange { option: tag.to_owned(), old, new, field: Some("tags".to_owned()) }
     };
-    let comes = new.iter().filter(|tag| !old.iter().any(|other| other == *tag)).map(|tag| sub(tag.as_str(), true));
-    let goes = old.iter().filter(|tag| !new.iter().any(|other| other == *tag)).map(|tag| sub(tag.as_str(), false));
+    let comes =
+        new.iter().filter(|tag| !old.iter().any(|other| other == *tag)).map(|tag| sub(tag.as_str(), true));
+    let goes =
+        old.iter().filter(|tag| !new.iter().any(|other| other == *tag)).map(|tag| sub(tag.as_str(), false));
     comes.chain(goes).collect()
 }
 
@@ -173,18 +177,22 @@ mod tests {
             ]
         );
         let disk = "local-zfs:vm-100-disk-0,discard=on,size=8G";
-        assert_eq!(told("scsi0", disk, &format!("{disk},ssd=1,backup=0")), [
-            "backup on → off (disk_backup)",
-            "ssd off → on (disk_ssd)"
-        ]);
-        assert_eq!(told("startup", "order=3", "order=4,up=15,down=60"), [
-            "down none → 60 (vm_shutdown_delay)",
-            "order 3 → 4 (vm_startup_order)",
-            "up none → 15 (vm_startup_delay)"
-        ]);
-        assert_eq!(told("ipconfig0", "ip=10.0.7.11/24,gw=10.0.7.1", "ip=10.0.7.11/24,gw=10.0.7.254"), [
-            "gw 10.0.7.1 → 10.0.7.254 (node_gateway)"
-        ]);
+        assert_eq!(
+            told("scsi0", disk, &format!("{disk},ssd=1,backup=0")),
+            ["backup on → off (disk_backup)", "ssd off → on (disk_ssd)"]
+        );
+        assert_eq!(
+            told("startup", "order=3", "order=4,up=15,down=60"),
+            [
+                "down none → 60 (vm_shutdown_delay)",
+                "order 3 → 4 (vm_startup_order)",
+                "up none → 15 (vm_startup_delay)"
+            ]
+        );
+        assert_eq!(
+            told("ipconfig0", "ip=10.0.7.11/24,gw=10.0.7.1", "ip=10.0.7.11/24,gw=10.0.7.254"),
+            ["gw 10.0.7.1 → 10.0.7.254 (node_gateway)"]
+        );
         assert_eq!(told("tags", "a;b", "a;c"), ["c off → on (tags)", "b on → off (tags)"]);
         assert_eq!(told("agent", "0", "1,fstrim_cloned_disks=1"), ["enabled off → on (-)"]);
         assert_eq!(told("memory", "1024", "2048"), [] as [&str; 0]);

@@ -152,7 +152,8 @@ impl<'a> Planner<'a> {
     /// The changes of a VM that is yet to be cloned.
     pub(super) fn fresh_changes(&mut self, node: &Node, vm: &Expected, have: &VmConfig) -> Option<Changes> {
         let wanted = self.wanted(node, &vm.mark)?;
-        let subject = Subject { node, wanted: &wanted, have, state: State::Fresh, policies: &Policies::default() };
+        let subject =
+            Subject { node, wanted: &wanted, have, state: State::Fresh, policies: &Policies::default() };
         let found = differences(&subject);
         let after_reboot = BTreeSet::new();
         self.impossible(node, &found).then_some(Changes {

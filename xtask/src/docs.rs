@@ -9,13 +9,14 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 16] = [
+const VERBS: [&[&str]; 17] = [
     &["init"],
     &["validate"],
     &["plan"],
     &["apply"],
     &["status"],
     &["destroy"],
+    &["adopt"],
     &["explain"],
     &["render"],
     &["render", "vm"],

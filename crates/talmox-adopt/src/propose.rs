@@ -137,7 +137,7 @@ pub fn probe(desired: &Desired, selection: &Selection) -> Desired {
 
 /// Works out what it takes to adopt what was selected. Nothing is written.
 pub fn propose(
-    outcome: Outcome,
+    outcome: Box<Outcome>,
     observed: &Observed,
     selection: &Selection,
     nonce: &Nonce,
@@ -165,6 +165,12 @@ pub fn propose(
     Ok(Proposal { adoptions, refused, already, unmatched, files })
 }
 
+/// On the heap at once, and out of the caller's frame.
+#[inline(never)]
+fn read_again(description: &Description, edited: &[Edited]) -> Box<Outcome> {
+    Box::new(read_files(description.with_texts(edited)))
+}
+
 fn texts(description: &Description) -> Vec<String> {
     description.sources.written().map(|id| description.sources.get(id).text.clone()).collect()
 }
@@ -184,7 +190,8 @@ fn changed(description: &Description, before: &[String]) -> Vec<FileChange> {
 
 /// The description as it is being edited.
 struct Bench<'a> {
-    outcome: Outcome,
+    /// In a box: a description has a field for every key there is.
+    outcome: Box<Outcome>,
     observed: &'a Observed,
     nonce: &'a Nonce,
 }
@@ -195,8 +202,8 @@ impl<'o> Bench<'o> {
     }
 
     /// Reads the description with a text changed; the problems, if it is not valid any more.
-    fn reread(&self, edited: Edited) -> Result<Outcome, Vec<String>> {
-        let outcome = read_files(self.outcome.description.with_texts(&[edited]));
+    fn reread(&self, edited: Edited) -> Result<Box<Outcome>, Vec<String>> {
+        let outcome = read_again(&self.outcome.description, &[edited]);
         if outcome.desired.is_some() {
             return Ok(outcome);
         }
@@ -256,13 +263,13 @@ impl<'o> Bench<'o> {
         candidate: &Candidate<'_>,
         after: &Observed,
         choice: &Choice,
-    ) -> Result<(Outcome, Vec<Setting>), (String, Vec<String>)> {
+    ) -> Result<(Box<Outcome>, Vec<Setting>), (String, Vec<String>)> {
         let system = system_disk(&candidate.seen.next).map_err(|problem| (problem, Vec::new()))?;
         if candidate.seen.next.get("net0").is_none() {
             return Err(("it has no network device net0".to_owned(), Vec::new()));
         }
         let mut bench = Bench {
-            outcome: read_files(self.outcome.description.with_texts(&[])),
+            outcome: read_again(&self.outcome.description, &[]),
             observed: self.observed,
             nonce: self.nonce,
         };

@@ -31,6 +31,7 @@ pub use explain::{Candidate, Explanation, UnknownField, explain, fields};
 pub use file::drift_field;
 pub use layers::{Member, Rank};
 pub use load::{Files, MAX_FILE_SIZE, load};
+pub use mask::without_secrets;
 pub use problem::{Code, Place, Problem, Severity};
 pub use report::{Colour, position_of, report};
 pub use source::{Location, Source, SourceId, Sources};

@@ -10,7 +10,7 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate"]),
     ("Doing", &["plan", "apply", "status", "destroy"]),
-    ("Pieces", &["explain", "render", "output"]),
+    ("Pieces", &["adopt", "explain", "render", "output"]),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 

@@ -46,6 +46,14 @@ impl Item {
 }
 
 impl Setting {
+    /// A key and its value, if that is all.
+    fn plain(&self) -> Option<(&'static str, &Yaml)> {
+        match self {
+            Self::Value { key, value } => Some((key, value)),
+            Self::Entries { .. } | Self::Items { .. } => None,
+        }
+    }
+
     pub fn key(&self) -> &'static str {
         match self {
             Self::Value { key, .. } | Self::Entries { key, .. } | Self::Items { key, .. } => key,
@@ -108,13 +116,17 @@ pub fn edit(
     let source = block.location.source;
     let file = &description.sources.get(source).name;
     let mut text = description.sources.get(source).text.clone();
-    for setting in settings {
-        text = write(&text, node, setting).map_err(|InTheWay(reason)| EditError::InTheWay {
-            node: node.clone(),
-            key: setting.key(),
-            file: file.clone(),
-            reason,
-        })?;
+    let failed = |key: &'static str, InTheWay(reason): InTheWay| EditError::InTheWay {
+        node: node.clone(),
+        key,
+        file: file.clone(),
+        reason,
+    };
+    // Plain values all at once: parsing a file of many nodes for each of them would take its time.
+    let values: Vec<(&'static str, &Yaml)> = settings.iter().filter_map(Setting::plain).collect();
+    text = set_all(&text, node, &values).map_err(|(key, reason)| failed(key, reason))?;
+    for setting in settings.iter().filter(|setting| setting.plain().is_none()) {
+        text = write(&text, node, setting).map_err(|reason| failed(setting.key(), reason))?;
     }
     Ok(Some(Edited { source, text }))
 }
@@ -159,7 +171,7 @@ pub fn append_node(description: &Description, new: &NewNode) -> Result<Edited, E
 
 fn write(text: &str, node: &NodeName, setting: &Setting) -> Result<String, InTheWay> {
     match setting {
-        Setting::Value { key, value } => set(text, node, key, &value.print()),
+        Setting::Value { key, value } => set_all(text, node, &[(key, value)]).map_err(|(_, reason)| reason),
         Setting::Entries { key, entries } => {
             let mut text = text.to_owned();
             for (entry, value) in entries {
@@ -171,7 +183,7 @@ fn write(text: &str, node: &NodeName, setting: &Setting) -> Result<String, InThe
             let has_own = in_node(text, node, |mapping| Ok(value_of(mapping, key).is_some()))?;
             if !has_own {
                 let list = Yaml::List(items.iter().map(Item::print).collect());
-                return set(text, node, key, &list.print());
+                return set_all(text, node, &[(key, &list)]).map_err(|(_, reason)| reason);
             }
             let mut text = text.to_owned();
             for item in items {
@@ -182,11 +194,22 @@ fn write(text: &str, node: &NodeName, setting: &Setting) -> Result<String, InThe
     }
 }
 
-/// Sets one key of a node.
-fn set(text: &str, node: &NodeName, key: &'static str, value: &str) -> Result<String, InTheWay> {
-    let names = names_of(key);
-    let patch = in_node(text, node, |mapping| Draft::new(text).set(mapping, &names, value))?;
-    Ok(patch.apply(text))
+/// Sets keys of a node.
+fn set_all(
+    text: &str,
+    node: &NodeName,
+    values: &[(&'static str, &Yaml)],
+) -> Result<String, (&'static str, InTheWay)> {
+    let Some((first, _)) = values.first() else { return Ok(text.to_owned()) };
+    let draft = Draft::new(text);
+    let patches = in_node(text, node, |mapping| {
+        let patch = |(key, value): &(&'static str, &Yaml)| {
+            let patch = draft.set(mapping, &names_of(key), &value.print());
+            patch.map_err(|reason| (*key, reason))
+        };
+        Ok(values.iter().map(patch).collect::<Result<Vec<Patch>, _>>())
+    });
+    Ok(Patch::apply_all(patches.map_err(|reason| (*first, reason))??, text))
 }
 
 /// Every name a key may be written under, the first one first.

@@ -17,8 +17,21 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    pub(super) fn apply(&self, text: &str) -> String {
-        format!("{}{}{}", &text[..self.start], self.with, &text[self.end..])
+    pub(super) fn apply(self, text: &str) -> String {
+        Self::apply_all(vec![self], text)
+    }
+
+    /// Changes of different places of one text; those of one place in their order.
+    pub(super) fn apply_all(mut patches: Vec<Self>, text: &str) -> String {
+        patches.sort_by_key(|patch| patch.start);
+        let mut result = String::with_capacity(text.len() + 64 * patches.len());
+        let mut at = 0;
+        for Self { start, end, with } in patches {
+            result.push_str(text.get(at..start).unwrap_or_default());
+            result.push_str(&with);
+            at = end.max(at);
+        }
+        result + text.get(at..).unwrap_or_default()
     }
 }
 

@@ -67,7 +67,8 @@ fn anothers(subject: &Subject<'_>, slot: Slot, have: &Disk, owner: VmId) -> Impo
     };
     Impossible {
         key: slot.to_string(),
-        field: size_field(slot),
+        // No policy can leave this alone: it is somebody else's data.
+        field: "",
         problem: format!("{slot} holds {volume}, which belongs to {owner} and not to VM {vmid}"),
         choices: vec![first, format!("if nobody needs it there: qm set {vmid} --delete {slot}")],
     }

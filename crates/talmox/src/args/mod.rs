@@ -1,10 +1,12 @@
 //! Every verb and flag. Each flag has a `TALMOX_*` variable of its name.
 
+mod adopt;
 mod before;
 mod doing;
 mod others;
 mod pieces;
 
+pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
@@ -77,6 +79,7 @@ pub(crate) enum Command {
     Apply(Apply),
     Status(Status),
     Destroy(Destroy),
+    Adopt(Adopt),
     Explain(Explain),
     Render(Render),
     Output(Outputs),

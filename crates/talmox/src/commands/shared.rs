@@ -41,7 +41,12 @@ impl Job {
 
     /// Looks at Proxmox.
     pub(super) async fn observe(&self) -> anyhow::Result<Observed> {
-        let observed = talmox_exec::observe(&self.session.client, &self.desired);
+        self.observe_for(&self.desired).await
+    }
+
+    /// Looks at Proxmox for what a description wants.
+    pub(super) async fn observe_for(&self, desired: &Desired) -> anyhow::Result<Observed> {
+        let observed = talmox_exec::observe(&self.session.client, desired);
         observed.await.context("could not look at Proxmox; nothing was changed")
     }
 
@@ -75,7 +80,7 @@ impl Job {
 
     /// Names must be of declared nodes, unless they are named as gone.
     pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
-        let Scope { target, remove, prune, replace, allow_reboot } = scope;
+        let Scope { target, remove, prune, replace, allow_reboot, ignore_drift } = scope;
         for name in target.iter().filter(|name| !remove.contains(name)).chain(replace) {
             self.declared(name)?;
         }
@@ -87,6 +92,7 @@ impl Job {
             prune: *prune,
             replace: set(replace),
             allow_reboot: *allow_reboot,
+            ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
         })
     }
 
@@ -100,9 +106,23 @@ impl Job {
     }
 }
 
+/// Fields by their first names. A field nobody knows would otherwise be left alone in vain.
+pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
+    let field = |name: &String| {
+        talmox_config::drift_field(name).map(str::to_owned).map_err(|unknown| {
+            let failure = Failure::new(format!("--ignore-drift {name}: there is no such field"));
+            match unknown.suggestion {
+                Some(close) => failure.with_hint(format!("did you mean {close}?")),
+                None => failure.with_hint("the keys of a node are the fields, such as vm_memory or tags"),
+            }
+        })
+    };
+    Ok(names.iter().map(field).collect::<Result<_, _>>()?)
+}
+
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal: _, targets, remove, prune, replace, allow_reboot } = request;
+    let Request { goal: _, targets, remove, prune, replace, allow_reboot, ignore_drift } = request;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -114,6 +134,10 @@ fn with_scope(verb: &str, request: &Request) -> String {
         if given {
             words.push_str(&format!(" {flag}"));
         }
+    }
+    if !ignore_drift.is_empty() {
+        let fields: Vec<&str> = ignore_drift.iter().map(String::as_str).collect();
+        words.push_str(&format!(" --ignore-drift {}", fields.join(",")));
     }
     words
 }

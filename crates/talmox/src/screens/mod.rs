@@ -1,5 +1,6 @@
 //! What people and programs are shown, made from plain data: no screen asks anything of the world.
 
+mod adoption;
 mod ending;
 mod places;
 mod plan_data;
@@ -11,6 +12,7 @@ mod table;
 mod text;
 mod words;
 
+pub(crate) use adoption::{adoption_text, question};
 pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use places::Places;
 pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};

@@ -122,8 +122,14 @@ impl<'t> Draft<'t> {
         Ok(Patch { start: end, end, with: format!("{}{indent}- {below}", self.newline) })
     }
 
+    /// Whether a collection is in brackets. A list without indentation begins, to the parser, at its first element.
     pub(super) fn is_flow(&self, node: &Node) -> bool {
-        self.text[node.span.start as usize..].starts_with(['{', '['])
+        let begins = |bracket: char| self.text[node.span.start as usize..].starts_with(bracket);
+        match &node.kind {
+            NodeKind::Scalar(_) => false,
+            NodeKind::Sequence(_) => begins('['),
+            NodeKind::Mapping(_) => begins('{'),
+        }
     }
 
     /// A value that begins and ends on the line of its key, or is written in brackets.

@@ -95,7 +95,10 @@ fn whose(
             "it carries the mark of {} in another cluster {} ({})",
             mark.node, mark.cluster, mark.uid
         );
-        return Err((problem, vec!["if that cluster is gone: remove the last line of its notes".to_owned()]));
+        let same_name = (mark.cluster == field.desired.name)
+            .then(|| format!("if it is this cluster's: cluster_uid: \"{}\"", mark.uid));
+        let gone = "if that cluster is gone: remove the last line of its notes".to_owned();
+        return Err((problem, same_name.into_iter().chain([gone]).collect()));
     }
     match field.identities.class(guest.vmid) {
         Class::Copy { mark, why } => {

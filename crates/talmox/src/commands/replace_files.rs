@@ -1,7 +1,7 @@
 //! Replacing description files: whole or not at all.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -52,6 +52,9 @@ fn write_beside(path: &Path, text: &str) -> std::io::Result<PathBuf> {
     let beside = PathBuf::from(beside);
     let written = File::create(&beside).and_then(|mut file| {
         file.set_permissions(std::fs::metadata(path)?.permissions())?;
+        if begins_with_mark(path)? {
+            file.write_all(BYTE_ORDER_MARK)?;
+        }
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
@@ -59,6 +62,15 @@ fn write_beside(path: &Path, text: &str) -> std::io::Result<PathBuf> {
         let _ = std::fs::remove_file(&beside);
     }
     written.map(|()| beside)
+}
+
+/// What some editors put before a text; the reader leaves it out.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn begins_with_mark(path: &Path) -> std::io::Result<bool> {
+    let mut first = Vec::new();
+    File::open(path)?.take(3).read_to_end(&mut first)?;
+    Ok(first == BYTE_ORDER_MARK)
 }
 
 #[cfg(test)]

@@ -45,15 +45,16 @@ pub(crate) fn judge<'a>(
     if let Err((problem, hints)) = whose(field, uid, guest, seen, &choice.node) {
         return refuse(problem, hints);
     }
-    let mark = match field.identities.class(choice.vmid) {
-        Class::Lost { mark: Some(mark), .. } => mark.clone(),
-        _ => Mark {
+    let mark = if let Class::Lost { mark: Some(mark), .. } = field.identities.class(choice.vmid) {
+        mark.clone()
+    } else {
+        Mark {
             uid: uid.clone(),
             cluster: field.desired.name.clone(),
             node: choice.node.clone(),
             vmid: choice.vmid,
             incarnation: nonce.as_str().to_owned(),
-        },
+        }
     };
     let description = with_mark(seen.next.description(), &mark);
     if description.len() > MAX_NOTES {

@@ -38,9 +38,11 @@ pub async fn mark(client: &Client, adoption: &Adoption) -> Result<Marked, MarkEr
         let there = client.vm_config(host, *vmid).await.is_ok_and(|config| carries(&config, mark));
         if !there {
             let (vmid, host) = (*vmid, host.clone());
-            return Err(match source.kind() {
-                ErrorKind::Conflict => MarkError::Changed { vmid, host, source },
-                _ => MarkError::Call { vmid, host, source },
+            let changed = matches!(source.kind(), ErrorKind::Conflict);
+            return Err(if changed {
+                MarkError::Changed { vmid, host, source }
+            } else {
+                MarkError::Call { vmid, host, source }
             });
         }
     }

@@ -188,6 +188,12 @@ fn changed(description: &Description, before: &[String]) -> Vec<FileChange> {
         .collect()
 }
 
+/// A description that says what a VM is, and what was written for that.
+type Described = (Box<Outcome>, Vec<Setting>);
+
+/// Why not, and what can be done about it.
+type Reason = (String, Vec<String>);
+
 /// The description as it is being edited.
 struct Bench<'a> {
     /// In a box: a description has a field for every key there is.
@@ -196,7 +202,7 @@ struct Bench<'a> {
     nonce: &'a Nonce,
 }
 
-impl<'o> Bench<'o> {
+impl Bench<'_> {
     fn desired(&self) -> &Desired {
         self.outcome.desired.as_ref().expect("a description is worked on only while it is valid")
     }
@@ -263,7 +269,7 @@ impl<'o> Bench<'o> {
         candidate: &Candidate<'_>,
         after: &Observed,
         choice: &Choice,
-    ) -> Result<(Box<Outcome>, Vec<Setting>), (String, Vec<String>)> {
+    ) -> Result<Described, Reason> {
         let system = system_disk(&candidate.seen.next).map_err(|problem| (problem, Vec::new()))?;
         if candidate.seen.next.get("net0").is_none() {
             return Err(("it has no network device net0".to_owned(), Vec::new()));

@@ -59,7 +59,7 @@ fn options(subject: &Subject<'_>, wanted: &mut Wanted) {
         others.extend(held.map(|held| DriveOptions::of(&held)));
     }
     for (field, have, described, get, counts) in [
-        ("disk_discard", have.discard, described.discard, discard as fn(&DriveOptions) -> bool, true),
+        ("disk_discard", have.discard, described.discard, discard as fn(DriveOptions) -> bool, true),
         ("disk_ssd", have.ssd, described.ssd, ssd, says_ssd),
         ("disk_backup", have.backup, described.backup, backup, true),
         ("disk_replicate", have.replicate, described.replicate, replicate, true),
@@ -68,25 +68,25 @@ fn options(subject: &Subject<'_>, wanted: &mut Wanted) {
             wanted.value(field, Yaml::Bool(have));
         }
         let settled = if counts { have } else { described };
-        if others.iter().any(|other| get(other) != settled) {
+        if others.iter().any(|other| get(*other) != settled) {
             wanted.leave(field);
         }
     }
 }
 
-fn discard(options: &DriveOptions) -> bool {
+fn discard(options: DriveOptions) -> bool {
     options.discard
 }
 
-fn ssd(options: &DriveOptions) -> bool {
+fn ssd(options: DriveOptions) -> bool {
     options.ssd
 }
 
-fn backup(options: &DriveOptions) -> bool {
+fn backup(options: DriveOptions) -> bool {
     options.backup
 }
 
-fn replicate(options: &DriveOptions) -> bool {
+fn replicate(options: DriveOptions) -> bool {
     options.replicate
 }
 

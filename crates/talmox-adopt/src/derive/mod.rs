@@ -10,7 +10,7 @@ pub(crate) use options::written as options_written;
 
 use talmox_config::edit::{Setting, Yaml};
 use talmox_plan::Guest;
-use talmox_pve::property::{Boot, Disk, Slot, SlotKind, VmConfig};
+use talmox_pve::property::{Boot, Disk, Slot, VmConfig};
 use talmox_types::desired::{Desired, DiskBus, DriftPolicy, Node};
 
 /// A VM and the node it shall be.
@@ -96,12 +96,9 @@ pub(crate) fn system_disk(config: &VmConfig) -> Result<System, String> {
         _ => config.get("bootdisk").and_then(|key| Slot::parse(key).ok()).filter(is_disk),
     };
     let slot = ordered.or_else(|| disks.keys().copied().find(is_disk)).ok_or("it has no disk")?;
-    let bus = match slot.kind() {
-        SlotKind::Virtio => DiskBus::Virtio,
-        SlotKind::Sata => DiskBus::Sata,
-        SlotKind::Ide => DiskBus::Ide,
-        _ => DiskBus::Scsi,
-    };
+    let buses = [DiskBus::Virtio, DiskBus::Sata, DiskBus::Ide];
+    let of_kind = |bus: &DiskBus| bus.first_slot().starts_with(slot.kind().prefix());
+    let bus = buses.into_iter().find(of_kind).unwrap_or(DiskBus::Scsi);
     if slot.index() != 0 {
         return Err(format!(
             "it boots from {slot}, and a description has the system disk at {}",

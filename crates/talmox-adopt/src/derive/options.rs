@@ -1,13 +1,11 @@
 //! Options of the VM itself.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use std::net::IpAddr;
 use talmox_config::edit::Yaml;
-use talmox_plan::Power;
-use talmox_plan::addresses;
-use talmox_pve::property::Tags;
-use talmox_pve::property::{Ipv4Setting, Ipv6Setting};
+use talmox_plan::{Power, addresses};
+use talmox_pve::property::{Disk, Ipv4Setting, Ipv6Setting, Tags, VmConfig};
 use talmox_types::desired::{
     Bios, ConfigDelivery, MachineType, NetworkMode, NodeAddress, Power as WantedPower, ScsiController,
 };
@@ -147,8 +145,7 @@ fn tags(subject: &Subject<'_>, wanted: &mut Wanted) {
 /// What the cloud-init drive says, if there is one.
 fn network(subject: &Subject<'_>, wanted: &mut Wanted) {
     let (node, config) = (subject.node, subject.config);
-    let has_drive =
-        config.disks().unwrap_or_default().values().any(talmox_pve::property::Disk::is_cloud_init);
+    let has_drive = config.disks().unwrap_or_default().values().any(Disk::is_cloud_init);
     if has_drive != node.vm.cloud_init {
         // A drive of our own for the configuration leaves no room for this one.
         if has_drive && subject.desired.talos.config_delivery == ConfigDelivery::Cidata {
@@ -167,8 +164,7 @@ fn network(subject: &Subject<'_>, wanted: &mut Wanted) {
     if by_dhcp != (node.vm.network_mode == NetworkMode::Dhcp) {
         wanted.value("node_network", Yaml::text(if by_dhcp { "dhcp" } else { "static" }));
     }
-    let mut held =
-        configs.keys().filter(|slot| slot.index() == 0).flat_map(|_| addresses(&only_first(config)));
+    let mut held = addresses(&only_first(config)).into_iter();
     let pair = match (held.next(), held.next()) {
         (Some(one), Some(two)) => FamilyPair::two(one, two),
         (Some(one), None) => Some(FamilyPair::one(one)),
@@ -182,7 +178,7 @@ fn network(subject: &Subject<'_>, wanted: &mut Wanted) {
 }
 
 /// The configuration with the addresses of the first device alone.
-fn only_first(config: &talmox_pve::property::VmConfig) -> talmox_pve::property::VmConfig {
+fn only_first(config: &VmConfig) -> VmConfig {
     config.iter().filter(|(key, _)| *key == "ipconfig0").collect()
 }
 

@@ -49,9 +49,9 @@ impl<'t> Draft<'t> {
     /// Gives a key of a mapping a value, replacing the one it has.
     pub(super) fn set(&self, mapping: &Node, names: &[&str], value: &str) -> Result<Patch> {
         let NodeKind::Mapping(entries) = &mapping.kind else { return Err(InTheWay("it is not a mapping")) };
-        let named =
+        let is_meant =
             |entry: &&Entry| entry.key.as_scalar().is_some_and(|key| names.contains(&key.text.as_str()));
-        match entries.iter().find(named) {
+        match entries.iter().find(is_meant) {
             Some(entry) => self.replace(entry, value),
             None => self.insert(mapping, entries, &format!("{}: {value}", names[0])),
         }
@@ -96,7 +96,7 @@ impl<'t> Draft<'t> {
     /// Adds an element to a list.
     pub(super) fn append(&self, list: &Node, element: &str, block: &str) -> Result<Patch> {
         let NodeKind::Sequence(items) = &list.kind else { return Err(InTheWay("it is not a list")) };
-        let Some(last) = items.last() else {
+        let Some(previous) = items.last() else {
             let span = list.span;
             return Ok(Patch {
                 start: span.start as usize,
@@ -104,7 +104,7 @@ impl<'t> Draft<'t> {
                 with: format!("[{element}]"),
             });
         };
-        let end = self.end_of(last);
+        let end = self.end_of(previous);
         if self.is_flow(list) {
             return Ok(Patch { start: end, end, with: format!(", {element}") });
         }

@@ -13,6 +13,10 @@ pub enum Yaml {
 }
 
 impl Yaml {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "names, addresses and texts are handed in as they come"
+    )]
     pub fn text(text: impl ToString) -> Self {
         Self::Text(text.to_string())
     }

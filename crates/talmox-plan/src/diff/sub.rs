@@ -34,28 +34,40 @@ pub(crate) fn sub_changes(key: &str, old: Option<&str>, new: Option<&str>) -> Ve
 pub(crate) fn field_of(key: &str, option: &str) -> Option<&'static str> {
     let slot = Slot::parse(key).ok();
     let first = slot.is_none_or(|slot| slot.index() == 0);
-    Some(match (slot.map(Slot::kind), option) {
-        (Some(SlotKind::Net), "queues") => "net_queues",
-        (Some(SlotKind::Net), "model") => "nic_model",
-        (Some(SlotKind::Net), "firewall") => "vm_networks",
-        (Some(SlotKind::Net), _) if !first => "vm_networks",
-        (Some(SlotKind::Net), "tag") => "node_vlan_tag",
-        (Some(SlotKind::Net), "mtu") => "mtu",
-        (Some(SlotKind::Net), "mac") => "mac_addr",
-        (Some(SlotKind::Net), _) => "network_bridge",
-        (Some(SlotKind::IpConfig), _) if !first => "vm_networks",
-        (Some(SlotKind::IpConfig), "gw" | "gw6") => "node_gateway",
-        (Some(SlotKind::IpConfig), _) => "address",
-        (Some(SlotKind::HostPci), _) => "vm_pci",
-        (Some(kind), "discard") if is_disk(kind) => "disk_discard",
-        (Some(kind), "ssd") if is_disk(kind) => "disk_ssd",
-        (Some(kind), "backup") if is_disk(kind) => "disk_backup",
-        (Some(kind), "replicate") if is_disk(kind) => "disk_replicate",
-        (None, "order") if key == "startup" => "vm_startup_order",
-        (None, "up") if key == "startup" => "vm_startup_delay",
-        (None, "down") if key == "startup" => "vm_shutdown_delay",
-        _ => return None,
-    })
+    match slot.map(Slot::kind) {
+        Some(SlotKind::Net) => Some(net_field(option, first)),
+        Some(SlotKind::IpConfig) => Some(match option {
+            _ if !first => "vm_networks",
+            "gw" | "gw6" => "node_gateway",
+            _ => "address",
+        }),
+        Some(SlotKind::HostPci) => Some("vm_pci"),
+        Some(kind) if is_disk(kind) => match option {
+            "discard" => Some("disk_discard"),
+            "ssd" => Some("disk_ssd"),
+            "backup" => Some("disk_backup"),
+            "replicate" => Some("disk_replicate"),
+            _ => None,
+        },
+        None if key == "startup" => match option {
+            "order" => Some("vm_startup_order"),
+            "up" => Some("vm_startup_delay"),
+            _ => Some("vm_shutdown_delay"),
+        },
+        Some(_) | None => None,
+    }
+}
+
+fn net_field(option: &str, first: bool) -> &'static str {
+    match (option, first) {
+        ("queues", _) => "net_queues",
+        ("model", _) => "nic_model",
+        ("firewall", _) | (_, false) => "vm_networks",
+        ("tag", true) => "node_vlan_tag",
+        ("mtu", true) => "mtu",
+        ("mac", true) => "mac_addr",
+        (_, true) => "network_bridge",
+    }
 }
 
 fn is_disk(kind: SlotKind) -> bool {
@@ -70,12 +82,11 @@ fn options(key: &str, text: &str) -> Option<Options> {
         Some(kind) if is_disk(kind) => {
             Disk::parse(text).ok().filter(|disk| !disk.is_cdrom()).map(|d| disk(&d))
         }
-        Some(_) => None,
         None if key == "startup" => Startup::parse(text).ok().map(|startup| start(&startup)),
         None if key == "agent" => {
             Agent::parse(text).ok().map(|agent| Options::from([("enabled", flag(agent.enabled))]))
         }
-        None => None,
+        Some(_) | None => None,
     }
 }
 

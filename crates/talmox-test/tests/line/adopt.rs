@@ -275,7 +275,7 @@ async fn what_is_refused_and_why() {
         told.push_str(&format!("## {what}\n"));
         for refused in &proposal.refused {
             let who = refused.node.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
-            told.push_str(&format!("{who} {:?}: {}\n", refused.vmid.map(|vmid| vmid.get()), refused.problem));
+            told.push_str(&format!("{who} {:?}: {}\n", refused.vmid.map(VmId::get), refused.problem));
             told.push_str(&refused.hints.iter().map(|hint| format!("  {hint}\n")).collect::<String>());
         }
         assert_eq!((bed.dump(), folder.nodes), before, "{what}: nothing is touched");

@@ -236,7 +236,7 @@ impl Made {
     pub(crate) fn entry(&self, number: usize, chance: &Chance) -> String {
         let address = self.address.clone().unwrap_or_else(|| format!("10.0.7.{}", self.vmid - 90));
         let mac = if chance.percent(70) { format!("mac_addr: {}", self.mac) } else { String::new() };
-        if number % 7 == 0 {
+        if number.is_multiple_of(7) {
             let mac = if mac.is_empty() { mac } else { format!(", {mac}") };
             return format!("  - {{name: {}, address: {address}{mac}}} # on one line\n", self.name);
         }

@@ -75,11 +75,10 @@ async fn proposed(job: &Job, args: &Adopt, selection: &Selection) -> anyhow::Res
             ProposeError::NoUid => Some("talmox apply offers the line to add to cluster.yaml".to_owned()),
             ProposeError::Known { name, vmid } => Some(job.command(&format!("adopt {name} --vmid {vmid}"))),
             ProposeError::NoAddress { .. } => Some("say it with --address".to_owned()),
-            ProposeError::NoVm { .. } | ProposeError::Edit(_) => None,
             ProposeError::Invalid { .. } if args.address.is_empty() => {
                 Some("--address gives it another address".to_owned())
             }
-            ProposeError::Invalid { .. } => None,
+            ProposeError::NoVm { .. } | ProposeError::Edit(_) | ProposeError::Invalid { .. } => None,
         };
         let failure = Failure::new(format!("{error}; nothing was changed"));
         hint.into_iter().fold(failure, Failure::with_hint).into()

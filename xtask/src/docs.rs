@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 22] = [
+const VERBS: [&[&str]; 23] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -17,6 +17,7 @@ const VERBS: [&[&str]; 22] = [
     &["apply"],
     &["status"],
     &["destroy"],
+    &["adopt"],
     &["explain"],
     &["render"],
     &["render", "vm"],

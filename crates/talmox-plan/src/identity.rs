@@ -181,7 +181,7 @@ impl Witness {
 }
 
 /// The MAC addresses a VM has.
-pub(crate) fn macs(config: &VmConfig) -> Vec<MacAddress> {
+pub fn macs(config: &VmConfig) -> Vec<MacAddress> {
     let devices = config.net_devices().unwrap_or_default();
     devices.into_values().filter_map(|device| device.mac).collect()
 }

@@ -10,7 +10,7 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate", "check"]),
     ("Doing", &["plan", "apply", "status", "destroy"]),
-    ("Pieces", &["explain", "render", "output", "template", "schematic"]),
+    ("Pieces", &["adopt", "template", "explain", "render", "output", "schematic"]),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 

@@ -1,5 +1,6 @@
 //! Every verb and flag. Each flag has a `TALMOX_*` variable of its name.
 
+mod adopt;
 mod before;
 mod doing;
 mod others;
@@ -7,6 +8,7 @@ mod pieces;
 mod schematic;
 mod template;
 
+pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
@@ -87,6 +89,7 @@ pub(crate) enum Command {
     Apply(Apply),
     Status(Status),
     Destroy(Destroy),
+    Adopt(Adopt),
     Explain(Explain),
     Render(Render),
     Output(Outputs),

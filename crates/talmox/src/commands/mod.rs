@@ -1,5 +1,6 @@
 //! One module per verb.
 
+mod adopt;
 mod apply;
 mod carry_out;
 mod check;
@@ -12,6 +13,7 @@ mod man;
 mod output;
 mod plan;
 mod render;
+mod replace_files;
 mod schema;
 mod schematic;
 mod shared;
@@ -49,6 +51,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Apply(args) => apply::run(&args, printer),
         Command::Status(args) => done(status::run(&args, printer)),
         Command::Destroy(args) => destroy::run(&args, printer),
+        Command::Adopt(args) => done(adopt::run(&args, printer)),
         Command::Explain(args) => done(explain::run(&args, printer)),
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod adopting;
 mod broken;
 mod checking;
 mod connecting;

@@ -2,6 +2,7 @@
 
 pub mod conformance;
 pub mod docs;
+pub mod golden;
 pub mod parameters;
 pub mod recorded;
 mod simulator;

@@ -6,7 +6,7 @@ use talmox_yaml::{FaultKind, Node, NodeKind};
 
 use crate::fault::{Fault, Faults, Path, Source};
 use crate::print::print;
-use crate::read::{Reader, free_scalar, is_zero};
+use crate::read::{Reader, free_scalar, is_empty};
 use crate::scalar::REDACTED;
 use crate::schema::{self, API_VERSION, Field, Kind, Print, Struct, Type};
 use crate::value::{Map, Value};
@@ -276,15 +276,12 @@ fn arrange(map: &Map, known: &Struct, out: &mut Map) {
 }
 
 fn arrange_field(value: Option<&Value>, field: &Field) -> Option<Value> {
-    let empty = |value: &Value| match value {
-        Value::List(items) => items.is_empty(),
-        Value::Map(map) if matches!(field.kind, Type::Map(_) | Type::Arguments) => map.is_empty(),
-        Value::Map(_) => !field.pointer && is_zero(value, &field.kind),
-        _ => false,
-    };
+    let empty = |value: &Value| is_empty(value, &field.kind);
     match (value, field.print) {
-        (Some(value), Print::Filled) => (!empty(value)).then(|| arrange_value(value, &field.kind)),
-        (Some(value), Print::Always | Print::Given) => Some(arrange_value(value, &field.kind)),
+        (Some(value), Print::Filled) if !field.pointer && empty(value) => None,
+        (Some(value), Print::Always | Print::Filled | Print::Given) => {
+            Some(arrange_value(value, &field.kind))
+        }
         (None, Print::Always) => Some(zero(field)),
         (None, Print::Filled | Print::Given) => None,
     }
@@ -308,6 +305,13 @@ fn arrange_value(value: &Value, kind: &Type) -> Value {
             let mut sorted: Map = entries.collect();
             sorted.sort();
             Value::Map(sorted)
+        }
+        // An argument without a value has no text to print.
+        (Value::Map(map), Type::Arguments) => {
+            let print = |value: &Value| if value.as_text() == Some("") { Value::Null } else { value.clone() };
+            let mut arguments: Map = map.iter().map(|(key, value)| (key.to_owned(), print(value))).collect();
+            arguments.sort();
+            Value::Map(arguments)
         }
         (value, _) => sorted(value),
     }

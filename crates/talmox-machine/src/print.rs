@@ -124,6 +124,7 @@ fn write_text(out: &mut String, text: &str, indent: usize) {
     let other_type = !matches!(resolve::plain(text), Value::Text(_))
         || resolve::old_bool(text).is_some()
         || resolve::is_base_60(text)
+        || text == "<<"
         || is_date(text);
     if text.contains('\n') {
         if looks.block && indent > 0 {
@@ -276,6 +277,7 @@ mod tests {
             ("plain", "k: plain"),
             ("", "k: \"\""),
             ("off", "k: \"off\""),
+            ("<<", "k: \"<<\""),
             ("1.10", "k: \"1.10\""),
             ("0755", "k: \"0755\""),
             ("12:30:45", "k: \"12:30:45\""),

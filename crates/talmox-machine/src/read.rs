@@ -8,7 +8,7 @@ use talmox_yaml::{Entry, Node, NodeKind, Scalar, Style};
 use crate::fault::{Fault, Path, Source};
 use crate::resolve;
 use crate::scalar;
-use crate::schema::{Field, Struct, Type};
+use crate::schema::{Field, Print, Struct, Type};
 use crate::value::{Map, Value};
 
 /// Reads nodes of one text.
@@ -226,9 +226,26 @@ pub(crate) fn is_zero(value: &Value, kind: &Type) -> bool {
             Type::Struct(known) => map.iter().all(|(key, value)| {
                 known.field(key).is_some_and(|field| !field.pointer && is_zero(value, &field.kind))
             }),
+            // The mapping inside is only made for the first key.
+            Type::Object => map.is_empty(),
             _ => false,
         },
         Value::List(_) => false,
+    }
+}
+
+/// Whether Talos leaves it out when it prints: zero, or with nothing but such inside.
+pub(crate) fn is_empty(value: &Value, kind: &Type) -> bool {
+    match (value, kind) {
+        (Value::List(items), _) => items.is_empty(),
+        (Value::Map(map), Type::Struct(known)) => map.iter().all(|(key, value)| {
+            let judged = known.judged_by.is_empty() || known.judged_by.contains(&key);
+            let field = known.field(key);
+            let unsaid = |field: &Field| !field.pointer && field.print != Print::Given;
+            !judged || field.is_some_and(|field| unsaid(field) && is_empty(value, &field.kind))
+        }),
+        (Value::Map(map), _) => map.is_empty(),
+        (value, kind) => is_zero(value, kind),
     }
 }
 

@@ -6,7 +6,7 @@ use talmox_yaml::{Entry, Node, NodeKind, Span};
 
 use crate::document::Document;
 use crate::fault::{Path, Step};
-use crate::schema::{Struct, Type};
+use crate::schema::{Field, Struct, Type};
 use crate::value::{Map, Value};
 
 /// Something to delete.
@@ -125,8 +125,12 @@ fn in_struct(map: &mut Map, known: &Struct, path: &[Step], item: Item<'_>) -> Re
         map.remove(key);
         return Ok(());
     }
-    let value = map.get_mut(key).ok_or(NOT_FOUND)?;
-    in_value(value, &field.kind, rest, item)
+    match (map.get_mut(key), &field.kind) {
+        (Some(value), kind) => in_value(value, kind, rest, item),
+        // A structure that cannot be absent has all its fields, and there is nothing in them.
+        (None, Type::Struct(known)) if !field.pointer => in_struct(&mut Map::new(), known, rest, item),
+        (None, _) => Err(NOT_FOUND),
+    }
 }
 
 fn in_value(value: &mut Value, kind: &Type, path: &[Step], item: Item<'_>) -> Result<(), &'static str> {
@@ -162,7 +166,8 @@ fn in_list(
     item: Item<'_>,
 ) -> Result<(), &'static str> {
     let ([Step::Item(_)], Some((key, wanted))) = (path, item) else { return Err(NOT_FOUND) };
-    let field = known.field(key).filter(|field| is_compared(&field.kind, field.pointer)).ok_or(NOT_FOUND)?;
+    let compared = |field: &&Field| !known.whole && is_compared(&field.kind, field.pointer);
+    let field = known.field(key).filter(compared).ok_or(NOT_FOUND)?;
     let says = |value: &Value| {
         let found = value.as_map().and_then(|map| map.get(field.name));
         found.and_then(Value::as_text).unwrap_or_default() == wanted

@@ -31,8 +31,18 @@ fn merge_field(left: &mut Map, right: Option<&Value>, field: &Field, path: &Path
         if copied && !field.pointer {
             left.remove(field.name);
         }
-        return Ok(());
+        // A structure that cannot be absent is merged even so, and may hold such fields.
+        return match (left.get_mut(field.name), &field.kind) {
+            (Some(Value::Map(left)), Type::Struct(known)) if !field.pointer => {
+                merge_struct(left, &Map::new(), known, path)
+            }
+            _ => Ok(()),
+        };
     };
+    // Items with the same key become one even where there was no list before.
+    if matches!(field.kind, Type::Keyed(..)) && !left.contains(field.name) {
+        left.set(field.name, Value::List(Vec::new()));
+    }
     match left.get_mut(field.name) {
         Some(slot) if !field.replaced => merge_value(slot, right, &field.kind, true, path),
         _ => {
@@ -74,6 +84,11 @@ fn merge_value(
             *left = url.to_string();
             Ok(())
         }
+        (Value::Text(_), Value::Text(_), Type::SizeCondition) => Err(Mismatch {
+            path: path.clone(),
+            message: "Talos cannot merge one size condition over another; delete the old one first"
+                .to_owned(),
+        }),
         // A size in bytes hides one in per cent that is merged over it.
         (Value::Text(left), Value::Text(right), Type::Size)
             if right.ends_with('%') && !left.ends_with('%') =>

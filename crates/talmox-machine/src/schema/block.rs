@@ -108,7 +108,8 @@ pub(super) static ENCRYPTION_SPEC: Struct = Struct::of(&[
     value("blockSize", Type::Unsigned(64)),
     value("options", Type::List(&Type::Text)),
     optional("allowDiscards", Type::Bool).since(14),
-]);
+])
+.judged_by(&["provider", "keys"]);
 
 pub(super) static ENCRYPTION_KEY: Struct = Struct::of(&[
     always("slot", Type::Signed(64)),

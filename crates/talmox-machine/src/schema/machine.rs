@@ -27,7 +27,7 @@ pub(super) static MACHINE_CONFIG: Struct = Struct::of(&[
     optional("udev", Type::Struct(&UDEV_CONFIG)),
     optional("logging", Type::Struct(&LOGGING_CONFIG)),
     optional("kernel", Type::Struct(&KERNEL_CONFIG)),
-    value("seccompProfiles", Type::List(&Type::Struct(&MACHINE_SECCOMP_PROFILE))).given(),
+    value("seccompProfiles", Type::List(&Type::Struct(&MACHINE_SECCOMP_PROFILE))),
     value("baseRuntimeSpecOverrides", Type::Object),
     value("nodeLabels", Type::Map(&Type::Text)),
     value("nodeAnnotations", Type::Map(&Type::Text)),

@@ -82,15 +82,21 @@ pub(crate) struct Struct {
     pub fields: &'static [Field],
     /// Whether it is replaced as a whole: a certificate never keeps the key of another.
     pub whole: bool,
+    /// The fields that decide whether it is empty; all of them, where none is named.
+    pub judged_by: &'static [&'static str],
 }
 
 impl Struct {
     const fn of(fields: &'static [Field]) -> Self {
-        Self { fields, whole: false }
+        Self { fields, whole: false, judged_by: &[] }
     }
 
     const fn whole(fields: &'static [Field]) -> Self {
-        Self { fields, whole: true }
+        Self { fields, whole: true, judged_by: &[] }
+    }
+
+    const fn judged_by(self, fields: &'static [&'static str]) -> Self {
+        Self { judged_by: fields, ..self }
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {

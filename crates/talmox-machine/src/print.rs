@@ -312,8 +312,8 @@ mod tests {
     #[test]
     fn nesting_goes_to_multiples_of_four() {
         let inner = Map::new().with("name", "key2").with("list", vec!["a"]);
-        let value = Map::new().with("items", vec![Value::Map(inner), Value::from(vec!["x", "y"])]);
-        let text = "items:\n    - name: key2\n      list:\n        - a\n    - - x\n      - y\n";
+        let value = Map::new().with("items", vec![Value::Map(inner), Value::from(vec!["x", "z"])]);
+        let text = "items:\n    - name: key2\n      list:\n        - a\n    - - x\n      - z\n";
         assert_eq!(print(&Value::Map(value)), text);
     }
 }

@@ -1,5 +1,7 @@
 //! Documents and the config they make up.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "types that are not named print as they are")]
+
 use std::fmt;
 
 use talmox_yaml::{FaultKind, Node, NodeKind};
@@ -375,7 +377,9 @@ fn redact_value(value: &mut Value, kind: &Type) {
         (Value::Map(map), Type::Map(kind)) => map.values_mut().for_each(|value| redact_value(value, kind)),
         (Value::List(items), Type::List(kind)) => items.iter_mut().for_each(|item| redact_value(item, kind)),
         (Value::List(items), Type::Keyed(known, _)) => {
-            items.iter_mut().for_each(|item| redact_value(item, &Type::Struct(known)));
+            for item in items {
+                redact_value(item, &Type::Struct(known));
+            }
         }
         _ => {}
     }

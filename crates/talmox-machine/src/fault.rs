@@ -15,7 +15,7 @@ impl Source<'_> {
     pub(crate) fn place(&self, span: Span, path: &Path) -> Place {
         let start = (span.start as usize).min(self.text.len());
         let before = &self.text.as_bytes()[..start];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = before.split(|byte| *byte == b'\n').count();
         let column = before.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
         Place { source: self.name.to_owned(), line, column, path: path.to_string() }
     }

@@ -1,5 +1,10 @@
 //! From values to YAML, byte for byte as Talos prints it: four blanks, dashes below their key, no wrapping.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what is no collection with something in it is written on its line"
+)]
+
 use crate::resolve;
 use crate::value::{Map, Value};
 
@@ -202,7 +207,7 @@ fn has_indicator(text: &str) -> bool {
     let mut characters = text.chars().peekable();
     let mut first = true;
     while let Some(c) = characters.next() {
-        let blank_follows = characters.peek().is_none_or(|next| next.is_ascii_whitespace());
+        let blank_follows = characters.peek().is_none_or(char::is_ascii_whitespace);
         let found = if first {
             "#,[]{}&*!|>'\"%@`".contains(c) || ("?:-".contains(c) && blank_follows)
         } else {

@@ -3,6 +3,11 @@
 //! Everything that is wrong is reported at once, with its place. What Talos takes for "not given" (null, and zero in
 //! fields that cannot tell it from nothing) is left out of the result, so that presence means the same everywhere.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types that are not named are scalars of one kind or another"
+)]
+
 use talmox_yaml::{Entry, Node, NodeKind, Scalar, Style};
 
 use crate::fault::{Fault, Path, Source};
@@ -264,7 +269,7 @@ fn read_scalar(scalar: &Scalar, kind: &Type) -> Option<Value> {
         if text.is_empty() { Some(Value::text("")) } else { found.map(Value::Text) }
     };
     match kind {
-        Type::Text => Some(Value::text(text)),
+        Type::Text | Type::Expression => Some(Value::text(text)),
         Type::Manifest => Some(Value::text(text.trim_start_matches(['\t', '\n', '\u{b}', '\u{c}', '\r']))),
         Type::Bool => match free_scalar(scalar, None) {
             Value::Bool(value) => Some(Value::Bool(value)),
@@ -280,7 +285,6 @@ fn read_scalar(scalar: &Scalar, kind: &Type) -> Option<Value> {
         Type::Prefix => checked(scalar::prefix(text)),
         Type::AddressPort => checked(scalar::address_port(text)),
         Type::Url => scalar::is_url(text).then(|| Value::text(scalar::Url::parse(text).to_string())),
-        Type::Expression => Some(Value::text(text)),
         Type::ByteSize => checked(scalar::is_size(text, false).then(|| text.to_owned())),
         Type::Size => checked(scalar::is_size(text, true).then(|| text.to_owned())),
         Type::DiskSize => scalar::parse_bytes(text)

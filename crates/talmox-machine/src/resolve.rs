@@ -43,10 +43,7 @@ pub(crate) fn is_base_60(text: &str) -> bool {
 
 fn sixties<'a>(parts: impl Iterator<Item = &'a str>) -> bool {
     let parts: Vec<&str> = parts.collect();
-    let (last, middle) = match parts.split_last() {
-        Some(split) => split,
-        None => return false,
-    };
+    let Some((last, middle)) = parts.split_last() else { return false };
     let below_60 = |text: &str| {
         (1..=2).contains(&text.len())
             && text.bytes().all(|b| b.is_ascii_digit())

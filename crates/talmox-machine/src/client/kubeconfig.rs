@@ -106,9 +106,9 @@ impl Kubeconfig {
         let references = [("cluster", clusters), ("user", users)];
         let contexts = self.merge_list(other, CONTEXTS, conflict, &references, &mut renames);
         if let Some(current) = other.current() {
-            let renamed =
+            let target =
                 contexts.iter().find(|rename| rename.from == current).map_or(current, |rename| &rename.to);
-            self.root.set("current-context", renamed);
+            self.root.set("current-context", target);
         }
         renames
     }

@@ -104,7 +104,7 @@ impl Talosconfig {
 
     /// Adds the contexts of another file. One whose name is taken becomes `name-1`, `name-2` and so on; the other file's
     /// current context becomes the current one.
-    pub fn merge(&mut self, other: Self) -> Vec<Rename> {
+    pub fn merge(&mut self, other: &Self) -> Vec<Rename> {
         let current = other.current().map(str::to_owned);
         let mut renames = Vec::new();
         for name in other.contexts() {
@@ -123,7 +123,7 @@ impl Talosconfig {
 
     /// Renews the context of the same name and cluster in place, keeping what else it says; otherwise merges. So running
     /// the same command again never piles up contexts.
-    pub fn renew(&mut self, other: Self) -> Vec<Rename> {
+    pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
         let same = other.current().filter(|name| {
             let (mine, theirs) = (self.pem(name, "ca"), other.pem(name, "ca"));
             mine.is_some() && mine == theirs

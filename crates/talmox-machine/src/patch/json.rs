@@ -112,7 +112,12 @@ fn find<'a>(root: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
             let at = index(part, items.len())?;
             items.get_mut(at)
         }
-        _ => None,
+        Value::Null
+        | Value::Bool(_)
+        | Value::Integer(_)
+        | Value::Octal(_)
+        | Value::Float(_)
+        | Value::Text(_) => None,
     })
 }
 

@@ -141,13 +141,13 @@ fn run(mut state: State, name: &str, patches: &[Patch]) -> Result<Patched, Patch
     for patch in patches {
         state = match &patch.change {
             Change::Documents(parts) => {
-                let patched = Patched { state, ignored: Vec::new() };
-                let config = patched.into_config(name).map_err(PatchError::Config)?;
+                let before = Patched { state, ignored: Vec::new() };
+                let config = before.into_config(name).map_err(PatchError::Config)?;
                 State::Documents(apply_parts(config, name, patch, parts, &mut ignored)?)
             }
             Change::Json(operations) => {
-                let patched = Patched { state, ignored: Vec::new() };
-                State::Text(apply_json(&patched.to_yaml(), name, patch, operations)?)
+                let before = Patched { state, ignored: Vec::new() };
+                State::Text(apply_json(&before.to_yaml(), name, patch, operations)?)
             }
         };
     }
@@ -228,7 +228,7 @@ fn apply_parts(
                     patch: patch.place(*index, &mismatch.path),
                     target: target(name, document),
                     message: mismatch.message,
-                })?
+                })?;
             }
             Part::Delete { index, kind, name: wanted, delete } => {
                 let found =

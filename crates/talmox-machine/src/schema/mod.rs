@@ -105,7 +105,6 @@ impl Struct {
 }
 
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "a row of a table; each is one column of it")]
 pub(crate) struct Field {
     pub name: &'static str,
     pub kind: Type,

@@ -63,7 +63,7 @@ fn network(checker: &mut Checker<'_>, document: &Document, cluster: &Map) {
     match name {
         "custom" if !urls => checker.warn(document, "cluster.network.cni.urls", "is empty"),
         "flannel" | "none" if urls => {
-            checker.error(document, "cluster.network.cni.urls", "is for `custom` only")
+            checker.error(document, "cluster.network.cni.urls", "is for `custom` only");
         }
         "custom" | "flannel" | "none" => {}
         _ => checker.error(document, "cluster.network.cni.name", "is flannel, custom or none"),

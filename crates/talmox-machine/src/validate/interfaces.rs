@@ -91,8 +91,8 @@ fn addressing(checker: &mut Checker<'_>, document: &Document, link: &Map, path: 
             checker.error(document, format!("{path}.cidr"), "is no address");
         }
     }
-    let addressed = flag(link, "dhcp") || !cidr.is_empty() || !addresses.is_empty() || link.contains("vip");
-    if is_part && addressed {
+    let has_own = flag(link, "dhcp") || !cidr.is_empty() || !addresses.is_empty() || link.contains("vip");
+    if is_part && has_own {
         checker.error(document, path, "is part of a bond or bridge and so has no addresses of its own");
     }
 }

@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 34;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     if let Some(document) = checker.legacy() {
-        for (part, _) in [("state", ()), ("ephemeral", ())] {
+        for part in ["state", "ephemeral"] {
             let path = ["machine", "systemDiskEncryption", part];
             if let Some(encryption) = document.at(&path).and_then(Value::as_map) {
                 self::encryption(checker, document, encryption, &path.join("."));

@@ -66,12 +66,12 @@ fn a_context_whose_name_is_taken_gets_another_and_becomes_the_current_one() {
     let existing = "context: old\ncontexts:\n  old: {endpoints: [x], cluster: kept}\n  test: {endpoints: []}\nextra: kept\n";
     let mut file = Talosconfig::parse(source("config", existing)).unwrap();
     assert_eq!(
-        file.merge(talosconfig("test")),
+        file.merge(&talosconfig("test")),
         [Rename { from: "test".to_owned(), to: "test-1".to_owned() }]
     );
     assert_eq!(file.current(), Some("test-1"));
     assert_eq!(
-        file.merge(talosconfig("test")),
+        file.merge(&talosconfig("test")),
         [Rename { from: "test".to_owned(), to: "test-2".to_owned() }]
     );
     let text = file.to_yaml().expose_secret().to_owned();
@@ -82,9 +82,9 @@ fn a_context_whose_name_is_taken_gets_another_and_becomes_the_current_one() {
 #[test]
 fn renewing_never_piles_up_contexts() {
     let mut file = Talosconfig::parse(source("config", "")).unwrap();
-    assert!(file.renew(talosconfig("test")).is_empty());
+    assert!(file.renew(&talosconfig("test")).is_empty());
     let before = file.certificate("test").unwrap();
-    assert!(file.renew(talosconfig("test")).is_empty());
+    assert!(file.renew(&talosconfig("test")).is_empty());
     assert_eq!(file.contexts().collect::<Vec<_>>(), ["test"]);
     assert_ne!(file.certificate("test").unwrap(), before);
     // The same name for another cluster is not the same context.
@@ -93,7 +93,7 @@ fn renewing_never_piles_up_contexts() {
         &other_cluster(),
         &talos_client(),
     );
-    assert_eq!(file.renew(other).len(), 1);
+    assert_eq!(file.renew(&other).len(), 1);
     assert_eq!(file.contexts().count(), 2);
 }
 

@@ -11,7 +11,7 @@ use crate::{NOW, bundle, config, read_patch};
 fn secrets() -> Vec<String> {
     use base64::Engine as _;
     let bundle = bundle();
-    let Encryption::Secretbox(encryption) = &bundle.encryption else { panic!("a new bundle has secretbox") };
+    let (Encryption::Secretbox(encryption) | Encryption::AesCbc(encryption)) = &bundle.encryption;
     let mut secrets: Vec<String> =
         [&bundle.cluster_secret, &bundle.bootstrap_token, &bundle.trustd_token, encryption]
             .map(|secret| secret.expose_secret().to_owned())

@@ -37,6 +37,16 @@ pub enum TalosRole {
 }
 
 impl TalosRole {
+    pub const ALL: [Self; 7] = [
+        Self::Admin,
+        Self::EtcdBackup,
+        Self::ImageVerifier,
+        Self::Impersonator,
+        Self::MetaWriter,
+        Self::Operator,
+        Self::Reader,
+    ];
+
     /// The organization it stands for in a certificate.
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,10 +5,11 @@ const UNITS: [(&str, f64); 8] =
 
 /// `90s` is `1m30s`; nothing if the text is no duration.
 pub(crate) fn canonical_duration(text: &str) -> Option<String> {
-    parse(text).map(print)
+    nanoseconds(text).map(print)
 }
 
-fn parse(text: &str) -> Option<i128> {
+/// How long it is.
+pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     let (negative, mut rest) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (text.starts_with('-'), rest),
         None => (false, text),
@@ -27,7 +28,7 @@ fn parse(text: &str) -> Option<i128> {
         if number.is_empty() || number == "." {
             return None;
         }
-        total += nanoseconds(number, *scale)?;
+        total += scaled(number, *scale)?;
         rest = &after[unit.len()..];
     }
     let total = if negative { -total } else { total };
@@ -35,7 +36,7 @@ fn parse(text: &str) -> Option<i128> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a fraction of a unit, below 3.6e12")]
-fn nanoseconds(number: &str, scale: f64) -> Option<i128> {
+fn scaled(number: &str, scale: f64) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let whole: i128 = if whole.is_empty() { 0 } else { whole.parse::<i64>().ok()?.into() };
     let part = if fraction.is_empty() { 0.0 } else { format!("0.{fraction}").parse::<f64>().ok()? };

@@ -5,7 +5,7 @@ mod network;
 mod size;
 mod url;
 
-pub(crate) use duration::canonical_duration;
+pub(crate) use duration::{canonical_duration, nanoseconds};
 pub(crate) use network::{address, address_port, hardware_address, port_range, prefix};
 pub(crate) use size::{disk_size, is_size, parse_bytes, size_condition};
 pub(crate) use url::{Url, is_url};

@@ -20,6 +20,20 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         checker.error(document, "cluster.ca.key", "only control planes may have it");
     }
     manifests(checker, document, cluster);
+    let endpoint = cluster.get("controlPlane").and_then(|value| value.at(&["endpoint"]));
+    if cluster.contains("serviceAccount") && endpoint.is_none() {
+        checker.error(document, "cluster.serviceAccount", "needs cluster.controlPlane.endpoint beside it");
+    }
+    for component in ["apiServer", "controllerManager", "scheduler"] {
+        if let Some(resources) = cluster.get(component).and_then(|value| value.at(&["resources"])) {
+            super::kubernetes::resources(
+                checker,
+                document,
+                resources,
+                &format!("cluster.{component}.resources"),
+            );
+        }
+    }
     discovery(checker, document, cluster);
     let provider = cluster.get("externalCloudProvider").and_then(Value::as_map);
     if provider.is_some_and(|provider| !flag(provider, "enabled") && !list(provider, "manifests").is_empty())
@@ -45,7 +59,7 @@ fn endpoint(checker: &mut Checker<'_>, document: &Document, cluster: &Map) {
     }
 }
 
-pub(super) fn is_endpoint(text: &str) -> bool {
+fn is_endpoint(text: &str) -> bool {
     let url = Url::parse(text);
     let port_holds = url.port().is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
     url.scheme == "https" && !url.host_name().is_empty() && port_holds
@@ -94,6 +108,12 @@ fn etcd(checker: &mut Checker<'_>, document: &Document, cluster: &Map) {
             if etcd.contains("subnet") && !list(etcd, "advertisedSubnets").is_empty() {
                 checker.error(document, "cluster.etcd.subnet", "excludes cluster.etcd.advertisedSubnets");
             }
+            filters(
+                checker,
+                document,
+                etcd.get("subnet").map(std::slice::from_ref).unwrap_or_default(),
+                "cluster.etcd.subnet",
+            );
             for key in ["advertisedSubnets", "listenSubnets"] {
                 filters(checker, document, list(etcd, key), &format!("cluster.etcd.{key}"));
             }

@@ -31,7 +31,7 @@ const EXCLUSIONS: [(&str, &[&[&str]]); 24] = [
     ("KubeSchedulerConfig", &[&["cluster", "scheduler"], &["machine", "controlPlane", "scheduler"]]),
     ("KubeProxyConfig", &[&["cluster", "proxy"]]),
     ("KubeCoreDNSConfig", &[&["cluster", "coreDNS"]]),
-    ("KubeAPIServerCAConfig", &[&["cluster", "ca"], &["cluster", "acceptedCAs"]]),
+    ("KubeAPIServerCAConfig", &[&["cluster", "ca"]]),
     ("KubeAggregatorCAConfig", &[&["cluster", "aggregatorCA"]]),
     ("KubeServiceAccountConfig", &[&["cluster", "serviceAccount"]]),
     ("KubeAuditPolicyConfig", &[&["cluster", "apiServer", "auditPolicy"]]),

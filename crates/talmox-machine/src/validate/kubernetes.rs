@@ -2,8 +2,12 @@
 
 use std::net::IpAddr;
 
-use super::{Checker, cluster, list, machine, number, text};
+use secrecy::SecretString;
+use talmox_types::{Version, support};
+
+use super::{Checker, list, machine, number, text};
 use crate::document::Document;
+use crate::pki::{Certificate, PrivateKey};
 use crate::value::{Map, Value};
 
 /// Arguments of the API server that documents of their own stand for.
@@ -17,24 +21,103 @@ const API_SERVER_ARGUMENTS: [&str; 6] = [
 ];
 
 pub(super) fn check(checker: &mut Checker<'_>) {
+    legacy_images(checker);
     for document in checker.config.documents() {
         match document.kind() {
-            "KubeClusterConfig" if !cluster::is_endpoint(text(&document.body, "endpoint")) => {
-                checker.error(document, "endpoint", "is https:// and a host");
+            "KubeClusterConfig" if text(&document.body, "endpoint").is_empty() => {
+                checker.error(document, "endpoint", "is missing");
+            }
+            "KubeAPIServerCAConfig" | "KubeAggregatorCAConfig" => authority(checker, document),
+            "KubeServiceAccountConfig" => {
+                let key = document.at(&["issuer", "privateKey"]).and_then(Value::as_text).unwrap_or_default();
+                private_key(checker, document, key, "issuer.privateKey");
             }
             "KubeNodeConfig" => node(checker, document),
             "KubeletConfig" => kubelet(checker, document),
             "KubeNetworkConfig" => network(checker, document),
             "KubeAPIServerConfig" => api_server(checker, document),
             "KubeControllerManagerConfig" | "KubeSchedulerConfig" => image(checker, document),
+            "KubeProxyConfig" if document.body.contains("image") => image(checker, document),
             _ => {}
+        }
+        if let Some(asked) = document.at(&["resources"]).filter(|_| document.kind().starts_with("Kube")) {
+            resources(checker, document, asked, "resources");
+        }
+    }
+}
+
+fn private_key(checker: &mut Checker<'_>, document: &Document, pem: &str, path: &str) {
+    if PrivateKey::parse(SecretString::from(pem)).is_err() {
+        checker.error(document, path, "is no private key in PEM");
+    }
+}
+
+/// Certificates are plain PEM here, and a control plane signs with the key.
+fn authority(checker: &mut Checker<'_>, document: &Document) {
+    if let Some(pair) = document.at(&["issuingCA"]).and_then(Value::as_map) {
+        if Certificate::parse(text(pair, "cert")).is_err() {
+            checker.error(document, "issuingCA.cert", "is no certificate in PEM");
+        }
+        private_key(checker, document, text(pair, "key"), "issuingCA.key");
+    }
+    for (index, one) in list(&document.body, "acceptedCAs").iter().enumerate() {
+        if !one.as_text().is_some_and(|pem| Certificate::parse(pem).is_ok()) {
+            checker.error(document, format!("acceptedCAs[{index}]"), "is no certificate in PEM");
         }
     }
 }
 
 fn image(checker: &mut Checker<'_>, document: &Document) {
-    if text(&document.body, "image").is_empty() {
+    if document.at(&["enabled"]).and_then(Value::as_bool) == Some(false) {
+        return;
+    }
+    let image = text(&document.body, "image");
+    if image.is_empty() {
         checker.error(document, "image", "is missing");
+    } else {
+        version(checker, document, image, "image");
+    }
+}
+
+/// Pods of the control plane ask for processors and memory.
+pub(super) fn resources(checker: &mut Checker<'_>, document: &Document, resources: &Value, path: &str) {
+    for part in ["requests", "limits"] {
+        let asked = resources.at(&[part]).and_then(Value::as_map);
+        for name in asked.into_iter().flat_map(Map::keys).filter(|name| !["cpu", "memory"].contains(name)) {
+            checker.error(document, format!("{path}.{part}.{name}"), "is neither cpu nor memory");
+        }
+    }
+}
+
+/// Each line of Talos runs some versions of Kubernetes, which it reads from the tags of images.
+pub(super) fn version(checker: &mut Checker<'_>, document: &Document, image: &str, path: &str) {
+    let tag = image.rsplit_once(":v").map(|(_, tag)| tag.split('@').next().unwrap_or_default());
+    let Some(version) = tag.and_then(|tag| Version::parse(tag).ok()) else {
+        checker.error(document, path, "has no tag with the version of Kubernetes");
+        return;
+    };
+    let line = support::LINES.iter().find(|line| line.talos == checker.talos);
+    if line.is_some_and(|line| !line.supports(&version)) {
+        let message = format!("Talos {} does not run Kubernetes {version}", checker.talos);
+        checker.error(document, path, message);
+    }
+}
+
+/// Images in the document with `machine` and `cluster`.
+fn legacy_images(checker: &mut Checker<'_>) {
+    let Some(document) = checker.legacy() else { return };
+    let mut paths: Vec<&[&str]> = vec![&["machine", "kubelet", "image"]];
+    if checker.is_control_plane() {
+        paths.extend([
+            &["cluster", "apiServer", "image"][..],
+            &["cluster", "controllerManager", "image"],
+            &["cluster", "scheduler", "image"],
+        ]);
+    }
+    for path in paths {
+        if let Some(image) = document.at(path).and_then(Value::as_text) {
+            version(checker, document, image, &path.join("."));
+        }
     }
 }
 

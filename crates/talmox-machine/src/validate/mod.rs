@@ -5,6 +5,7 @@
 
 mod cluster;
 mod exclusive;
+mod fields;
 mod interfaces;
 mod kubernetes;
 mod machine;
@@ -71,6 +72,7 @@ impl Config {
         network::check(&mut checker);
         volumes::check(&mut checker);
         kubernetes::check(&mut checker);
+        fields::check(&mut checker);
         exclusive::check(&mut checker);
         whole::check(&mut checker);
         checker.problems

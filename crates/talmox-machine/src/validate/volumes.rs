@@ -26,7 +26,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         for part in ["state", "ephemeral"] {
             let path = ["machine", "systemDiskEncryption", part];
             if let Some(encryption) = document.at(&path).and_then(Value::as_map) {
-                self::encryption(checker, document, encryption, &path.join("."));
+                keys(checker, document, encryption, &path.join("."));
             }
         }
     }
@@ -44,6 +44,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                     checker.error(document, "discovery.volumeSelector.match", "is missing");
                 }
             }
+            "LVMLogicalVolumeConfig" => provisioning(checker, document, false, true),
             "UnattendedInstallConfig" => install(checker, document),
             _ => continue,
         }
@@ -150,6 +151,10 @@ fn encryption(checker: &mut Checker<'_>, document: &Document, encryption: &Map, 
     if text(encryption, "provider") != "luks2" {
         checker.error(document, format!("{path}.provider"), "is luks2");
     }
+    keys(checker, document, encryption, path);
+}
+
+fn keys(checker: &mut Checker<'_>, document: &Document, encryption: &Map, path: &str) {
     let keys: Vec<&Map> = list(encryption, "keys").iter().filter_map(Value::as_map).collect();
     if keys.is_empty() {
         checker.error(document, format!("{path}.keys"), "is empty");

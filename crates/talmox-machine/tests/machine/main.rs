@@ -15,7 +15,7 @@ mod validate;
 use std::sync::OnceLock;
 
 use talmox_machine::{Bundle, Config, Input, Options, Patch, Role, Source, SystemRandom, Time};
-use talmox_types::Contract;
+use talmox_types::{Contract, support};
 
 const NOW: Time = Time::from_unix(1_790_000_000);
 
@@ -31,12 +31,17 @@ fn contract(minor: u16) -> Contract {
     Contract { major: 1, minor }
 }
 
+/// What is known of a line of Talos.
+fn line(minor: u16) -> &'static support::TalosLine {
+    support::LINES.iter().find(|line| line.talos == contract(minor)).unwrap()
+}
+
 fn input(minor: u16, options: Options) -> Input<'static> {
     Input {
         contract: contract(minor),
         cluster_name: "test".to_owned(),
         endpoint: "https://10.0.0.1:6443".to_owned(),
-        kubernetes: "v1.31.2".to_owned(),
+        kubernetes: format!("v{}", line(minor).default_kubernetes()),
         secrets: bundle(),
         options,
     }

@@ -249,7 +249,67 @@ fn a_version_refuses_what_came_after_it() {
         "{found:?}"
     );
     // The other way round all is well: Talos reads the layouts of its past.
-    assert!(list(&config(8, Role::ControlPlane), Mode::Cloud, 14).is_empty());
+    assert!(list(&config(10, Role::ControlPlane), Mode::Cloud, 14).is_empty());
+}
+
+#[test]
+fn a_line_of_talos_runs_some_versions_of_kubernetes() {
+    let kubelet = "machine: {kubelet: {image: 'ghcr.io/siderolabs/kubelet:v1.20.1@sha256:0'}}";
+    let path = "machine.kubelet.image";
+    assert_eq!(
+        errors(13, Role::Worker, Mode::Cloud, kubelet),
+        [format!("{LEGACY}: {path}: Talos 1.13 does not run Kubernetes 1.20.1")]
+    );
+    let untagged = "machine: {kubelet: {image: kubelet}}";
+    assert_eq!(
+        errors(13, Role::Worker, Mode::Cloud, untagged),
+        [format!("{LEGACY}: {path}: has no tag with the version of Kubernetes")]
+    );
+}
+
+#[test]
+fn fields_are_checked_by_a_table() {
+    let table = [
+        (
+            "KmsgLogConfig",
+            "name: a\nurl: 'https://x'\n",
+            "KmsgLogConfig a: url: is a URL that begins with tcp or udp",
+        ),
+        (
+            "WatchdogTimerConfig",
+            "device: /dev/watchdog0\ntimeout: 1s\n",
+            "WatchdogTimerConfig: timeout: is at least 10s",
+        ),
+        ("StaticHostConfig", "name: a\nhostnames: [b]\n", "StaticHostConfig a: name: is an address"),
+        ("StaticHostConfig", "name: 10.0.0.1\n", "StaticHostConfig 10.0.0.1: hostnames: is empty"),
+        (
+            "NetworkRuleConfig",
+            "name: a\nportSelector: {ports: [80-90, 85], protocol: tcp}\n",
+            "NetworkRuleConfig a: portSelector.ports: overlap, or go backwards",
+        ),
+        (
+            "EnvironmentConfig",
+            "variables: {1a: b}\n",
+            "EnvironmentConfig: variables.1a: is no name of a variable",
+        ),
+        (
+            "DHCPv4Config",
+            "name: eth0\nclientIdentifier: duid\n",
+            "DHCPv4Config eth0: duidRaw: and clientIdentifier duid need each other",
+        ),
+        (
+            "RegistryAuthConfig",
+            "name: a\nusername: b\nauth: c\n",
+            "RegistryAuthConfig a: has username and password, auth, or identityToken: one of them",
+        ),
+        ("VRFConfig", "name: a\ntable: main\n", "VRFConfig a: table: is a table of its own, with a number"),
+        ("RoutingRuleConfig", "name: a\ntable: '100'\n", "RoutingRuleConfig a: name: is a number"),
+        ("ExtensionServiceConfig", "name: a\n", "ExtensionServiceConfig a: needs configFiles or environment"),
+    ];
+    for (kind, rest, expected) in table {
+        let text = format!("apiVersion: v1alpha1\nkind: {kind}\n{rest}");
+        assert_eq!(errors(13, Role::Worker, Mode::Cloud, &text), [expected], "{text}");
+    }
 }
 
 #[test]

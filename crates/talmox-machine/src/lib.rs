@@ -13,6 +13,8 @@ mod print;
 mod random;
 mod read;
 mod resolve;
+#[cfg(feature = "sample")]
+pub mod sample;
 mod scalar;
 mod schema;
 pub mod secrets;

@@ -34,6 +34,22 @@ fn applied(base: Config, texts: &[&str]) -> Config {
     patch::apply(base, "base", &patches).unwrap().into_config("base").unwrap()
 }
 
+#[test]
+fn documents_of_every_kind_survive_being_patched_printed_and_read() {
+    let mut applied = 0;
+    for seed in 0..400 {
+        let mut sampler = talmox_machine::sample::Sampler::new(seed, 14);
+        let Ok(base) = Config::parse(source("base", &sampler.config())) else { continue };
+        let text = sampler.patch(&base);
+        let patch = Patch::parse(source("patch", &text)).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
+        let Ok(patched) = patch::apply(base, "base", &[patch]) else { continue };
+        let config = patched.into_config("base").unwrap();
+        assert_eq!(parse(&config.to_yaml()), config, "seed {seed}");
+        applied += 1;
+    }
+    assert!(applied > 300, "{applied}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 

@@ -6,4 +6,5 @@ pub mod golden;
 pub mod parameters;
 pub mod recorded;
 mod simulator;
+pub mod talos;
 pub mod truth;

@@ -85,7 +85,8 @@ impl Sampler {
             }
             patch.push(document);
         }
-        if !documents.is_empty() && self.often(25) {
+        // Before 1.14 a patch had one document of a name.
+        if !documents.is_empty() && (patch.is_empty() || self.minor >= 14) && self.often(25) {
             let target = &documents[self.below(documents.len())];
             patch.extend(
                 self.delete(&target.to_value()).map(|delete| delete_of(target.kind, target.name(), delete)),

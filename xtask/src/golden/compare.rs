@@ -3,7 +3,7 @@
 use talmox_machine::{Source, Value, read_values};
 
 /// What differs between two configs.
-pub(super) fn configs(expected: &str, found: &str) -> anyhow::Result<Vec<String>> {
+pub(crate) fn configs(expected: &str, found: &str) -> anyhow::Result<Vec<String>> {
     let expected = read_values(Source { name: "expected", text: expected })?;
     let found = read_values(Source { name: "found", text: found })?;
     let mut differences = Vec::new();

@@ -1,6 +1,6 @@
 //! `cargo xtask golden`: makes and patches Talos configs as recorded vectors say, and compares what comes out.
 
-mod compare;
+pub(crate) mod compare;
 mod generate;
 
 use std::fs;

@@ -164,6 +164,8 @@ fn read_parts(source: Source<'_>, nodes: &[Node]) -> Result<Vec<Part>, Faults> {
         let place = source.place(Span::default(), &Path::default());
         reader.faults.push(Fault { place, message: "the patch says nothing".to_owned() });
     }
+    // What is deleted from the document with machine and cluster goes before everything else, wherever it is written.
+    parts.sort_by_key(|part| !matches!(part, Part::Delete { kind, .. } if kind.is_empty()));
     if reader.faults.is_empty() { Ok(parts) } else { Err(Faults(reader.faults)) }
 }
 

@@ -1,5 +1,7 @@
 //! Random configs and patches along the tables, to compare with what Talos itself makes of them.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "types that are not named are texts")]
+
 use crate::document::Config;
 use crate::print::print;
 use crate::schema::{self, API_VERSION, Field, Kind, Struct, Type};
@@ -89,7 +91,7 @@ impl Sampler {
         if !documents.is_empty() && (patch.is_empty() || self.minor >= 14) && self.often(25) {
             let target = &documents[self.below(documents.len())];
             patch.extend(
-                self.delete(&target.to_value()).map(|delete| delete_of(target.kind, target.name(), delete)),
+                self.delete(&target.to_value()).map(|delete| delete_of(target.kind, target.name(), &delete)),
             );
         }
         if patch.is_empty() {
@@ -250,7 +252,7 @@ fn same(one: &Map, other: &Map) -> bool {
     ["kind", "name"].iter().all(|key| one.get(key) == other.get(key))
 }
 
-fn delete_of(kind: &'static Kind, name: Option<&str>, delete: Map) -> Map {
+fn delete_of(kind: &'static Kind, name: Option<&str>, delete: &Map) -> Map {
     let mut document = Map::new();
     if !kind.name.is_empty() {
         document = document.with("apiVersion", API_VERSION).with("kind", kind.name);

@@ -35,8 +35,7 @@ pub(super) fn check(folder: &Path, vector: &Value) -> anyhow::Result<Unmet> {
             _ => bail!("a config is for controlplane or worker, not {role}"),
         };
         let made = input.generate(role).map_err(|error| error.to_string()).and_then(|config| {
-            let patched = patch::apply(config, file, &patches).map_err(|error| error.to_string())?;
-            Ok(patched.to_yaml())
+            patch::apply(config, file, &patches).map(|done| done.to_yaml()).map_err(|error| error.to_string())
         });
         all.extend(unmet(folder, file, made)?);
     }
@@ -89,7 +88,9 @@ fn one(value: &Value) -> anyhow::Result<String> {
         Value::Text(text) => Ok(text.clone()),
         Value::Integer(number) => Ok(number.to_string()),
         Value::Bool(value) => Ok(value.to_string()),
-        _ => bail!("a text is wanted"),
+        Value::Null | Value::Octal(_) | Value::Float(_) | Value::List(_) | Value::Map(_) => {
+            bail!("a text is wanted")
+        }
     }
 }
 

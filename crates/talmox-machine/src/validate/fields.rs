@@ -115,8 +115,8 @@ fn broken(value: Option<&Value>, rule: Rule) -> Option<String> {
         Address => address(written).is_some(),
         Prefix => prefix(written).is_some(),
         Scheme(schemes) => schemes.contains(&Url::parse(written).scheme.as_str()),
-        OneOf(names) => written.is_empty() || names.contains(&written),
-        NoneOf(names) => !names.contains(&written),
+        OneOf(known) => written.is_empty() || known.contains(&written),
+        NoneOf(reserved) => !reserved.contains(&written),
         Seconds(least) => {
             nanoseconds(written).is_none_or(|duration| duration >= least * 1_000_000_000)
                 || written.is_empty()
@@ -247,13 +247,12 @@ fn variables(checker: &mut Checker<'_>, document: &Document) {
 /// Ports are given once, and ranges go upwards.
 fn ports(checker: &mut Checker<'_>, document: &Document) {
     let Some(selector) = document.at(&["portSelector"]).and_then(Value::as_map) else { return };
-    let range = |value: &Value| match value {
-        Value::Integer(port) => Some((*port, *port)),
-        Value::Text(text) => {
-            let (low, high) = text.split_once('-')?;
-            Some((low.parse().ok()?, high.parse().ok()?))
+    let range = |value: &Value| {
+        if let Some(port) = value.as_integer() {
+            return Some((port, port));
         }
-        _ => None,
+        let (low, high) = value.as_text()?.split_once('-')?;
+        Some((low.parse().ok()?, high.parse().ok()?))
     };
     let mut ranges: Vec<(i128, i128)> = list(selector, "ports").iter().filter_map(range).collect();
     ranges.sort_unstable();

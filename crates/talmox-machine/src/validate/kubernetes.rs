@@ -61,7 +61,7 @@ fn authority(checker: &mut Checker<'_>, document: &Document) {
         private_key(checker, document, text(pair, "key"), "issuingCA.key");
     }
     for (index, one) in list(&document.body, "acceptedCAs").iter().enumerate() {
-        if !one.as_text().is_some_and(|pem| Certificate::parse(pem).is_ok()) {
+        if one.as_text().is_none_or(|pem| Certificate::parse(pem).is_err()) {
             checker.error(document, format!("acceptedCAs[{index}]"), "is no certificate in PEM");
         }
     }

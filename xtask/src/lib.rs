@@ -2,7 +2,9 @@
 
 pub mod conformance;
 pub mod docs;
+pub mod golden;
 pub mod parameters;
 pub mod recorded;
 mod simulator;
+pub mod talos;
 pub mod truth;

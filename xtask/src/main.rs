@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use xtask::{conformance, docs, truth};
+use xtask::{conformance, docs, golden, talos, truth};
 
 const USAGE: &str = "\
 usage:
   cargo xtask conformance [proxmoxer] [ansible] [bpg]
                                                    run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
+  cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
+  cargo xtask talos [--inputs N]                   compare random configs and patches with what Talos' library makes
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
                                                    replay recorded replies of Proxmox VE against the simulator
   cargo xtask truth --parameters [--json]          compare its parameters with those of the API schema
@@ -20,6 +22,8 @@ fn main() -> ExitCode {
     let outcome = match args.next().as_deref() {
         Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
+        Some("golden") => golden::command(args),
+        Some("talos") => talos::command(args),
         Some("truth") => truth::command(args),
         _ => Err(anyhow::anyhow!(USAGE)),
     };

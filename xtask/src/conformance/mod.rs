@@ -10,7 +10,7 @@
 mod ansible;
 mod bpg;
 mod calls;
-mod peers;
+pub(crate) mod peers;
 mod proxmoxer;
 mod session;
 mod view;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use super::root;
 
-pub(super) enum Peer {
+pub(crate) enum Peer {
     Folder(PathBuf),
     /// The line that excuses it.
     Unavailable(String),
@@ -16,7 +16,7 @@ pub(super) enum Peer {
 /// `.ci/peers` gets it if it is not there.
 const EXCUSED: i32 = 3;
 
-pub(super) fn get(name: &str) -> anyhow::Result<Peer> {
+pub(crate) fn get(name: &str) -> anyhow::Result<Peer> {
     let output = Command::new(root().join(".ci/peers"))
         .arg(name)
         .stderr(Stdio::inherit())

@@ -1,0 +1,189 @@
+//! kubeconfig: an administrator's access to Kubernetes, merged into a file that may know other clusters.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::SecretString;
+use talmox_yaml::Span;
+
+use super::{ClientCertificate, Rename};
+use crate::document::read_values;
+use crate::fault::{Fault, Faults, Path, Source};
+use crate::pki::Certificate;
+use crate::print::print;
+use crate::secrets::Bundle;
+use crate::value::{Map, Value};
+
+/// A kubeconfig file. What this program does not know of it is kept. `Debug` names contexts and shows no keys.
+#[derive(Clone, PartialEq)]
+pub struct Kubeconfig {
+    root: Map,
+}
+
+/// What to do where an entry of that name is there and says something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Give the new one another name.
+    Rename,
+    /// Put the new one in its place.
+    Overwrite,
+}
+
+/// The lists of a kubeconfig, and the key of what an entry holds.
+const CLUSTERS: (&str, &str) = ("clusters", "cluster");
+const USERS: (&str, &str) = ("users", "user");
+const CONTEXTS: (&str, &str) = ("contexts", "context");
+
+impl Kubeconfig {
+    /// A file for one cluster.
+    pub fn new(cluster: &str, endpoint: &str, bundle: &Bundle, client: &ClientCertificate) -> Self {
+        let (certificate, key) = client.encoded();
+        let admin = format!("admin@{cluster}");
+        let entry = |name: &str, key: &str, body: Map| {
+            vec![Value::Map(Map::new().with("name", name).with(key, body))]
+        };
+        let server = Map::new()
+            .with("server", endpoint)
+            .with("certificate-authority-data", STANDARD.encode(bundle.kubernetes.certificate.pem()));
+        let user = Map::new().with("client-certificate-data", certificate).with("client-key-data", key);
+        let context =
+            Map::new().with("cluster", cluster).with("namespace", "default").with("user", admin.as_str());
+        let root = Map::new()
+            .with("apiVersion", "v1")
+            .with("kind", "Config")
+            .with(CLUSTERS.0, entry(cluster, CLUSTERS.1, server))
+            .with(USERS.0, entry(&admin, USERS.1, user))
+            .with(CONTEXTS.0, entry(&admin, CONTEXTS.1, context))
+            .with("current-context", admin.as_str());
+        Self { root }
+    }
+
+    /// Reads a file; an empty one knows no clusters.
+    pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
+        let mut values = read_values(source)?;
+        match values.pop() {
+            None | Some(Value::Null) => {
+                Ok(Self { root: Map::new().with("apiVersion", "v1").with("kind", "Config") })
+            }
+            Some(Value::Map(root)) if root.get("kind").and_then(Value::as_text) == Some("Config") => {
+                Ok(Self { root })
+            }
+            Some(_) => {
+                let place = source.place(Span::default(), &Path::default());
+                Err(Faults(vec![Fault { place, message: "not a kubeconfig".to_owned() }]))
+            }
+        }
+    }
+
+    /// The file's text, which holds keys.
+    pub fn to_yaml(&self) -> SecretString {
+        SecretString::from(print(&Value::Map(self.root.clone())))
+    }
+
+    pub fn current(&self) -> Option<&str> {
+        self.root.get("current-context").and_then(Value::as_text).filter(|name| !name.is_empty())
+    }
+
+    pub fn contexts(&self) -> Vec<&str> {
+        self.entries(CONTEXTS.0).iter().filter_map(|entry| entry.at(&["name"])?.as_text()).collect()
+    }
+
+    /// The client certificate of a context's user, to see when it ends.
+    pub fn certificate(&self, context: &str) -> Option<Certificate> {
+        let user = self.entry(CONTEXTS, context)?.at(&["user"])?.as_text()?;
+        let encoded = self.entry(USERS, user)?.at(&["client-certificate-data"])?.as_text()?;
+        let pem = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
+        Certificate::parse(&pem).ok()
+    }
+
+    /// Adds another file's clusters, users and contexts, and makes its current context the current one. Entries that
+    /// say the same are kept as they are.
+    pub fn merge(&mut self, other: &Self, conflict: Conflict) -> Vec<Rename> {
+        let mut renames = Vec::new();
+        let clusters = self.merge_list(other, CLUSTERS, conflict, &[], &mut renames);
+        let users = self.merge_list(other, USERS, conflict, &[], &mut renames);
+        let references = [("cluster", clusters), ("user", users)];
+        let contexts = self.merge_list(other, CONTEXTS, conflict, &references, &mut renames);
+        if let Some(current) = other.current() {
+            let target =
+                contexts.iter().find(|rename| rename.from == current).map_or(current, |rename| &rename.to);
+            self.root.set("current-context", target);
+        }
+        renames
+    }
+
+    fn entries(&self, list: &str) -> &[Value] {
+        self.root.get(list).and_then(Value::as_list).unwrap_or_default()
+    }
+
+    fn entry(&self, (list, key): (&str, &str), name: &str) -> Option<&Value> {
+        let named = |entry: &&Value| entry.at(&["name"]).and_then(Value::as_text) == Some(name);
+        self.entries(list).iter().find(named)?.at(&[key])
+    }
+
+    /// Merges one list; `references` are fields that name entries which may have got another name.
+    fn merge_list(
+        &mut self,
+        other: &Self,
+        (list, key): (&str, &str),
+        conflict: Conflict,
+        references: &[(&str, Vec<Rename>)],
+        renames: &mut Vec<Rename>,
+    ) -> Vec<Rename> {
+        let mut here = Vec::new();
+        for entry in other.entries(list) {
+            let Some(name) = entry.at(&["name"]).and_then(Value::as_text) else { continue };
+            let mut body = entry.at(&[key]).cloned().unwrap_or(Value::Null);
+            follow(&mut body, references);
+            let existing = self.entry((list, key), name);
+            let target = match (existing, conflict) {
+                (Some(existing), Conflict::Rename) if *existing != body => self.free_name((list, key), name),
+                _ => name.to_owned(),
+            };
+            self.set((list, key), &target, body);
+            if target != name {
+                here.push(Rename { from: name.to_owned(), to: target });
+            }
+        }
+        renames.extend(here.iter().cloned());
+        here
+    }
+
+    fn free_name(&self, list: (&str, &str), name: &str) -> String {
+        let mut candidates = (1..).map(|number| format!("{name}-{number}"));
+        candidates.find(|name| self.entry(list, name).is_none()).unwrap_or_default()
+    }
+
+    fn set(&mut self, (list, key): (&str, &str), name: &str, body: Value) {
+        let mut items = self.entries(list).to_vec();
+        let existing =
+            items.iter_mut().find(|entry| entry.at(&["name"]).and_then(Value::as_text) == Some(name));
+        match existing {
+            Some(Value::Map(entry)) => entry.set(key, body),
+            Some(_) | None => items.push(Value::Map(Map::new().with("name", name).with(key, body))),
+        }
+        self.root.set(list, Value::List(items));
+    }
+}
+
+fn follow(body: &mut Value, references: &[(&str, Vec<Rename>)]) {
+    for (field, renames) in references {
+        let Some(map) = body.as_map_mut() else { return };
+        let renamed = map.get(field).and_then(Value::as_text).and_then(|name| {
+            renames.iter().find(|rename| rename.from == name).map(|rename| rename.to.clone())
+        });
+        if let Some(name) = renamed {
+            map.set(field, name);
+        }
+    }
+}
+
+impl fmt::Debug for Kubeconfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kubeconfig")
+            .field("current", &self.current())
+            .field("contexts", &self.contexts())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! What people and tools reach a cluster with: client certificates, talosconfig, kubeconfig.
+
+mod certificate;
+mod kubeconfig;
+mod talosconfig;
+
+pub use certificate::{ClientCertificate, ClientError, DEFAULT_LIFETIME, TalosRole};
+pub use kubeconfig::{Conflict, Kubeconfig};
+pub use talosconfig::{Context, Rename, Talosconfig};

@@ -1,0 +1,171 @@
+//! talosconfig: contexts to reach clusters by, merged as `talosctl` does.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::SecretString;
+use talmox_yaml::Span;
+
+use super::ClientCertificate;
+use crate::document::read_values;
+use crate::fault::{Fault, Faults, Path, Source};
+use crate::pki::Certificate;
+use crate::print::print;
+use crate::secrets::Bundle;
+use crate::value::{Map, Value};
+
+/// A talosconfig file. What this program does not know of it is kept. `Debug` names contexts and shows no keys.
+#[derive(Clone, PartialEq)]
+pub struct Talosconfig {
+    root: Map,
+}
+
+/// A context that got another name because its own was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rename {
+    pub from: String,
+    pub to: String,
+}
+
+/// How one cluster is reached.
+pub struct Context<'a> {
+    pub name: &'a str,
+    pub endpoints: &'a [String],
+    pub nodes: &'a [String],
+}
+
+impl Talosconfig {
+    /// A file with one context, which is the current one.
+    pub fn new(context: &Context<'_>, bundle: &Bundle, client: &ClientCertificate) -> Self {
+        let (certificate, key) = client.encoded();
+        let nodes = (!context.nodes.is_empty()).then(|| context.nodes.to_vec());
+        let body = Map::new()
+            .with("endpoints", context.endpoints.to_vec())
+            .with_some("nodes", nodes)
+            .with("ca", STANDARD.encode(bundle.os.certificate.pem()))
+            .with("crt", certificate)
+            .with("key", key);
+        let root =
+            Map::new().with("context", context.name).with("contexts", Map::new().with(context.name, body));
+        Self { root }
+    }
+
+    /// Reads a file; an empty one has no contexts.
+    pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
+        let mut values = read_values(source)?;
+        let root = match values.pop() {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Map(root)) if is_talosconfig(&root) => root,
+            Some(_) => {
+                let place = source.place(Span::default(), &Path::default());
+                return Err(Faults(vec![Fault { place, message: "not a talosconfig".to_owned() }]));
+            }
+        };
+        Ok(Self { root })
+    }
+
+    /// The file's text, which holds keys.
+    pub fn to_yaml(&self) -> SecretString {
+        let empty = Value::Map(Map::new());
+        let mut contexts = self.root.get("contexts").unwrap_or(&empty).clone();
+        if let Value::Map(contexts) = &mut contexts {
+            contexts.sort();
+        }
+        let current = self.root.get("context").cloned().unwrap_or_else(|| Value::text(""));
+        let mut root = Map::new().with("context", current).with("contexts", contexts);
+        for (key, value) in self.root.iter().filter(|(key, _)| !["context", "contexts"].contains(key)) {
+            root.set(key, value.clone());
+        }
+        SecretString::from(print(&Value::Map(root)))
+    }
+
+    pub fn current(&self) -> Option<&str> {
+        self.root.get("context").and_then(Value::as_text).filter(|name| !name.is_empty())
+    }
+
+    pub fn contexts(&self) -> impl Iterator<Item = &str> {
+        self.root.get("contexts").and_then(Value::as_map).into_iter().flat_map(Map::keys)
+    }
+
+    fn context(&self, name: &str) -> Option<&Map> {
+        self.root.get("contexts")?.at(&[name])?.as_map()
+    }
+
+    /// The client certificate of a context, to see when it ends.
+    pub fn certificate(&self, context: &str) -> Option<Certificate> {
+        self.pem(context, "crt").and_then(|pem| Certificate::parse(&pem).ok())
+    }
+
+    fn pem(&self, context: &str, key: &str) -> Option<String> {
+        let encoded = self.context(context)?.get(key)?.as_text()?;
+        String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
+    }
+
+    /// Adds the contexts of another file. One whose name is taken becomes `name-1`, `name-2` and so on; the other file's
+    /// current context becomes the current one.
+    pub fn merge(&mut self, other: &Self) -> Vec<Rename> {
+        let current = other.current().map(str::to_owned);
+        let mut renames = Vec::new();
+        for name in other.contexts() {
+            let Some(body) = other.context(name) else { continue };
+            let free = self.free_name(name);
+            self.set_context(&free, body.clone());
+            if current.as_deref() == Some(name) {
+                self.root.set("context", free.as_str());
+            }
+            if free != name {
+                renames.push(Rename { from: name.to_owned(), to: free });
+            }
+        }
+        renames
+    }
+
+    /// Renews the context of the same name and cluster in place, keeping what else it says; otherwise merges. So running
+    /// the same command again never piles up contexts.
+    pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
+        let same = other.current().filter(|name| {
+            let (mine, theirs) = (self.pem(name, "ca"), other.pem(name, "ca"));
+            mine.is_some() && mine == theirs
+        });
+        let Some(name) = same.map(str::to_owned) else { return self.merge(other) };
+        let mut body = self.context(&name).cloned().unwrap_or_default();
+        for key in ["endpoints", "nodes", "crt", "key"] {
+            if let Some(value) = other.context(&name).and_then(|context| context.get(key)) {
+                body.set(key, value.clone());
+            }
+        }
+        self.set_context(&name, body);
+        self.root.set("context", name.as_str());
+        Vec::new()
+    }
+
+    fn free_name(&self, name: &str) -> String {
+        let taken = |name: &str| self.context(name).is_some();
+        let mut candidates = (1..).map(|number| format!("{name}-{number}"));
+        if taken(name) { candidates.find(|name| !taken(name)).unwrap_or_default() } else { name.to_owned() }
+    }
+
+    fn set_context(&mut self, name: &str, body: Map) {
+        if self.root.get("contexts").and_then(Value::as_map).is_none() {
+            self.root.set("contexts", Map::new());
+        }
+        if let Some(Value::Map(contexts)) = self.root.get_mut("contexts") {
+            contexts.set(name, body);
+        }
+    }
+}
+
+fn is_talosconfig(root: &Map) -> bool {
+    let contexts = root.get("contexts").is_none_or(|value| matches!(value, Value::Map(_) | Value::Null));
+    contexts && (root.contains("contexts") || root.contains("context") || root.is_empty())
+}
+
+impl fmt::Debug for Talosconfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Talosconfig")
+            .field("context", &self.current())
+            .field("contexts", &self.contexts().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,399 @@
+//! Documents and the config they make up.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "types that are not named print as they are")]
+
+use std::fmt;
+
+use talmox_yaml::{FaultKind, Node, NodeKind};
+
+use crate::fault::{Fault, Faults, Path, Source};
+use crate::print::print;
+use crate::read::{Reader, free_scalar, is_empty};
+use crate::scalar::REDACTED;
+use crate::schema::{self, API_VERSION, Field, Kind, Print, Struct, Type};
+use crate::value::{Map, Value};
+
+/// A document: what it is, and what it says. `Debug` names it and shows no values.
+#[derive(Clone)]
+pub struct Document {
+    pub(crate) kind: &'static Kind,
+    pub(crate) body: Map,
+}
+
+impl Document {
+    pub(crate) fn new(kind: &'static Kind, body: Map) -> Self {
+        Self { kind, body }
+    }
+
+    /// The kind; empty for the document with `machine` and `cluster`.
+    pub fn kind(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// The name, if documents of this kind have one.
+    pub fn name(&self) -> Option<&str> {
+        self.kind.named.then(|| self.body.get("name").and_then(Value::as_text).unwrap_or_default())
+    }
+
+    /// What is found along keys.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        self.body.get(first)?.at(rest)
+    }
+
+    pub(crate) fn id(&self) -> Id<'_> {
+        Id { kind: self.kind.name, name: self.name() }
+    }
+
+    /// Everything the document says, in Talos' order, with the fields it always prints.
+    pub fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        if !self.kind.name.is_empty() {
+            map = map.with("apiVersion", API_VERSION).with("kind", self.kind.name);
+        }
+        arrange(&self.body, self.kind.body, &mut map);
+        Value::Map(map)
+    }
+
+    /// The same with every secret masked.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        let mut body = self.body.clone();
+        redact(&mut body, self.kind.body);
+        Self { kind: self.kind, body }
+    }
+}
+
+impl PartialEq for Document {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id() && self.to_value().without_nulls() == other.to_value().without_nulls()
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("id", &self.id().to_string()).finish_non_exhaustive()
+    }
+}
+
+/// What tells documents of a config apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Id<'a> {
+    pub kind: &'a str,
+    pub name: Option<&'a str>,
+}
+
+impl fmt::Display for Id<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.kind.is_empty() { "the document with machine and cluster" } else { self.kind };
+        match self.name {
+            Some(name) => write!(f, "{kind} {name}"),
+            None => f.write_str(kind),
+        }
+    }
+}
+
+/// A machine config: its documents, the one with `machine` and `cluster` first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    documents: Vec<Document>,
+}
+
+impl Config {
+    /// Reads a config as strictly as Talos does.
+    pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
+        let nodes = parse_nodes(source)?;
+        let mut reader = Reader::new(source);
+        let documents: Vec<Document> = nodes
+            .iter()
+            .filter(|node| !node.is_null())
+            .filter_map(|node| read_document(&mut reader, node))
+            .collect();
+        if !reader.faults.is_empty() {
+            return Err(Faults(reader.faults));
+        }
+        Self::from_documents(documents).map_err(|message| {
+            let place = source.place(talmox_yaml::Span::default(), &Path::default());
+            Faults(vec![Fault { place, message }])
+        })
+    }
+
+    /// Puts documents together; two that say something about the same are refused.
+    pub(crate) fn from_documents(documents: Vec<Document>) -> Result<Self, String> {
+        for (index, document) in documents.iter().enumerate() {
+            if let Some(other) = documents[..index].iter().find(|other| clash(other, document)) {
+                return Err(clash_message(other, document));
+            }
+        }
+        let (first, rest) = documents.into_iter().partition::<Vec<_>, _>(|one| one.kind.name.is_empty());
+        Ok(Self { documents: first.into_iter().chain(rest).collect() })
+    }
+
+    pub fn documents(&self) -> &[Document] {
+        &self.documents
+    }
+
+    pub(crate) fn into_documents(self) -> Vec<Document> {
+        self.documents
+    }
+
+    /// The document of a kind without names, or the first of one with names.
+    pub fn document(&self, kind: &str) -> Option<&Document> {
+        self.documents.iter().find(|document| document.kind.name == kind)
+    }
+
+    /// Documents of a kind.
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Document> {
+        self.documents.iter().filter(move |document| document.kind.name == kind)
+    }
+
+    /// What the document with `machine` and `cluster` says.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        self.document("")?.at(path)
+    }
+
+    /// The config as Talos prints it. It holds secrets.
+    pub fn to_yaml(&self) -> String {
+        self.documents.iter().map(|document| print(&document.to_value())).collect::<Vec<_>>().join("---\n")
+    }
+
+    /// The same with every secret masked.
+    #[must_use]
+    pub fn redacted(&self) -> Self {
+        Self { documents: self.documents.iter().map(Document::redacted).collect() }
+    }
+}
+
+fn clash(one: &Document, other: &Document) -> bool {
+    let same_name = one.name() == other.name();
+    one.id() == other.id()
+        || same_name && one.kind.link && other.kind.link
+        || same_name && one.kind.excludes.contains(&other.kind.name)
+        || same_name && other.kind.excludes.contains(&one.kind.name)
+}
+
+fn clash_message(one: &Document, other: &Document) -> String {
+    if one.id() == other.id() {
+        format!("{} is there twice", one.id())
+    } else {
+        format!("{} and {} exclude each other", one.id(), other.id())
+    }
+}
+
+/// The documents of any YAML text as values, with the meaning plain scalars have to Talos.
+pub fn read_values(source: Source<'_>) -> Result<Vec<Value>, Faults> {
+    Ok(parse_nodes(source)?.iter().map(free).collect())
+}
+
+/// A tree as values, without knowing what they are.
+pub(crate) fn free(node: &Node) -> Value {
+    match &node.kind {
+        NodeKind::Scalar(scalar) => free_scalar(scalar, node.tag.as_deref()),
+        NodeKind::Sequence(items) => Value::List(items.iter().map(free).collect()),
+        NodeKind::Mapping(entries) => Value::Map(
+            entries
+                .iter()
+                .filter_map(|entry| Some((entry.key.as_scalar()?.text.clone(), free(&entry.value))))
+                .collect(),
+        ),
+    }
+}
+
+/// The trees of a text, or what keeps it from being YAML.
+pub(crate) fn parse_nodes(source: Source<'_>) -> Result<Vec<Node>, Faults> {
+    let parsed = talmox_yaml::parse(source.text);
+    if parsed.faults.is_empty() {
+        return Ok(parsed.documents);
+    }
+    let faults = parsed.faults.iter().map(|fault| Fault {
+        place: source.place(fault.span, &Path::default()),
+        message: words(&fault.kind),
+    });
+    Err(Faults(faults.collect()))
+}
+
+fn words(kind: &FaultKind) -> String {
+    match kind {
+        FaultKind::Syntax(words) => format!("not YAML: {words}"),
+        FaultKind::Tab => "a tab, where YAML wants blanks".to_owned(),
+        FaultKind::DuplicateKey { key, .. } => format!("`{key}` is there twice"),
+        FaultKind::UnknownAlias(name) => format!("*{name} is used, but &{name} is nowhere"),
+        FaultKind::AliasBomb => "aliases that unfold into too much".to_owned(),
+        FaultKind::TooDeep => "nested too deep".to_owned(),
+        FaultKind::ComplexKey => "a key that is a list or a mapping".to_owned(),
+    }
+}
+
+/// The scalar a top-level key has.
+pub(crate) fn top_level<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
+    let NodeKind::Mapping(entries) = &node.kind else { return None };
+    entries
+        .iter()
+        .find(|entry| entry.key.as_scalar().is_some_and(|k| k.text == key))
+        .map(|entry| &entry.value)
+}
+
+fn top_level_text<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    top_level(node, key)?.as_scalar().map(|scalar| scalar.text.as_str()).filter(|text| !text.is_empty())
+}
+
+/// The kind of document a tree is.
+pub(crate) fn find_kind(node: &Node) -> Result<&'static Kind, String> {
+    if !matches!(node.kind, NodeKind::Mapping(_)) {
+        return Err("a document is a mapping".to_owned());
+    }
+    let legacy = ["machine", "cluster", "debug", "persist"].iter().any(|key| top_level(node, key).is_some());
+    match (top_level_text(node, "apiVersion"), top_level_text(node, "kind")) {
+        (None | Some(API_VERSION), None) if legacy => Ok(&schema::V1ALPHA1),
+        (Some(API_VERSION), None) => Ok(&schema::V1ALPHA1),
+        (_, None) => Err("a document without `kind` has `machine` or `cluster`".to_owned()),
+        (None, Some(_)) if !legacy => Err("`apiVersion: v1alpha1` is missing".to_owned()),
+        (None | Some(API_VERSION), Some(name)) => {
+            schema::kind(name).ok_or_else(|| format!("Talos knows no document of kind {name}"))
+        }
+        (Some(version), Some(_)) => Err(format!("Talos knows no documents of version {version}")),
+    }
+}
+
+pub(crate) fn read_document(reader: &mut Reader<'_>, node: &Node) -> Option<Document> {
+    match find_kind(node) {
+        Ok(kind) => {
+            let skip: &[&str] = if kind.name.is_empty() { &[] } else { &["apiVersion", "kind"] };
+            Some(Document::new(kind, reader.structure(node, kind.body, skip, &Path::default())))
+        }
+        Err(message) => {
+            reader.fault(node, &Path::default(), message);
+            None
+        }
+    }
+}
+
+/// Adds the fields of a structure to `out`, in Talos' order.
+fn arrange(map: &Map, known: &Struct, out: &mut Map) {
+    for field in known.fields {
+        if let Some(value) = arrange_field(map.get(field.name), field) {
+            out.set(field.name, value);
+        }
+    }
+}
+
+fn arrange_field(value: Option<&Value>, field: &Field) -> Option<Value> {
+    let empty = |value: &Value| is_empty(value, &field.kind);
+    match (value, field.print) {
+        (Some(value), Print::Filled) if !field.pointer && empty(value) => None,
+        (Some(value), Print::Always | Print::Filled | Print::Given) => {
+            Some(arrange_value(value, &field.kind))
+        }
+        (None, Print::Always) => Some(zero(field)),
+        (None, Print::Filled | Print::Given) => None,
+    }
+}
+
+fn arrange_value(value: &Value, kind: &Type) -> Value {
+    match (value, kind) {
+        (Value::Map(map), Type::Struct(known)) => {
+            let mut out = Map::new();
+            arrange(map, known, &mut out);
+            Value::Map(out)
+        }
+        (Value::List(items), Type::List(kind)) => {
+            Value::List(items.iter().map(|item| arrange_value(item, kind)).collect())
+        }
+        (Value::List(items), Type::Keyed(known, _)) => {
+            Value::List(items.iter().map(|item| arrange_value(item, &Type::Struct(known))).collect())
+        }
+        (Value::Map(map), Type::Map(kind)) => {
+            let entries = map.iter().map(|(key, value)| (key.to_owned(), arrange_value(value, kind)));
+            let mut sorted: Map = entries.collect();
+            sorted.sort();
+            Value::Map(sorted)
+        }
+        // An argument without a value has no text to print.
+        (Value::Map(map), Type::Arguments) => {
+            let print = |value: &Value| if value.as_text() == Some("") { Value::Null } else { value.clone() };
+            let mut arguments: Map = map.iter().map(|(key, value)| (key.to_owned(), print(value))).collect();
+            arguments.sort();
+            Value::Map(arguments)
+        }
+        (value, _) => sorted(value),
+    }
+}
+
+/// Mappings without known keys are printed in alphabetical order, at every depth.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::List(items) => Value::List(items.iter().map(sorted).collect()),
+        Value::Map(map) => {
+            let mut map: Map = map.iter().map(|(key, value)| (key.to_owned(), sorted(value))).collect();
+            map.sort();
+            Value::Map(map)
+        }
+        Value::Null
+        | Value::Bool(_)
+        | Value::Integer(_)
+        | Value::Octal(_)
+        | Value::Float(_)
+        | Value::Text(_) => value.clone(),
+    }
+}
+
+/// What Talos prints for a field that is always there and has no value.
+fn zero(field: &Field) -> Value {
+    if field.pointer {
+        return Value::Null;
+    }
+    match field.kind {
+        Type::Bool => Value::Bool(false),
+        Type::Signed(_) | Type::Unsigned(_) => Value::Integer(0),
+        Type::FileMode => Value::Octal(0),
+        Type::Duration => Value::text("0s"),
+        Type::RoutingTable => Value::text("unspec"),
+        Type::Choice(choice) => Value::text(choice.zero.unwrap_or_default()),
+        Type::List(_) | Type::Keyed(..) => Value::List(Vec::new()),
+        Type::Map(_) | Type::Arguments | Type::Object => Value::Map(Map::new()),
+        Type::Struct(known) => {
+            let mut out = Map::new();
+            arrange(&Map::new(), known, &mut out);
+            Value::Map(out)
+        }
+        _ => Value::text(""),
+    }
+}
+
+fn redact(map: &mut Map, known: &Struct) {
+    for field in known.fields {
+        let Some(value) = map.get_mut(field.name) else { continue };
+        if field.secret {
+            mask(value);
+        } else {
+            redact_value(value, &field.kind);
+        }
+    }
+}
+
+fn redact_value(value: &mut Value, kind: &Type) {
+    match (value, kind) {
+        (Value::Map(map), Type::Struct(known)) => redact(map, known),
+        (Value::Map(map), Type::Map(kind)) => map.values_mut().for_each(|value| redact_value(value, kind)),
+        (Value::List(items), Type::List(kind)) => items.iter_mut().for_each(|item| redact_value(item, kind)),
+        (Value::List(items), Type::Keyed(known, _)) => {
+            for item in items {
+                redact_value(item, &Type::Struct(known));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Masks every leaf; an empty text is no secret and says that there is none.
+fn mask(value: &mut Value) {
+    match value {
+        Value::Map(map) => map.values_mut().for_each(mask),
+        Value::List(items) => items.iter_mut().for_each(mask),
+        Value::Text(text) if text.is_empty() => {}
+        Value::Null => {}
+        Value::Bool(_) | Value::Integer(_) | Value::Octal(_) | Value::Float(_) | Value::Text(_) => {
+            *value = Value::text(REDACTED);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! talosconfig and kubeconfig.
+
+use secrecy::ExposeSecret as _;
+use talmox_machine::client::{
+    ClientCertificate, ClientError, Conflict, Context, DEFAULT_LIFETIME, Kubeconfig, Rename, TalosRole,
+    Talosconfig,
+};
+use talmox_machine::pki::KeyKind;
+use talmox_machine::{Bundle, SystemRandom};
+
+use crate::{NOW, bundle, source};
+
+fn talos_client() -> ClientCertificate {
+    bundle().talos_client(&[TalosRole::Admin], NOW, DEFAULT_LIFETIME, &mut SystemRandom).unwrap()
+}
+
+fn talosconfig(name: &str) -> Talosconfig {
+    let endpoints = ["10.0.0.1".to_owned()];
+    Talosconfig::new(&Context { name, endpoints: &endpoints, nodes: &[] }, bundle(), &talos_client())
+}
+
+fn kubeconfig() -> Kubeconfig {
+    let admin = bundle().kubernetes_admin(NOW, DEFAULT_LIFETIME, &mut SystemRandom).unwrap();
+    Kubeconfig::new("test", "https://10.0.0.1:6443", bundle(), &admin)
+}
+
+/// A bundle whose Talos authority is that of another cluster.
+fn other_cluster() -> Bundle {
+    let mut other = bundle().clone();
+    other.os = bundle().kubernetes.clone();
+    other
+}
+
+#[test]
+fn certificates_follow_their_authority_and_end_in_a_year() {
+    let client = talos_client();
+    assert_eq!(client.key.kind(), KeyKind::Ed25519);
+    assert!(client.certificate.belongs_to(&client.key) && !client.certificate.is_authority());
+    assert_eq!(client.certificate.not_after(), NOW.plus(DEFAULT_LIFETIME));
+    assert!(client.certificate.not_before() < NOW);
+    let none = bundle().talos_client(&[], NOW, DEFAULT_LIFETIME, &mut SystemRandom);
+    assert_eq!(none.map(|_| ()).unwrap_err(), ClientError::NoRole);
+}
+
+#[test]
+fn a_talosconfig_has_the_keys_talosctl_writes() {
+    let text = talosconfig("test").to_yaml();
+    let keys: Vec<&str> = text.expose_secret().lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(
+        keys,
+        [
+            "context",
+            "contexts",
+            "    test",
+            "        endpoints",
+            "            - 10.0.0.1",
+            "        ca",
+            "        crt",
+            "        key"
+        ]
+    );
+}
+
+#[test]
+fn a_context_whose_name_is_taken_gets_another_and_becomes_the_current_one() {
+    let existing = "context: old\ncontexts:\n  old: {endpoints: [x], cluster: kept}\n  test: {endpoints: []}\nextra: kept\n";
+    let mut file = Talosconfig::parse(source("config", existing)).unwrap();
+    assert_eq!(
+        file.merge(&talosconfig("test")),
+        [Rename { from: "test".to_owned(), to: "test-1".to_owned() }]
+    );
+    assert_eq!(file.current(), Some("test-1"));
+    assert_eq!(
+        file.merge(&talosconfig("test")),
+        [Rename { from: "test".to_owned(), to: "test-2".to_owned() }]
+    );
+    let text = file.to_yaml().expose_secret().to_owned();
+    assert!(text.contains("cluster: kept") && text.contains("extra: kept"), "nothing is lost");
+    assert_eq!(Talosconfig::parse(source("config", &text)).unwrap(), file);
+}
+
+#[test]
+fn renewing_never_piles_up_contexts() {
+    let mut file = Talosconfig::parse(source("config", "")).unwrap();
+    assert!(file.renew(&talosconfig("test")).is_empty());
+    let before = file.certificate("test").unwrap();
+    assert!(file.renew(&talosconfig("test")).is_empty());
+    assert_eq!(file.contexts().collect::<Vec<_>>(), ["test"]);
+    assert_ne!(file.certificate("test").unwrap(), before);
+    // The same name for another cluster is not the same context.
+    let other = Talosconfig::new(
+        &Context { name: "test", endpoints: &[], nodes: &[] },
+        &other_cluster(),
+        &talos_client(),
+    );
+    assert_eq!(file.renew(&other).len(), 1);
+    assert_eq!(file.contexts().count(), 2);
+}
+
+#[test]
+fn a_kubeconfig_is_merged_without_touching_other_clusters() {
+    let existing = "apiVersion: v1\nkind: Config\npreferences: {colors: true}\nclusters:\n- name: test\n  cluster: {server: 'https://elsewhere'}\nusers: []\ncontexts: []\ncurrent-context: none\n";
+    let mut file = Kubeconfig::parse(source("config", existing)).unwrap();
+    assert_eq!(
+        file.merge(&kubeconfig(), Conflict::Rename),
+        [Rename { from: "test".to_owned(), to: "test-1".to_owned() }]
+    );
+    assert_eq!(file.current(), Some("admin@test"));
+    let text = file.to_yaml().expose_secret().to_owned();
+    assert!(
+        text.contains("https://elsewhere")
+            && text.contains("colors: true")
+            && text.contains("cluster: test-1")
+    );
+    assert_eq!(file.certificate("admin@test").unwrap().not_after(), NOW.plus(DEFAULT_LIFETIME));
+}
+
+#[test]
+fn an_overwritten_kubeconfig_keeps_its_names() {
+    let mut file = kubeconfig();
+    let before = file.certificate("admin@test").unwrap();
+    assert!(file.merge(&kubeconfig(), Conflict::Overwrite).is_empty());
+    assert_eq!(file.contexts(), ["admin@test"]);
+    assert_ne!(file.certificate("admin@test").unwrap(), before);
+    let same = file.clone();
+    assert!(file.merge(&same, Conflict::Rename).is_empty(), "what says the same is no conflict");
+}
+
+#[test]
+fn other_files_are_refused() {
+    for text in ["[]", "kind: Pod", "contexts: 5", "a: [", "text"] {
+        assert!(Talosconfig::parse(source("x", text)).is_err(), "{text:?}");
+        assert!(Kubeconfig::parse(source("x", text)).is_err(), "{text:?}");
+    }
+}

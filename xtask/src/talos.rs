@@ -1,0 +1,213 @@
+//! `cargo xtask talos`: random configs and patches, compared with what Talos' own library makes of them.
+//!
+//! The library of each version is a small program (`conformance/oracle`) that makes, patches and validates configs. What both
+//! refuse counts as the same; what only one refuses does not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+use secrecy::ExposeSecret as _;
+use talmox_machine::sample::Sampler;
+use talmox_machine::validate::{Mode, Severity};
+use talmox_machine::{Bundle, Config, Input, Options, Patch, Role, Source, SystemRandom, Time, patch};
+use talmox_types::{Contract, support};
+
+use crate::conformance::peers::{self, Peer};
+use crate::golden::compare;
+
+/// How many configs, and how many chains of patches, are compared with each version.
+const INPUTS: usize = 200;
+
+/// When the bundle begins; Talos' library does not look at it.
+const NOW: Time = Time::from_unix(1_790_000_000);
+
+/// Before 1.14 Talos could not merge an address over another, nor a number over the tag of a choice.
+const EXCUSED: &str = "is not settable";
+
+/// Runs the chore and gives what it prints.
+pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
+    let mut inputs = INPUTS;
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--inputs" => inputs = args.next().context("--inputs wants a number")?.parse()?,
+            _ => bail!("talos knows --inputs N, not {arg}"),
+        }
+    }
+    let folders = match peers::get("oracle")? {
+        Peer::Folder(folders) => folders,
+        Peer::Unavailable(excuse) => return Ok(format!("not run: {excuse}")),
+    };
+    let bundle = Bundle::generate(Contract { major: 1, minor: 13 }, NOW, &mut SystemRandom)?;
+    let lines: Result<Vec<String>, _> = folders
+        .to_str()
+        .context("folders of programs are text")?
+        .lines()
+        .map(|folder| Judge::new(Path::new(folder), &bundle)?.compare(inputs))
+        .collect();
+    lines.map(|lines| lines.join("\n"))
+}
+
+/// One version of Talos' library.
+struct Judge<'a> {
+    version: String,
+    minor: u16,
+    program: PathBuf,
+    bundle: &'a Bundle,
+    scratch: Scratch,
+}
+
+/// A folder that is gone at the end; it holds secrets.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Scratch {
+    fn new(name: &str) -> anyhow::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let path = std::env::temp_dir().join(format!("talmox-talos-{name}-{}", std::process::id()));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<String> {
+        let path = self.0.join(name);
+        fs::write(&path, text)?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+}
+
+impl<'a> Judge<'a> {
+    fn new(folder: &Path, bundle: &'a Bundle) -> anyhow::Result<Self> {
+        let name = folder.file_name().and_then(|name| name.to_str()).context("a folder with a version")?;
+        let version = name.trim_start_matches("oracle-").to_owned();
+        let minor = version.split('.').nth(1).context("a version has a minor number")?.parse()?;
+        Ok(Self { minor, program: folder.join("oracle"), bundle, scratch: Scratch::new(&version)?, version })
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Result<String, String>> {
+        let output =
+            Command::new(&self.program).args(arguments).output().context("could not run the oracle")?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) })
+    }
+
+    fn compare(&self, inputs: usize) -> anyhow::Result<String> {
+        for seed in 0..inputs {
+            self.generated(seed).with_context(|| format!("Talos {}, config {seed}", self.version))?;
+        }
+        let mut excused = 0;
+        // 1.12 merges arguments of programs by rules of its own.
+        let chains = if self.minor < 13 { 0 } else { inputs };
+        for seed in 0..chains {
+            let same =
+                self.patched(seed).with_context(|| format!("Talos {}, patches {seed}", self.version))?;
+            excused += usize::from(!same);
+        }
+        Ok(format!(
+            "Talos {}: {inputs} configs made and accepted alike, {} chains of patches applied alike ({excused} excused)",
+            self.version,
+            chains - excused
+        ))
+    }
+
+    /// A config of random inputs, compared with the library's, and validated by both.
+    fn generated(&self, seed: usize) -> anyhow::Result<()> {
+        let mut sampler = Sampler::new(seed as u64 + 1, self.minor);
+        let line =
+            support::LINES.iter().find(|line| line.talos.minor == self.minor).context("a line of Talos")?;
+        let minor = 8 + u16::try_from(sampler.below(usize::from(self.minor) - 7))?;
+        let (disk, image) = (
+            sampler.one_of(&["/dev/sda", "/dev/vda", "/dev/disk/by-id/x"]),
+            sampler.one_of(&["-", "factory/i:v1"]),
+        );
+        let endpoint = sampler.one_of(&[
+            "https://base:6443",
+            "https://[fd00::1]:6443",
+            "https://10.0.0.1",
+            "https://a.b/",
+        ]);
+        let name = sampler.one_of(&["base", "yes", "1.10", "a-b"]);
+        let input = Input {
+            contract: Contract { major: 1, minor },
+            cluster_name: name.to_owned(),
+            endpoint: endpoint.to_owned(),
+            kubernetes: line.default_kubernetes().to_string(),
+            secrets: self.bundle,
+            options: Options {
+                install_disk: Some(disk.to_owned()),
+                install_image: (image != "-").then(|| image.to_owned()),
+                ..Options::default()
+            },
+        };
+        let secrets = self.scratch.write("secrets.yaml", self.bundle.to_yaml().expose_secret())?;
+        let contract = format!("v1.{minor}");
+        let folder = self.scratch.0.to_string_lossy().into_owned();
+        let made =
+            self.run(&["gen", &secrets, name, endpoint, &contract, &input.kubernetes, disk, image, &folder])?;
+        made.map_err(anyhow::Error::msg)?;
+        for (role, file) in [(Role::ControlPlane, "controlplane.yaml"), (Role::Worker, "worker.yaml")] {
+            let config = input.generate(role)?;
+            let differences = compare::configs(&read(&self.scratch.0.join(file))?, &config.to_yaml())?;
+            ensure!(differences.is_empty(), "{contract} {file}: {}", differences.join(", "));
+            let path = self.scratch.write(file, &config.to_yaml())?;
+            for (mode, word) in [(Mode::Metal, "metal"), (Mode::Cloud, "cloud")] {
+                let verdict = self.run(&["validate", word, &path])?;
+                ensure!(verdict.is_ok(), "{contract} {file} in {word} mode: {verdict:?}");
+                let problems = config.validate(mode, line.talos);
+                let refused = problems.iter().find(|problem| problem.severity == Severity::Error);
+                ensure!(
+                    refused.is_none(),
+                    "{contract} {file} in {word} mode: we refuse what Talos takes: {refused:?}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// A chain of random patches; false where the library could not merge and may be excused.
+    fn patched(&self, seed: usize) -> anyhow::Result<bool> {
+        let mut sampler = Sampler::new(seed as u64 + 1, self.minor);
+        let base = sampler.config();
+        let path = self.scratch.write("base.yaml", &base)?;
+        let Ok(config) = Config::parse(Source { name: "base", text: &base }) else {
+            let theirs = self.run(&["patch", &path, &path])?;
+            ensure!(theirs.is_err(), "only we refuse the base:\n{base}");
+            return Ok(true);
+        };
+        let mut arguments = vec!["patch".to_owned(), path];
+        let mut patches = Vec::new();
+        // Drawn, so without secrets: what differs can be looked at.
+        let mut shown = format!("--- base\n{base}");
+        for index in 0..=sampler.below(3) {
+            let text = sampler.patch(&config);
+            arguments.push(self.scratch.write(&format!("patch{index}.yaml"), &text)?);
+            patches.push(Patch::parse(Source { name: "patch", text: &text })?);
+            shown.push_str(&format!("--- patch {index}\n{text}"));
+        }
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let theirs = self.run(&words)?;
+        let ours = patch::apply_to_text(Source { name: "base", text: &base }, &patches);
+        match (theirs, ours) {
+            (Ok(theirs), Ok(ours)) => {
+                let differences = compare::configs(&theirs, &ours.to_yaml())?;
+                ensure!(differences.is_empty(), "{}\n{shown}", differences.join(", "));
+                Ok(true)
+            }
+            (Err(_), Err(_)) => Ok(true),
+            (Err(theirs), Ok(_)) if self.minor < 14 && theirs.contains(EXCUSED) => Ok(false),
+            (Err(theirs), Ok(_)) => bail!("only Talos refuses: {theirs}\n{shown}"),
+            (Ok(_), Err(ours)) => bail!("only we refuse: {ours}\n{shown}"),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "what a program wrote into a scratch folder")]
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))
+}

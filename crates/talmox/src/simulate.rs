@@ -253,7 +253,10 @@ mod tests {
     #[test]
     fn what_one_run_began_the_next_one_finds_done() {
         let scratch = Scratch::new("goes-on");
-        let (desired, pve) = (homelab(), HostName::parse("pve").unwrap());
+        let (mut desired, pve) = (homelab(), HostName::parse("pve").unwrap());
+        for node in &mut desired.nodes {
+            node.vm.template = Some(TemplateRef::Name("talos".to_owned()));
+        }
         let begun = runtime().block_on(async {
             let simulated = open((&desired, &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
             let clone = CloneVm {

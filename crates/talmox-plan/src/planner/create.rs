@@ -262,8 +262,9 @@ fn from_image(
         FileKind::Iso => format!("{storage}:{size}"),
         FileKind::Import => format!("{storage}:0,import-from={image}"),
     };
-    let boot = if content == FileKind::Iso { "order=scsi0;ide2" } else { "order=scsi0" };
-    let pairs = [("scsi0", disk.as_str()), ("scsihw", "virtio-scsi-pci"), ("ostype", "l26"), ("boot", boot)];
+    let slot = node.vm.disk_bus.first_slot();
+    let boot = if content == FileKind::Iso { format!("order={slot};ide2") } else { format!("order={slot}") };
+    let pairs = [(slot, disk.as_str()), ("scsihw", "virtio-scsi-pci"), ("ostype", "l26"), ("boot", &boot)];
     let mut set: BTreeMap<String, String> =
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     if content == FileKind::Iso {
@@ -274,7 +275,7 @@ fn from_image(
         have.set(key, value);
     }
     let made = format!("{storage}:vm-{vmid}-disk-0");
-    have.set("scsi0", &if content == FileKind::Iso { format!("{made},size={size}G") } else { made });
+    have.set(slot, &if content == FileKind::Iso { format!("{made},size={size}G") } else { made });
     (set, have)
 }
 

@@ -149,10 +149,8 @@ pub struct Chosen {
 impl Chosen {
     /// The schematic inside the image, if its name says it.
     pub fn schematic(&self) -> Option<SchematicId> {
-        let name = self.image.split(['@', ':']).next().unwrap_or_default();
-        let name =
-            if self.image.contains('/') { self.image.rsplit('/').next().unwrap_or(name) } else { name };
-        SchematicId::parse(name.split(['@', ':']).next().unwrap_or_default()).ok()
+        let last = self.image.rsplit('/').next().unwrap_or_default();
+        SchematicId::parse(last.split(['@', ':']).next().unwrap_or_default()).ok()
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Request {
     pub targets: BTreeSet<NodeName>,
     /// Undeclared nodes to be removed.
     pub remove: BTreeSet<NodeName>,
-    /// Whether every undeclared node is to be removed.
+    /// Whether every undeclared node is to be removed; of templates, whether those that are described go too.
     pub prune: bool,
     /// Declared nodes whose VM is to be built anew.
     pub replace: BTreeSet<NodeName>,
@@ -22,6 +22,9 @@ pub struct Request {
     pub moves: BTreeMap<NodeName, HostName>,
     /// Whether running VMs may be restarted for changes that need it.
     pub allow_reboot: bool,
+    /// Fields whose difference is shown and not corrected this time.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ignore_drift: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -306,6 +306,61 @@ fn templates_alone_and_changed_in_place() {
     assert!(steps(&plan).iter().any(|step| step.starts_with("build-template-9002")));
 }
 
+#[test]
+fn a_changed_template_keeps_the_address_of_its_interface() {
+    let desired = managed(1, 0);
+    let mut wanted = managed_template(&desired, &desired.nodes[0]);
+    wanted.options.insert("net0".to_owned(), "virtio,bridge=vmbr0,mtu=1500".to_owned());
+    let mut observed = bare();
+    let mut guest = built(&wanted, 9000, "pve1");
+    let Seen::Read(seen) = &mut guest.config else { panic!() };
+    for config in [&mut seen.live, &mut seen.next] {
+        config.set("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr0,mtu=1500");
+    }
+    put(&mut observed, guest);
+    observed.hosts.remove(&host("pve2"));
+    wanted.options.insert("memory".to_owned(), "4096".to_owned());
+    let described = Desired { templates: vec![wanted], ..managed(0, 0) };
+    let plan = planned(&described, &observed, &request(Goal::Templates));
+    let Step::ConfigureTemplate { set, .. } = &plan.steps[0].step else { panic!("{plan:?}") };
+    assert_eq!(set["net0"], "virtio=BC:24:11:00:00:01,bridge=vmbr0,mtu=1500");
+    assert!(!changes(&plan).iter().any(|change| change.starts_with("net0")), "{:?}", changes(&plan));
+}
+
+#[test]
+fn an_image_of_an_earlier_address_goes_though_the_name_stays() {
+    let desired = managed(1, 0);
+    let base = managed_template(&desired, &desired.nodes[0]);
+    let described = |file: &str| {
+        let mut template = Template { owner: Some("ProxmoxTemplate/x".to_owned()), ..base.clone() };
+        template.name = "x".to_owned();
+        template.image.file = file.to_owned();
+        template
+    };
+    let (old, new) = (described("talmox-x-0000000000aa.qcow2"), described("talmox-x-0000000000bb.qcow2"));
+    let mut observed = bare();
+    put(&mut observed, built(&old, 9000, "pve1"));
+    put(&mut observed, built(&new, 9001, "pve1"));
+    for guest in observed.guests.values_mut() {
+        let Seen::Read(seen) = &mut guest.config else { panic!() };
+        let text = seen.live.description().unwrap().replace(UID, "ProxmoxTemplate/x");
+        seen.live.set("description", &text);
+    }
+    let seen = |file: &str| SeenFile {
+        volume: VolumeId::new(storage("local"), &format!("import/{file}")).unwrap(),
+        size: 1,
+    };
+    let all = vec![seen(&old.image.file), seen(&new.image.file)];
+    observed.files.insert((host("pve1"), storage("local")), all);
+    observed.depth = talmox_plan::Depth::Everything;
+    let wanted = Desired { templates: vec![new], ..managed(0, 0) };
+    let plan = planned(&wanted, &observed, &request(Goal::PruneTemplates));
+    assert_eq!(
+        steps(&plan),
+        ["remove-template-9000 destroy", "remove-image-pve1-local-talmox-x-0000000000aa.qcow2 destroy"]
+    );
+}
+
 /// Two templates of a version nobody wants any more, one of them with a clone, one of another's, and their images.
 fn stale() -> (Desired, Observed) {
     let desired = managed(1, 0);
@@ -364,6 +419,22 @@ fn only_what_nothing_needs_is_pruned() {
             .steps
             .iter()
             .all(|step| step.effect == Effect::Create)
+    );
+}
+
+#[test]
+fn all_of_ours_go_if_asked_but_for_those_something_stands_on() {
+    let (desired, observed) = stale();
+    let all = Request { prune: true, ..request(Goal::PruneTemplates) };
+    let plan = planned(&desired, &observed, &all);
+    assert_eq!(
+        steps(&plan),
+        [
+            "remove-template-9000 destroy".to_owned(),
+            "remove-template-9002 destroy".to_owned(),
+            format!("remove-image-pve1-local-{FILE} destroy"),
+            "remove-image-pve2-local-talmox-gone-1.qcow2 destroy".to_owned(),
+        ]
     );
 }
 

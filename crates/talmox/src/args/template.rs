@@ -101,8 +101,12 @@ pub(crate) struct TemplateBuild {
 #[command(after_help = "Examples:
   talmox template prune                         show what may go, ask, remove it
   talmox template prune --plan-only             show only
+  talmox template prune --all                   what is described as well
   talmox template prune -f ubuntu.yaml          of these manifests")]
 pub(crate) struct TemplatePrune {
+    /// Remove those that are described, too: for a cluster that is gone, or before a host is
+    #[arg(long, env = "TALMOX_ALL", value_parser = FalseyValueParser::new())]
+    pub all: bool,
     #[command(flatten)]
     pub source: TemplateSource,
     #[command(flatten)]

@@ -38,12 +38,14 @@ pub(crate) fn plan_markdown(story: &Story<'_>, places: &Places) -> String {
 }
 
 fn row(story: &Story<'_>, act: &Act<'_>, places: &Places) -> String {
+    let told = details(act);
     let at = act.at.map_or_else(String::new, |(vmid, host)| format!("{vmid} on {host}"));
+    let (at, told) = told.split_first().map_or((at, &[][..]), |(first, rest)| (cell(first), rest));
     let details = match (act.sign, story.machine(act)) {
         (Sign::Create | Sign::Replace, Some(machine)) => {
             vec![cell(&[machine.cpu, machine.memory, machine.disk, machine.address].join(", "))]
         }
-        _ => details(act).iter().map(|line| cell(line)).collect(),
+        _ => told.iter().map(|line| cell(line)).collect(),
     };
     let changes = act.changes().filter(|_| act.sign == Sign::Change).map(|change| {
         let reboot = if change.applies == Applies::AfterReboot { ", needs a reboot" } else { "" };

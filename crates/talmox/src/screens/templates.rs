@@ -10,7 +10,7 @@ use talmox_plan::{
 };
 use talmox_pve::property::{DiskSize, VmConfig};
 use talmox_types::desired::Desired;
-use talmox_types::{ClusterUid, Digest16, HostName, StorageId, TemplateMark, VmId};
+use talmox_types::{ClusterUid, Digest16, HostName, StorageId, TemplateMark, Version, VmId};
 
 use super::plan_text::{RED, YELLOW, difference};
 use super::table::{Cell, table};
@@ -127,12 +127,8 @@ impl Context<'_> {
         let config = guest.seen().map(|seen| &seen.next);
         let wanted = own.is_some_and(|own| self.digests.contains(&own.mark.image));
         let tag = |prefix: &str| {
-            guest
-                .tags
-                .iter()
-                .find_map(|tag| tag.strip_prefix(prefix))
-                .filter(|_| own.is_some())
-                .map(str::to_owned)
+            let tags = guest.tags.iter().filter(|_| own.is_some());
+            tags.filter_map(|tag| tag.strip_prefix(prefix)).map(str::to_owned).collect::<Vec<_>>()
         };
         Some(TemplateData {
             vmid: guest.vmid,
@@ -146,8 +142,9 @@ impl Context<'_> {
             removable: self
                 .steps(self.gone)
                 .any(|(step, vmid, _)| step == "remove-template" && vmid == guest.vmid),
-            talos: tag("talos-"),
-            schematic: tag("schematic-"),
+            // People have tags of that beginning too.
+            talos: tag("talos-").into_iter().find(|text| Version::parse(text).is_ok()),
+            schematic: tag("schematic-").into_iter().next(),
             clones: own.map(|own| self.clones(&own.clones)).unwrap_or_default(),
             changes: self
                 .steps(self.wanted)

@@ -17,7 +17,7 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
             vec![format!("{}, told to {}", safe(&with), host_of(&schematic.factory))]
         }
         Step::FetchImage { host, storage, image, .. } => {
-            vec![format!("{storage} on {host}"), format!("from {}, {}", safe(&image.url), protection(image))]
+            vec![format!("{storage} on {host}"), format!("from {}", safe(&image.url)), protection(image)]
         }
         Step::BuildTemplate { host, mark, storage, .. } => {
             vec![format!("{} on {host}, {storage}", mark.vmid)]

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use serde_json::Value;
 
 use crate::support::{Run, Scratch, command, finish, run};
-use crate::{Lab, filtered};
+use crate::{CLUSTER, Lab, NODES, filtered};
 
 /// Manifests in a folder of their own, beside a description of three hosts.
 struct Yard {
@@ -202,4 +202,23 @@ fn templates_of_a_cluster_are_listed_with_what_stands_on_them() {
     let listed = lab.run(&["template", "list"]).succeeded().stdout;
     assert!(listed.contains("somebody else's"), "{listed}");
     assert!(lab.run(&["template", "prune", "--auto-approve"]).succeeded().stdout.starts_with("No changes."));
+}
+
+#[test]
+fn a_new_version_is_built_beside_and_the_old_one_stays_while_disks_stand_on_it() {
+    let lab = Lab::new("version");
+    let cluster = CLUSTER.replace("talos_template: talos-1.13.9\n", "talos_version: 1.13.8\n");
+    lab.describe(&cluster, NODES);
+    lab.run(&["apply", "--auto-approve"]).succeeded();
+    lab.describe(&cluster.replace("1.13.8", "1.13.9"), NODES);
+    lab.run(&["template", "build", "--auto-approve"]).succeeded();
+    assert_snapshot!(lab.shown(&lab.run(&["template", "list"]).succeeded()));
+    assert_snapshot!(lab.shown(&lab.run(&["template", "prune", "--auto-approve"]).succeeded()));
+    let shown = lab.run(&["template", "show", "9000"]).succeeded().stdout;
+    assert!(shown.contains("the disks of cp-1 (2000 on pve), worker-1 (2001 on pve) and "), "{shown}");
+    lab.run(&["destroy", "--auto-approve"]).succeeded();
+    lab.run(&["template", "prune", "--auto-approve"]).succeeded();
+    let left = lab.run(&["template", "list", "-o", "json"]).succeeded().stdout;
+    let left: Value = serde_json::from_str(&left).unwrap();
+    assert_eq!((of(&left, "templates").len(), of(&left, "images").len()), (1, 1));
 }

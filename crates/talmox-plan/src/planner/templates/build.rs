@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_pve::property::{Disk, Slot, Tags, VmConfig, VolumeId};
+use talmox_pve::property::{Disk, NetDevice, Slot, SlotKind, Tags, VmConfig, VolumeId};
 use talmox_types::desired::{Image, Template};
 use talmox_types::{HostName, PoolName, StorageId, TemplateMark, VmId};
 
@@ -257,6 +257,18 @@ fn expected_config(template: &Template, site: &Site, vmid: VmId) -> VmConfig {
     config
 }
 
+/// Network devices keep the hardware address Proxmox gave them: one that is sent without gets another.
+pub(super) fn with_addresses(mut set: BTreeMap<String, String>, have: &VmConfig) -> BTreeMap<String, String> {
+    for (key, value) in &mut set {
+        let is_net = Slot::parse(key).is_ok_and(|slot| slot.kind() == SlotKind::Net);
+        let parsed = have.get(key).filter(|_| is_net).map(NetDevice::parse);
+        if let (Some(Ok(live)), Ok(wanted)) = (parsed, NetDevice::parse(value)) {
+            *value = wanted.with_mac_of(&live).to_string();
+        }
+    }
+    set
+}
+
 /// Options a template has and its description has not.
 pub(super) fn superfluous(have: &VmConfig, set: &BTreeMap<String, String>) -> BTreeSet<String> {
     let device = |key: &str| Slot::parse(key).is_ok_and(|slot| !slot.holds_volume());
@@ -279,6 +291,7 @@ pub(super) fn changes(
         new: new.map(str::to_owned),
         applies: Applies::Now,
         field: None,
+        sub: Vec::new(),
     };
     let changed = set.iter().filter(|(key, value)| have.get(key) != Some(value));
     let set = changed.map(|(key, value)| change(key, Some(value)));

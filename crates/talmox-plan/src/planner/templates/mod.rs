@@ -125,7 +125,7 @@ impl Planner<'_> {
         let Some(seen) = self.observed.guests.get(&own.mark.vmid).and_then(crate::Guest::seen) else {
             return;
         };
-        let set = build::options(template);
+        let set = build::with_addresses(build::options(template), &seen.next);
         let delete = build::superfluous(&seen.next, &set);
         let mark = talmox_types::TemplateMark { settings, ..own.mark.clone() };
         let changes = build::changes(&seen.next, &set, &delete);

@@ -26,7 +26,8 @@ impl Planner<'_> {
         let own = self.templates.own.clone();
         // The images of templates that are wanted are known; of others that stay, only how their names begin.
         let mut kept = Vec::new();
-        for template in own.iter().filter(|template| !digests.contains(&template.mark.image)) {
+        let asked = |template: &&OwnTemplate| self.request.prune || !digests.contains(&template.mark.image);
+        for template in own.iter().filter(asked).collect::<Vec<_>>() {
             if !self.prune_template(template, &owners) {
                 kept.push(template.name.clone());
             }
@@ -69,16 +70,24 @@ impl Planner<'_> {
         let destroys = own_volumes(&seen.live, vmid);
         let template = ExpectedTemplate { name: name.clone(), host: host.clone(), mark: own.mark.clone() };
         let step = Step::RemoveTemplate { template };
-        let draft = Draft::new(None, step, "nothing in the description asks for it", Effect::Destroy);
+        let reason = if self.request.prune {
+            "all templates of the description were asked to go"
+        } else {
+            "nothing in the description asks for it"
+        };
+        let draft = Draft::new(None, step, reason, Effect::Destroy);
         self.push(Draft { part: Some(vmid.to_string()), destroys, ..draft });
         true
     }
 
     /// Plans the removal of image files no description and no template of ours needs.
     fn prune_images(&mut self, wanted: &[Template], kept: &[String]) {
-        let mut files: BTreeSet<String> = wanted.iter().map(|template| template.image.file.clone()).collect();
-        for node in &self.desired.nodes {
-            files.extend([boot_iso(self.desired, node).file, import_image(self.desired, node).file]);
+        let mut files: BTreeSet<String> = BTreeSet::new();
+        if !self.request.prune {
+            files.extend(wanted.iter().map(|template| template.image.file.clone()));
+            for node in &self.desired.nodes {
+                files.extend([boot_iso(self.desired, node).file, import_image(self.desired, node).file]);
+            }
         }
         let attached = self.attached();
         let observed = self.observed;

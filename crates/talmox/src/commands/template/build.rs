@@ -38,7 +38,7 @@ async fn build_from(source: &Source, args: &TemplateBuild, printer: &Printer) ->
         return Ok(());
     }
     let deed = Deed {
-        goal: Goal::Templates,
+        request: Request { goal: Goal::Templates, ..Request::default() },
         verb: "template build",
         question: "Build? [y/N] ",
         nothing: format!(
@@ -52,8 +52,8 @@ async fn build_from(source: &Source, args: &TemplateBuild, printer: &Printer) ->
 pub(super) async fn prune(args: &TemplatePrune, printer: &Printer) -> anyhow::Result<()> {
     let source = Source::open(&args.source, &args.connection, Need::Templates, printer).await?;
     let deed = Deed {
-        goal: Goal::PruneTemplates,
-        verb: "template prune",
+        request: Request { goal: Goal::PruneTemplates, prune: args.all, ..Request::default() },
+        verb: if args.all { "template prune --all" } else { "template prune" },
         question: "Remove all of this? It cannot be undone. [y/N] ",
         nothing: "No template or image of ours can go".to_owned(),
     };
@@ -64,7 +64,7 @@ pub(super) async fn prune(args: &TemplatePrune, printer: &Printer) -> anyhow::Re
 
 /// What is done to templates: planned, shown, asked about, carried out.
 struct Deed {
-    goal: Goal,
+    request: Request,
     verb: &'static str,
     question: &'static str,
     /// What is the case where there is nothing to do.
@@ -79,9 +79,8 @@ impl Deed {
         approval: &Approval,
         printer: &Printer,
     ) -> anyhow::Result<()> {
-        let (request, nonce): (Request, Nonce) =
-            (Request { goal: self.goal, ..Request::default() }, nonce()?);
-        let plan = job.plan(&request, &nonce).await?;
+        let nonce: Nonce = nonce()?;
+        let plan = job.plan(&self.request, &nonce).await?;
         show_as(job, &plan, how.output, &self.text(job, &plan, printer), printer)?;
         if !plan.refusals.is_empty() {
             return Err(Told.into());
@@ -96,7 +95,7 @@ impl Deed {
             self.confirm(job)?;
         }
         let gatekeeper = Gatekeeper { asks: !approval.auto_approve };
-        CarryOut { job, request: &request, nonce: &nonce, approval, verb: self.verb }
+        CarryOut { job, request: &self.request, nonce: &nonce, approval, verb: self.verb }
             .run(&plan, gatekeeper, printer)
             .await
     }

@@ -77,13 +77,15 @@ fn read_manifests(files: &[PathBuf], printer: &Printer) -> anyhow::Result<Manife
         manifests.problems.iter().filter(shown).partition(|problem| problem.severity == Severity::Error);
     let text = |problems: Vec<&Problem>| report(&manifests.sources, problems, Colour::Always);
     if !others.is_empty() {
-        printer.say(&text(others));
+        printer.say(text(others).trim_end_matches('\n'));
+        printer.say("");
     }
     if errors.is_empty() {
         return Ok(manifests);
     }
     let count = errors.len();
-    printer.problem(&text(errors));
+    printer.problem(text(errors).trim_end_matches('\n'));
+    printer.problem("");
     let problems = if count == 1 { "1 problem".to_owned() } else { format!("{count} problems") };
     Err(Failure::new(format!("{problems} in the manifests. Nothing was sent to Proxmox.")).into())
 }

@@ -9,13 +9,15 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 21] = [
+const VERBS: [&[&str]; 23] = [
     &["init"],
     &["validate"],
+    &["check"],
     &["plan"],
     &["apply"],
     &["status"],
     &["destroy"],
+    &["adopt"],
     &["explain"],
     &["render"],
     &["render", "vm"],

@@ -3,6 +3,7 @@
 use talmox_types::desired::Role;
 use talmox_yaml::{FaultKind, Node, NodeKind, Span};
 
+use crate::edit::Edited;
 use crate::file::{CLUSTER_TEMPLATE_KEYS, Cluster, NodeBlock, PoolBlock, Settings};
 use crate::load::Files;
 use crate::problem::{Code, Problem, Severity};
@@ -21,6 +22,15 @@ pub struct Description {
     pub(crate) top: Option<Location>,
     /// Whether a separate file of nodes is there and not of the right shape.
     pub(crate) nodes_unreadable: bool,
+    roles: Roles,
+}
+
+/// Which text is what.
+#[derive(Clone, Copy, Debug)]
+struct Roles {
+    cluster: Option<SourceId>,
+    nodes: Option<SourceId>,
+    nodes_are_optional: bool,
 }
 
 /// A cluster file with the settings that stand at its top level, and those of its hardware profile, as settings of
@@ -50,6 +60,7 @@ impl Written {
             disk_encryption: file.disk_encryption.clone(),
             kernel_modules: file.kernel_modules.clone(),
             patches: file.patches.clone(),
+            drift: file.drift.clone(),
             ..Settings::default()
         };
         top.advanced.network_bridge.clone_from(&file.proxmox_bridge);
@@ -79,6 +90,7 @@ fn take<T: Default>(field: &mut Option<At<T>>) -> T {
 impl Description {
     pub(crate) fn read(files: Files) -> (Self, Vec<Problem>) {
         let Files { sources, cluster, nodes, nodes_are_optional, mut problems } = files;
+        let roles = Roles { cluster, nodes, nodes_are_optional };
         let built_in = read_cluster(&sources, SourceId::BUILT_IN, &mut problems);
         let mut file = cluster.map_or_else(Cluster::default, |id| read_cluster(&sources, id, &mut problems));
         let mut nodes_unreadable = false;
@@ -118,8 +130,25 @@ impl Description {
             pools,
             top,
             nodes_unreadable,
+            roles,
         };
         (description, problems)
+    }
+}
+
+impl Description {
+    /// The same files with other texts in some of them, to be read as if they had been written.
+    pub fn with_texts(&self, edited: &[Edited]) -> Files {
+        let Roles { cluster, nodes, nodes_are_optional } = self.roles;
+        let mut sources = Sources::default();
+        for id in std::iter::once(SourceId::BUILT_IN).chain(self.sources.written()) {
+            let source = self.sources.get(id);
+            let text =
+                edited.iter().find(|edited| edited.source == id).map_or(&source.text, |edited| &edited.text);
+            let folder = source.is_file.then(|| source.folder.clone());
+            sources.add(source.name.clone(), text.clone(), folder);
+        }
+        Files { sources, cluster, nodes, nodes_are_optional, problems: Vec::new() }
     }
 }
 

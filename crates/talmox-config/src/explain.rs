@@ -6,10 +6,10 @@ use talmox_types::NodeName;
 use talmox_types::desired::ConfigDelivery;
 
 use crate::description::Description;
-use crate::file::{CloudInit, Cluster, DiskEncryption, NodeBlock, Settings};
+use crate::file::{CloudInit, Cluster, DiskEncryption, NodeBlock, Settings, show_drift};
 use crate::layers::{Member, Rank};
 use crate::read::{Block, KeyInfo, Shown, Value as _, show_map, suggest};
-use crate::resolve::{Computed, cluster, node};
+use crate::resolve::{Computed, cluster, node, vm};
 
 /// The value of a field, and every place that had something to say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,16 +183,17 @@ fn from_layers(description: &Description, member: &Member<'_>, key: &str) -> Vec
         "annotations" => {
             mark_contributors(&mut candidates, member, |s| s.annotations.as_ref().map(|at| &at.value.0));
         }
+        "drift" => mark_contributors(&mut candidates, member, |s| s.drift.as_ref().map(|at| &at.value.0)),
         _ => {}
     }
     candidates
 }
 
 /// Of maps that merge key by key, those count that have a key nobody nearer has.
-fn mark_contributors<'d>(
+fn mark_contributors<'d, V: 'd>(
     candidates: &mut [Candidate],
     member: &Member<'d>,
-    get: impl Fn(&'d Settings) -> Option<&'d BTreeMap<String, String>>,
+    get: impl Fn(&'d Settings) -> Option<&'d BTreeMap<String, V>>,
 ) {
     let mut nearer: BTreeSet<&str> = BTreeSet::new();
     let maps = member.layers.iter().rev().filter_map(|layer| get(layer.settings));
@@ -244,6 +245,7 @@ fn value(description: &Description, member: &Member<'_>, key: &str) -> Option<St
         "annotations" => {
             return Some(node::annotations(member)).filter(|map| !map.is_empty()).map(|map| show_map(&map));
         }
+        "drift" => return Some(vm::drift(member)).filter(|map| !map.is_empty()).map(|map| show_drift(&map)),
         "patches" => return all_patches(member),
         "placement" => {
             let policy = cluster::placement(description);

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, StorageId, support};
+use talmox_types::desired::VmIdRange;
+use talmox_types::{
+    BridgeName, Cidr, ClusterName, ClusterUid, Fingerprint, HostName, PoolName, StorageId, support,
+};
 
 /// Folder of the schemas that editors read, beside the description.
 pub const SCHEMA_FOLDER: &str = ".talmox";
@@ -16,8 +19,15 @@ pub struct Answers {
     pub name: ClusterName,
     pub uid: ClusterUid,
     pub endpoint: String,
+    /// The certificate somebody compared.
+    pub fingerprint: Option<Fingerprint>,
     pub host: HostName,
     pub storage: StorageId,
+    pub image_storage: Option<StorageId>,
+    /// None: the one that is made by default.
+    pub pool: Option<PoolName>,
+    /// None: those that are used by default.
+    pub ids: Option<VmIdRange>,
     pub bridge: BridgeName,
     pub node_cidr: Cidr,
     pub gateway: IpAddr,
@@ -71,6 +81,7 @@ pub fn cluster_yaml(answers: &Answers) -> String {
                 .to_owned()
         }
     };
+    let (pinned, more) = (pinned(answers), chosen(answers));
     format!(
         "\
 # yaml-language-server: $schema={SCHEMA_FOLDER}/{CLUSTER_SCHEMA}
@@ -81,13 +92,13 @@ cluster_uid: \"{uid}\"
 
 # ---- Proxmox ----
 proxmox_endpoint: {endpoint}
-# A reference to the API token, never the token itself: env:NAME, file:PATH, sops:FILE#KEY or exec:[\"program\", \"argument\"].
+{pinned}# A reference to the API token, never the token itself: env:NAME, file:PATH, sops:FILE#KEY or exec:[\"program\", \"argument\"].
 proxmox_api_token: env:PROXMOX_VE_API_TOKEN
 # The host for all VMs. With several hosts, remove it and list them: proxmox_nodes: [pve1, pve2, pve3]
 proxmox_node: {host}
 proxmox_storage: {storage}
 proxmox_bridge: {bridge}
-
+{more}
 # ---- Machines ----
 # Defaults are 4 cores and 8 GiB for control planes, 8 cores and 16 GiB for workers, 100 GiB disks.
 # proxmox_vm_controller_defaults: {{cores: 4, memory: 8192}}
@@ -109,6 +120,30 @@ schematic:
     - siderolabs/qemu-guest-agent
 "
     )
+}
+
+fn pinned(answers: &Answers) -> String {
+    let line = |fingerprint: &Fingerprint| {
+        format!("# The certificate the endpoint must show.\nproxmox_fingerprints: [\"{fingerprint}\"]\n")
+    };
+    answers.fingerprint.as_ref().map(line).unwrap_or_default()
+}
+
+/// What was chosen beside the defaults.
+fn chosen(answers: &Answers) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    if let Some(storage) = &answers.image_storage {
+        let _ = writeln!(text, "# Where disk images are fetched to; it takes import content.");
+        let _ = writeln!(text, "proxmox_image_storage: {}", written(storage.as_str()));
+    }
+    if let Some(pool) = &answers.pool {
+        let _ = writeln!(text, "proxmox_pool: {}", written(pool.as_str()));
+    }
+    if let Some(VmIdRange { start, end }) = &answers.ids {
+        let _ = writeln!(text, "proxmox_vmid_range: {{start: {start}, end: {end}}}");
+    }
+    text
 }
 
 /// `nodes.yaml`.
@@ -137,6 +172,7 @@ nodes:
 mod tests {
     use super::*;
     use crate::{Files, read_files};
+    use talmox_types::VmId;
 
     fn answers(control_planes: usize, workers: usize, network: &str) -> Answers {
         let node_cidr = Cidr::parse(network).unwrap();
@@ -145,8 +181,15 @@ mod tests {
             name: ClusterName::parse("null").unwrap(),
             uid: ClusterUid::from([0x12; 8]),
             endpoint: "https://pve.lan:8006".to_owned(),
+            fingerprint: (control_planes > 1).then(|| Fingerprint::from([7; 32])),
             host: HostName::parse("true").unwrap(),
             storage: StorageId::parse("on").unwrap(),
+            image_storage: (control_planes > 1).then(|| StorageId::parse("yes").unwrap()),
+            pool: (control_planes > 1).then(|| PoolName::parse("off").unwrap()),
+            ids: (control_planes > 3).then(|| VmIdRange {
+                start: VmId::try_from(4000).unwrap(),
+                end: VmId::try_from(4999).unwrap(),
+            }),
             bridge: BridgeName::parse("0755").unwrap(),
             node_cidr,
             gateway: node_cidr.first_host(),

@@ -18,6 +18,11 @@ const PLACE_ENDINGS: [&str; 2] = ["_file", "_path"];
 /// The beginning of an age identity.
 const AGE_KEY: &str = "AGE-SECRET-KEY-1";
 
+/// A text of a description with every secret in it replaced, line by line, for people to look at.
+pub fn without_secrets(text: &str) -> String {
+    mask_secrets(text, &[])
+}
+
 /// The text with every secret, and every concealed place, replaced by as many bytes of `*`, so that places stay true.
 pub(crate) fn mask_secrets(text: &str, concealed: &[Range<usize>]) -> String {
     let mut bytes = text.as_bytes().to_vec();

@@ -15,6 +15,7 @@ mod gate;
 mod images;
 mod locks;
 mod observe;
+pub mod preflight;
 mod report;
 mod run;
 mod steps;

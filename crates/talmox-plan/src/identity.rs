@@ -181,13 +181,13 @@ impl Witness {
 }
 
 /// The MAC addresses a VM has.
-pub(crate) fn macs(config: &VmConfig) -> Vec<MacAddress> {
+pub fn macs(config: &VmConfig) -> Vec<MacAddress> {
     let devices = config.net_devices().unwrap_or_default();
     devices.into_values().filter_map(|device| device.mac).collect()
 }
 
 /// The static addresses a VM gets from cloud-init.
-pub(crate) fn addresses(config: &VmConfig) -> Vec<IpAddr> {
+pub fn addresses(config: &VmConfig) -> Vec<IpAddr> {
     let configs = config.ip_configs().unwrap_or_default();
     configs.values().flat_map(static_addresses).collect()
 }

@@ -16,7 +16,8 @@ mod template;
 mod view;
 
 pub use check::{Rule, Violation, check};
-pub use identity::{Class, Identities, Owned, identify};
+pub use identity::addresses as addresses_of;
+pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenHa, SeenPool,
@@ -24,7 +25,7 @@ pub use observed::{
 };
 pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, HaRule, HaScope,
-    Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, TemplateSource, Volume, Waiting,
+    Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, SubChange, TemplateSource, Volume, Waiting,
 };
 pub use planner::{Given, given_by_an_empty_proxmox, plan};
 pub use request::{Goal, Nonce, Request};

@@ -59,6 +59,11 @@ pub struct Live {
 /// one of the VM's configuration.
 pub fn live(desired: &Desired, observed: &Observed, node: &NodeName, field: &str) -> Option<Live> {
     let (_, key) = KEYS.iter().find(|(known, _)| *known == field)?;
+    let declared = desired.nodes.iter().find(|declared| declared.name == *node);
+    let key = match declared {
+        Some(declared) if *key == "scsi0" => declared.vm.disk_bus.first_slot(),
+        Some(_) | None => *key,
+    };
     let identities = identify(desired, observed);
     let owned = identities.of_node(node).next()?;
     let seen = observed.guests.get(&owned.mark.vmid).and_then(Guest::seen)?;

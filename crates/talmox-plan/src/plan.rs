@@ -393,6 +393,16 @@ pub struct DriveOptions {
 }
 
 impl DriveOptions {
+    /// Those a disk has.
+    pub fn of(disk: &Disk) -> Self {
+        Self {
+            discard: disk.discard == Some(Discard::On),
+            ssd: disk.ssd.unwrap_or(false),
+            backup: disk.backup.unwrap_or(true),
+            replicate: disk.replicate.unwrap_or(true),
+        }
+    }
+
     /// A disk with these options and everything else as it is.
     #[must_use]
     pub fn on(self, live: &Disk) -> Disk {
@@ -464,6 +474,26 @@ pub struct Change {
     pub applies: Applies,
     /// The field of the description that wants it: `vm_memory`.
     pub field: Option<String>,
+    /// Of a value with options, those that differ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sub: Vec<SubChange>,
+}
+
+/// An option within a value that changes: the queues of `net0`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubChange {
+    pub option: String,
+    /// None: not set.
+    pub old: Option<String>,
+    pub new: Option<String>,
+    pub field: Option<String>,
+}
+
+impl fmt::Display for SubChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        write!(f, "{} {} → {}", self.option, word(&self.old), word(&self.new))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -533,7 +563,7 @@ pub enum NoteKind {
     Foreign,
     /// Something wanted that the credentials do not allow: left out.
     LeftOut,
-    /// A difference that `ignore_drift` names.
+    /// A difference that the description, or whoever asked, wants left alone.
     Ignored,
     /// Where something goes and why.
     Placement,

@@ -22,6 +22,9 @@ pub struct Request {
     pub moves: BTreeMap<NodeName, HostName>,
     /// Whether running VMs may be restarted for changes that need it.
     pub allow_reboot: bool,
+    /// Fields whose difference is shown and not corrected this time.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ignore_drift: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

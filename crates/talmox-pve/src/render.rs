@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_types::desired::{
-    Bios, Boot, Desired, MachineType, NetworkMode, Nic, Node, PciDevice, PciSource, ScsiController, Vm,
+    Bios, Boot, Desired, DiskBus, MachineType, NetworkMode, Nic, Node, PciDevice, PciSource, ScsiController,
+    Vm,
 };
 use talmox_types::{Cidr, FamilyPair, Mark, StorageId, VmId};
 
@@ -144,16 +145,16 @@ fn drives(
             &EfiDisk { efitype: Some(EfiType::FourMeg), ..EfiDisk::new(DriveSource::Volume(volume)) },
         );
     }
-    let system = (0_u8, vm.disk_size, &vm.storage);
-    let extra = vm.extra_disks.iter().map(|disk| (disk.slot, disk.size, &disk.storage));
-    let mut disks: Vec<(String, u32, &StorageId)> = std::iter::once(system)
-        .chain(extra)
-        .map(|(slot, size, storage)| (format!("scsi{slot}"), size, storage))
-        .collect();
+    let first = vm.disk_bus.first_slot();
+    let extra = vm.extra_disks.iter().map(|disk| (format!("scsi{}", disk.slot), disk.size, &disk.storage));
+    let mut disks: Vec<(String, u32, &StorageId)> =
+        std::iter::once((first.to_owned(), vm.disk_size, &vm.storage)).chain(extra).collect();
     disks.sort();
     for (key, size, storage) in disks {
         let volume = volumes.next(storage, on.vmid)?;
-        config.set(key, &disk(vm, volume, size));
+        // A virtio disk has no such option.
+        let ssd = vm.disk_options.ssd && !key.starts_with("virtio");
+        config.set(key, &disk(vm, volume, size, ssd));
     }
     if vm.tpm {
         let volume = volumes.next(&vm.storage, on.vmid)?;
@@ -170,17 +171,23 @@ fn drives(
     if vm.cloud_init {
         let volume = VolumeId::new(vm.storage.clone(), &format!("vm-{}-cloudinit", on.vmid))?;
         // On q35 only the first unit of each IDE bus exists: ide0 and ide2.
-        config.set(if iso { "ide0" } else { "ide2" }, &cdrom(volume));
+        let slot = match (iso, vm.disk_bus) {
+            (false, _) => "ide2",
+            (true, DiskBus::Ide) => "sata0",
+            (true, DiskBus::Scsi | DiskBus::Virtio | DiskBus::Sata) => "ide0",
+        };
+        config.set(slot, &cdrom(volume));
     }
-    config.set("boot", if iso { "order=scsi0;ide2;net0" } else { "order=scsi0" });
+    let order = if iso { format!("order={first};ide2;net0") } else { format!("order={first}") };
+    config.set("boot", &order);
     Ok(())
 }
 
-fn disk(vm: &Vm, volume: VolumeId, size: u32) -> Disk {
+fn disk(vm: &Vm, volume: VolumeId, size: u32, ssd: bool) -> Disk {
     let options = vm.disk_options;
     Disk {
         discard: options.discard.then_some(Discard::On),
-        ssd: options.ssd.then_some(true),
+        ssd: ssd.then_some(true),
         backup: (!options.backup).then_some(false),
         replicate: (!options.replicate).then_some(false),
         size: Some(DiskSize::from_gib(u64::from(size))),
@@ -198,7 +205,7 @@ fn net_device(nic: &Nic) -> NetDevice {
         bridge: Some(nic.bridge.clone()),
         firewall: nic.firewall.then_some(true),
         mtu: nic.mtu.map(u32::from),
-        queues: Some(u16::from(nic.queues)),
+        queues: (nic.queues > 0).then(|| u16::from(nic.queues)),
         tag: nic.vlan,
         ..NetDevice::new(NicModel::Virtio)
     }

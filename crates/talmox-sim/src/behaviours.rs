@@ -148,6 +148,8 @@ const TABLE: &[Behaviour] = &[
     ),
     row("access.users", "Users and groups are made, changed and removed; with a user go its tokens and rights. Who is disabled or expired does not get in.", Sources("pve-access-control API2/User.pm, API2/Group.pm")),
     row("access.users.care", "Who has User.Modify on a group may see and change its members, and nobody else's groups.", Sources("pve-access-control RPCEnvironment.pm")),
+    row("access.subjects", "Rights are given to users and tokens that exist; the texts of a refusal are guesses.", Unproven),
+    row("node.time", "A host tells the time of day.", Schema("/nodes/{node}/time")),
     row("access.role-edits", "Roles and entries can be written; texts of their failures are guesses.", Unproven),
     row("task.upid", "Workers are named by UPID; status splits user and token.", Transcript("03-vm-lifecycle"),
     ),

@@ -123,8 +123,10 @@ fn add_access(world: &mut World, secret: &str, root_password: &str) {
     world.access.users.insert(USER.into(), user);
     let mut privileges = words(PRIVILEGES);
     // In a cluster of several versions a role holds both, and each host ignores what it does not know.
-    for host in world.nodes.keys() {
-        let new = Change::AgentPrivileges.is_in(world.release_of(host));
+    let of_hosts = world.nodes.keys().map(|host| Change::AgentPrivileges.is_in(world.release_of(host)));
+    // A world that gets its hosts later gives them its own version.
+    let later = world.nodes.is_empty().then(|| world.has(Change::AgentPrivileges));
+    for new in of_hosts.chain(later) {
         privileges.insert(if new { "VM.GuestAgent.Audit" } else { "VM.Monitor" }.to_owned());
     }
     world.access.roles.insert(ROLE.into(), privileges);

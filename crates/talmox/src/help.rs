@@ -8,9 +8,9 @@ use crate::args::Cli;
 
 /// Groups of verbs. A verb in none of them is not shown, which a test forbids.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Before", &["init", "validate"]),
+    ("Before", &["init", "validate", "check"]),
     ("Doing", &["plan", "apply", "status", "destroy"]),
-    ("Pieces", &["explain", "render", "output", "template", "schematic"]),
+    ("Pieces", &["adopt", "template", "explain", "render", "output", "schematic"]),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 
@@ -19,6 +19,7 @@ Examples:
   talmox apply --simulate -f examples/homelab   build a cluster on a simulated Proxmox
   talmox init lab                               write a description to start from
   talmox validate -f lab                        check it; every mistake is explained
+  talmox check -f lab                           is Proxmox ready for it, and may the token
   talmox plan -f lab                            what would be done, and why
   talmox apply -f lab                           do it, after asking
   talmox explain -f lab cp-1.memory             which file, line or default gave a value

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use secrecy::SecretString;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
-use talmox_sim::{RELEASE, Starter, Timing, World};
-use talmox_types::Url;
+use talmox_sim::{RELEASE, Started, Starter, Timing, World};
 use talmox_types::desired::{Desired, TemplateRef};
+use talmox_types::{ClusterName, Url};
 
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -38,11 +38,11 @@ pub(crate) async fn open(
     fault: Option<&Path>,
     printer: &Printer,
 ) -> anyhow::Result<Simulated> {
-    let path = folder.map_or_else(|| default_folder(desired), |path| Ok(path.to_owned()))?;
+    let path = folder.map_or_else(|| default_folder(&desired.name), |path| Ok(path.to_owned()))?;
     let folder = StateFolder::open(&path).map_err(in_words)?;
     let mut world = match folder.load().map_err(in_words)? {
         Some(world) => world,
-        None => new_world()?,
+        None => new_world(Starter::bare)?,
     };
     // A simulation has one factory, whichever the description names; worlds kept from before have none yet.
     let factory = world.factory.get_or_insert_default();
@@ -54,6 +54,32 @@ pub(crate) async fn open(
         Failure::new(format!("the simulated Proxmox in {} cannot be extended: {error}", path.display()))
             .with_hint("repair it with talmox sim --state, or begin anew with another folder: --simulate=DIR")
     })?;
+    serve(world, folder, path, fault, printer).await
+}
+
+/// Opens the world kept for a cluster of that name, or makes one as its owner would have it before talmox comes.
+pub(crate) async fn open_as_it_is(
+    name: &ClusterName,
+    folder: Option<&Path>,
+    fault: Option<&Path>,
+    printer: &Printer,
+) -> anyhow::Result<Simulated> {
+    let path = folder.map_or_else(|| default_folder(name), |path| Ok(path.to_owned()))?;
+    let folder = StateFolder::open(&path).map_err(in_words)?;
+    let world = match folder.load().map_err(in_words)? {
+        Some(world) => world,
+        None => new_world(|seed, now| Starter::new(1, seed, now).build())?,
+    };
+    serve(world, folder, path, fault, printer).await
+}
+
+async fn serve(
+    world: World,
+    folder: StateFolder,
+    path: PathBuf,
+    fault: Option<&Path>,
+    printer: &Printer,
+) -> anyhow::Result<Simulated> {
     let token = world.starter_token().ok_or_else(|| {
         Failure::new(format!("the simulated Proxmox in {} has lost its token", path.display()))
             .with_hint("begin anew with another folder: --simulate=DIR")
@@ -107,12 +133,11 @@ impl Simulated {
     }
 }
 
-fn new_world() -> anyhow::Result<World> {
+fn new_world(make: impl FnOnce(u64, u64) -> Started) -> anyhow::Result<World> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut world =
-        Starter::bare(u64::from_le_bytes(seed), u64::try_from(now.as_millis()).unwrap_or_default()).world;
+    let mut world = make(u64::from_le_bytes(seed), u64::try_from(now.as_millis()).unwrap_or_default()).world;
     world.timing = modest();
     Ok(world)
 }
@@ -132,14 +157,14 @@ fn modest() -> Timing {
     }
 }
 
-fn default_folder(desired: &Desired) -> anyhow::Result<PathBuf> {
+fn default_folder(name: &ClusterName) -> anyhow::Result<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
     let state = state.ok_or_else(|| {
         Failure::new("there is no home folder to keep a simulated Proxmox in")
             .with_hint("--simulate=DIR names one")
     })?;
-    Ok(state.join("talmox/sim").join(desired.name.as_str()))
+    Ok(state.join("talmox/sim").join(name.as_str()))
 }
 
 /// A path as people write it.

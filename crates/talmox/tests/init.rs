@@ -29,10 +29,17 @@ fn what_it_writes_is_valid_and_has_an_identity_of_its_own() {
     assert!(serde_json::from_str::<serde_json::Value>(&schema).is_ok());
 }
 
+/// An endpoint on this machine where nobody listens.
+fn nobodys() -> String {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
+    format!("https://{}", taken.local_addr().expect("it has an address"))
+}
+
 #[test]
 fn flags_decide() {
     let scratch = Scratch::new("init-flags");
     let folder = scratch.path("lab");
+    let endpoint = nobodys();
     run(&[
         "init",
         &folder,
@@ -46,7 +53,7 @@ fn flags_decide() {
         "--node-cidr",
         "192.168.1.0/29",
         "--endpoint",
-        "https://10.9.8.7:8006",
+        &endpoint,
         "--host",
         "node7",
         "--storage",
@@ -58,12 +65,8 @@ fn flags_decide() {
     let check = run(&["validate", "-f", &folder]).succeeded();
     assert!(check.stdout.contains("cluster edge, 1 control plane, 0 workers"), "{}", check.stdout);
     let text = fs::read_to_string(format!("{folder}/cluster.yaml")).unwrap();
-    for line in [
-        "proxmox_endpoint: https://10.9.8.7:8006",
-        "proxmox_node: node7",
-        "proxmox_storage: tank",
-        "proxmox_bridge: vmbr3",
-    ] {
+    let named = format!("proxmox_endpoint: {endpoint}");
+    for line in [named.as_str(), "proxmox_node: node7", "proxmox_storage: tank", "proxmox_bridge: vmbr3"] {
         assert!(text.contains(line), "{line}");
     }
 }

@@ -24,8 +24,8 @@ block! {
         numa: bool = "numa",
         /// Whether Proxmox talks to a guest agent. Nothing ever waits for it.
         qemu_agent: bool = "qemu_agent",
-        /// Queues of each network device.
-        net_queues: Int<1, 16> = "net_queues",
+        /// Queues of each network device; 0 leaves the option out.
+        net_queues: Int<0, 16> = "net_queues",
         /// Whether the guest may give freed blocks back to the storage.
         disk_discard: bool = "disk_discard",
         /// Whether disks present themselves as SSDs.

@@ -9,8 +9,8 @@ use talmox_types::{
 };
 
 use super::{
-    Advanced, ApiUrl, Argv, Bootloader, CloudInit, DiskEncryption, ExtensionServiceBlock, FileOrUrl, Images,
-    Meta, Mirrors, NodeBlock, PoolBlock, PoolChoice, Settings, WebUrl,
+    Advanced, ApiUrl, Argv, Bootloader, CloudInit, DiskEncryption, Drift, ExtensionServiceBlock, FileOrUrl,
+    Images, Meta, Mirrors, NodeBlock, PoolBlock, PoolChoice, Settings, WebUrl,
 };
 use crate::read::{
     At, CertificateName, Domain, Host, Int, LabelValue, OneOrMore, Text, VlanTag, Word, block,
@@ -59,7 +59,9 @@ block! {
         placement: PlacementBlock = "placement",
         /// Whether control planes must be on distinct hosts, or only where hosts allow.
         control_plane_spread: Spread = "control_plane_spread",
-        /// Fields of a VM whose difference is shown and never corrected.
+        /// What is done about a field of a VM that is not as described: `correct` it, only `show` it, or `ignore` it.
+        drift: Drift = "drift",
+        /// Fields of a VM whose difference is shown and never corrected: short for `drift` with `show`.
         ignore_drift: Vec<At<Text>> = "ignore_drift",
 
         /// Settings for all nodes.

@@ -4,6 +4,7 @@
 
 mod advanced;
 mod cluster;
+mod drift;
 mod foreign;
 mod node;
 mod settings;
@@ -15,6 +16,8 @@ pub use advanced::Advanced;
 pub use cluster::{
     Cluster, EtcdBackupBlock, OverlayBlock, PlacementBlock, RouteBlock, SchematicBlock, VmIdRangeBlock,
 };
+pub use drift::{Drift, drift_field};
+pub(crate) use drift::{show_drift, unknown_field};
 pub use foreign::CLUSTER_TEMPLATE_KEYS;
 pub use node::{NodeBlock, PoolBlock};
 pub use settings::{DiskBlock, NetworkBlock, PciBlock, Settings};

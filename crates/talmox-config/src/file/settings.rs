@@ -2,15 +2,15 @@
 
 use talmox_types::{
     BridgeName, Cidr, HostName, MacAddress, MappingName, PciAddress, SchematicId, StorageId, Taint,
-    desired::{Boot, NetworkMode, Patch, Power, TemplateRef},
+    desired::{Boot, DiskBus, NetworkMode, Patch, Power, TemplateRef},
 };
 
-use super::{Advanced, CloudInit, DiskEncryption};
+use super::{Advanced, CloudInit, DiskEncryption, Drift};
 use crate::read::{Annotations, At, Int, Labels, OneOrMore, Text, VlanTag, VolumeName, Word, block};
 
 block! {
     /// Settings of a VM and its machine. The nearest place wins: node, pool, role, cluster, built in.
-    /// `labels` and `annotations` are merged key by key, `patches` add up; every other list is taken whole.
+    /// `labels`, `annotations` and `drift` are merged key by key, `patches` add up; every other list is taken whole.
     pub struct Settings as "proxmox_vm_defaults" {
         /// CPU cores per socket.
         cores: Int<1, 768> = "vm_cores" | "cores",
@@ -20,6 +20,8 @@ block! {
         memory: Int<1024, 33_554_432> = "vm_memory" | "memory" | "memory_mb",
         /// Size of the system disk in GiB. It can grow later, never shrink.
         disk_size: Int<10, 65_536> = "vm_disk_size" | "disk_size" | "disk_gb",
+        /// Bus of the system disk, which is in its slot 0. New VMs are best with `scsi`.
+        disk_bus: DiskBus = "disk_bus",
         /// Storage of the disks.
         storage: StorageId = "proxmox_storage" | "storage_pool" | "disk_pool",
         /// The Proxmox host the VM is on. Default: placed on one of `proxmox_nodes`.
@@ -74,6 +76,8 @@ block! {
         disk_encryption: DiskEncryption = "disk_encryption" | "encrypt_disk",
         /// Kernel modules to load.
         kernel_modules: Vec<At<Word>> = "kernel_modules",
+        /// What is done about a field of the VM that is not as described: `correct` it, only `show` it, or `ignore` it.
+        drift: Drift = "drift",
         /// Kubernetes node labels.
         labels: Labels = "labels",
         /// Kubernetes node annotations.

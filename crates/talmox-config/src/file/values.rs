@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use talmox_types::{
     PoolName, SecretRef,
     desired::{
-        Bios, Boot, Cni, ConfigDelivery, MachineType, NetworkMode, Patch, Power, ProviderId, ScsiController,
-        Spread,
+        Bios, Boot, Cni, ConfigDelivery, DiskBus, MachineType, NetworkMode, Patch, Power, ProviderId,
+        ScsiController, Spread,
     },
 };
 use talmox_yaml::{Node, NodeKind};
@@ -25,6 +25,7 @@ choices! {
     ScsiController {
         "virtio-scsi-pci" => VirtioScsiPci, "virtio-scsi-single" => VirtioScsiSingle, "lsi" => Lsi
     }
+    DiskBus { "scsi" => Scsi, "virtio" => Virtio, "sata" => Sata, "ide" => Ide }
     Boot { "template" => Template, "iso" => Iso, "import" => Import }
     ConfigDelivery { "maintenance" => Maintenance, "cidata" => Cidata, "url" => Url }
     NetworkMode { "static" => Static, "dhcp" => Dhcp }

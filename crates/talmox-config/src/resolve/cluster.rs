@@ -7,9 +7,9 @@ use talmox_types::desired::{
 };
 
 use crate::description::Description;
-use crate::file::{ExtensionServiceBlock, NodeBlock};
+use crate::file::{ExtensionServiceBlock, drift_field};
 use crate::layers::Member;
-use crate::read::{At, Block as _, OneOrMore, Value};
+use crate::read::{At, OneOrMore, Value};
 
 /// How many snapshots stay where `etcd_backup` does not say.
 const DEFAULT_SNAPSHOTS: u32 = 5;
@@ -55,7 +55,7 @@ pub(super) fn proxmox(description: &Description) -> Proxmox {
 
 /// A field by its first name, however it was written.
 fn canonical_field(name: String) -> String {
-    NodeBlock::info().key(&name).map_or(name, |key| key.name.to_owned())
+    drift_field(&name).map_or(name, str::to_owned)
 }
 
 /// Each key of the block falls back to the built-in one by itself.

@@ -3,7 +3,7 @@
 pub(crate) mod cluster;
 mod computed;
 pub(crate) mod node;
-mod vm;
+pub(crate) mod vm;
 
 use talmox_types::desired::Desired;
 

@@ -1,6 +1,10 @@
 //! The virtual machine of a node.
 
-use talmox_types::desired::{ConfigDelivery, DiskOptions, ExtraDisk, Nic, PciDevice, PciSource, Startup, Vm};
+use std::collections::BTreeMap;
+
+use talmox_types::desired::{
+    ConfigDelivery, DiskOptions, DriftPolicy, ExtraDisk, Nic, PciDevice, PciSource, Startup, Vm,
+};
 use talmox_types::{StorageId, VmId};
 
 use super::computed::startup_order;
@@ -39,6 +43,7 @@ pub(super) fn vm(description: &Description, member: &Member<'_>) -> Vm {
         tpm: member.value(|s| s.tpm.as_ref()) || encrypted,
         cloud_init: member.value(|s| s.cloud_init.as_ref()) == CloudInit::On && !own_drive,
         network_mode: member.value(|s| s.node_network.as_ref()),
+        disk_bus: member.value(|s| s.disk_bus.as_ref()),
         disk_size: member.value(|s| s.disk_size.as_ref()).to(),
         disk_options: disk_options(member),
         extra_disks: extra_disks(member, &storage),
@@ -50,6 +55,7 @@ pub(super) fn vm(description: &Description, member: &Member<'_>) -> Vm {
         protection: member.value(|s| s.protection.as_ref()),
         ha_managed: member.value(|s| s.ha_managed.as_ref()),
         power: member.value(|s| s.power.as_ref()),
+        drift: drift(member),
     }
 }
 
@@ -142,6 +148,11 @@ fn pci(member: &Member<'_>) -> Vec<PciDevice> {
         })
     });
     gpu.into_iter().chain(others).collect()
+}
+
+/// Policies of every layer together; for one field the nearest layer wins.
+pub(crate) fn drift(member: &Member<'_>) -> BTreeMap<String, DriftPolicy> {
+    member.all(|s| s.drift.as_ref()).flat_map(|(_, at)| at.value.0.clone()).collect()
 }
 
 fn startup(member: &Member<'_>) -> Startup {

@@ -7,9 +7,9 @@ use talmox_types::desired::VmIdRange;
 
 use super::Subject;
 use super::identity::missing;
-use crate::file::{NodeBlock, VmIdRangeBlock};
+use crate::file::{VmIdRangeBlock, drift_field, unknown_field};
 use crate::problem::{Code, Problem};
-use crate::read::{At, Block, Int, suggest};
+use crate::read::{At, Int};
 
 pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     endpoints(subject, problems);
@@ -132,18 +132,10 @@ fn vmid_ranges(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
 }
 
 fn fields(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
-    let info = NodeBlock::info();
     for field in subject.description.cluster.file.ignore_drift.iter().flat_map(|at| &at.value) {
-        if info.key(&field.value.0).is_some() {
-            continue;
+        if let Err(unknown) = drift_field(&field.value.0) {
+            problems.push(unknown_field(&unknown).at(field.location, "no such field"));
         }
-        let problem =
-            Problem::error(Code::UnknownField, format!("{} is not a field of a node", field.value.0))
-                .at(field.location, "no such field");
-        problems.push(match suggest(&field.value.0, info.names()) {
-            Some(close) => problem.hint(format!("did you mean {close}?")),
-            None => problem.hint("the keys of a node are the fields, such as vm_memory or tags"),
-        });
     }
 }
 

@@ -6,7 +6,7 @@ use crate::problem::{Code, Problem};
 use crate::read::Block;
 
 /// Settings whose places add up instead of beating each other.
-const ADDED_UP: [&str; 3] = ["labels", "annotations", "patches"];
+const ADDED_UP: [&str; 4] = ["labels", "annotations", "drift", "patches"];
 
 /// The top level, `proxmox_vm_defaults` and `proxmox_vm_advanced` all speak for the whole cluster: where two of them
 /// disagree nobody can say who wins.

@@ -75,7 +75,7 @@ impl<'a> Wanted<'a> {
             || looks_copied()
     }
 
-    fn is_template_in_use(&self, guest: &Guest) -> bool {
+    pub(crate) fn is_template_in_use(&self, guest: &Guest) -> bool {
         self.templates.iter().any(|template| match template {
             // Declared by its id, it is looked at even if it is no template: that is worth a refusal of its own.
             TemplateRef::Id(id) => *id == guest.vmid,

@@ -16,11 +16,11 @@
 //! For N candidates, T templates and H hosts that carry them this costs at most N + T + H + 6 requests, a login included.
 //! The guest agent is never asked.
 
-mod candidates;
-mod configs;
+pub(crate) mod candidates;
+pub(crate) mod configs;
 mod files;
 mod ha;
-mod inventory;
+pub(crate) mod inventory;
 
 use std::collections::{BTreeMap, BTreeSet};
 

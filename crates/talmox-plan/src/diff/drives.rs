@@ -40,13 +40,12 @@ fn disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, wanted: &Dis
         Some(from) if from > size => found.impossible.push(shrinking(subject, slot, from, size)),
         _ => {}
     }
-    let decided = decided_options(subject);
+    let decided = decided_options(subject, slot, &have);
     let new = decided.on(&have);
     if !new.same_options(&have) {
         let old = subject.have.get(&key).map(str::to_owned);
         let applies = disk_applies(subject, &have, &new);
-        let mut difference =
-            Difference::new(&key, options_field(&have, &new), old, How::Drive(slot, decided), applies);
+        let mut difference = Difference::new(&key, "disk_discard", old, How::Drive(slot, decided), applies);
         difference.change.new = Some(new.to_string());
         found.values.push(difference);
     }
@@ -64,13 +63,14 @@ fn anothers(subject: &Subject<'_>, slot: Slot, have: &Disk, owner: VmId) -> Impo
     let volume = have.source.volume().map(ToString::to_string).unwrap_or_default();
     let vmid = vmid(subject);
     let first = if slot.index() == 0 {
-        format!("attach its own system disk: qm set {vmid} --scsi0 VOLUME")
+        format!("attach its own system disk: qm set {vmid} --{slot} VOLUME")
     } else {
         "name another slot for the disk in vm_disks".to_owned()
     };
     Impossible {
         key: slot.to_string(),
-        field: size_field(slot),
+        // No policy can leave this alone: it is somebody else's data.
+        field: "",
         problem: format!("{slot} holds {volume}, which belongs to {owner} and not to VM {vmid}"),
         choices: vec![first, format!("if nobody needs it there: qm set {vmid} --delete {slot}")],
     }
@@ -80,14 +80,16 @@ fn wanted_storage(wanted: &Disk) -> Option<StorageId> {
     wanted.source.volume().map(|volume| volume.storage().clone())
 }
 
-fn decided_options(subject: &Subject<'_>) -> DriveOptions {
+fn decided_options(subject: &Subject<'_>, slot: Slot, have: &Disk) -> DriveOptions {
     let options = subject.node.vm.disk_options;
-    DriveOptions {
+    let wanted = DriveOptions {
         discard: options.discard,
-        ssd: options.ssd,
+        // A virtio disk has no such option.
+        ssd: options.ssd && slot.kind() != SlotKind::Virtio,
         backup: options.backup,
         replicate: options.replicate,
-    }
+    };
+    subject.policies.drive(wanted, have)
 }
 
 /// Whether a disk is in backups is Proxmox's business; what the guest sees of it needs a restart.
@@ -96,37 +98,20 @@ fn disk_applies(subject: &Subject<'_>, have: &Disk, new: &Disk) -> Applies {
     if guest_sees.same_options(have) { subject.plug("disk") } else { subject.restart() }
 }
 
-fn options_field(have: &Disk, new: &Disk) -> &'static str {
-    let with = |change: fn(&mut Disk, &Disk)| {
-        let mut disk = have.clone();
-        change(&mut disk, new);
-        disk.same_options(new)
-    };
-    if with(|disk, new| disk.backup = new.backup) {
-        "disk_backup"
-    } else if with(|disk, new| disk.replicate = new.replicate) {
-        "disk_replicate"
-    } else if with(|disk, new| disk.ssd = new.ssd) {
-        "disk_ssd"
-    } else {
-        "disk_discard"
-    }
-}
-
 fn missing_disk(subject: &Subject<'_>, found: &mut Differences, slot: Slot, wanted: &Disk) {
     let node = &subject.node.name;
     let (Some(storage), Some(size)) = (wanted_storage(wanted), wanted.size) else { return };
     if slot.index() == 0 {
         let (problem, choices) = match subject.state {
             State::Fresh => (
-                "its template has no disk at scsi0, which Talos boots from".to_owned(),
-                vec!["name a template whose system disk is scsi0".to_owned()],
+                format!("its template has no disk at {slot}, which Talos boots from"),
+                vec![format!("name a template whose system disk is {slot}")],
             ),
             State::Stopped | State::Running => (
-                "its system disk is gone from scsi0".to_owned(),
+                format!("its system disk is gone from {slot}"),
                 vec![
                     format!(
-                        "attach it again (an unused disk of the VM, or another slot): qm set {} --scsi0 VOLUME",
+                        "attach it again (an unused disk of the VM, or another slot): qm set {} --{slot} VOLUME",
                         vmid(subject)
                     ),
                     format!("talmox apply --replace {node} builds it anew"),
@@ -241,7 +226,7 @@ fn efi_disk(subject: &Subject<'_>, found: &mut Differences) {
             found.impossible.push(made_once(
                 subject,
                 "efidisk0",
-                "bios",
+                "efi_disk",
                 "its EFI variables are of another kind",
             ));
         }
@@ -253,7 +238,7 @@ fn efi_disk(subject: &Subject<'_>, found: &mut Differences) {
         let value = format!("{storage}:1,efitype=4m");
         found.values.push(Difference::new("efidisk0", "bios", None, How::Set(value), Applies::Now));
     } else if subject.have.get("bios") == Some("ovmf") {
-        found.impossible.push(made_once(subject, "efidisk0", "bios", "its EFI disk is gone"));
+        found.impossible.push(made_once(subject, "efidisk0", "efi_disk", "its EFI disk is gone"));
     }
 }
 

@@ -7,14 +7,16 @@
 mod devices;
 mod drives;
 mod options;
+mod policy;
+mod sub;
 
 pub(crate) use options::decided;
-
-use std::collections::BTreeSet;
+pub(crate) use policy::Policies;
+pub(crate) use sub::sub_changes;
 
 use talmox_pve::property::{DiskSize, Slot, VmConfig};
 use talmox_types::StorageId;
-use talmox_types::desired::Node;
+use talmox_types::desired::{DriftPolicy, Node};
 
 use crate::{Applies, Change, DriveOptions};
 
@@ -26,6 +28,8 @@ pub(crate) struct Subject<'a> {
     /// As it will be after its next restart.
     pub have: &'a VmConfig,
     pub state: State,
+    /// What is left alone though it differs.
+    pub policies: &'a Policies<'a>,
 }
 
 /// Whether anything notices a change.
@@ -99,30 +103,56 @@ impl Differences {
         self.values.iter().any(|difference| difference.change.key == key)
     }
 
-    /// Leaves out what the description tells to leave alone; gives the keys left out.
-    pub(crate) fn ignore(&mut self, fields: &[String]) -> BTreeSet<String> {
-        let mut ignored = BTreeSet::new();
-        let mut keep = |key: &str, field: Option<&str>| {
-            let named = field.is_some_and(|field| fields.iter().any(|ignored| ignored == field));
-            if named {
-                ignored.insert(key.to_owned());
+    /// Leaves out what is to be left alone as a whole; single options of devices were left alone before.
+    pub(crate) fn leave_alone(&mut self, policies: &Policies<'_>) {
+        let keep = |field: Option<&str>| !field.is_some_and(|field| policies.leaves(field));
+        self.values.retain(|Difference { change, .. }| {
+            let options = change.sub.iter().map(|sub| sub.field.as_deref());
+            if change.sub.is_empty() { keep(change.field.as_deref()) } else { options.into_iter().any(keep) }
+        });
+        self.growths.retain(|growth| keep(Some(size_field(growth.slot))));
+        self.new_disks.retain(|_| keep(Some("vm_disks")));
+        self.impossible.retain(|problem| keep(Some(problem.field)));
+    }
+
+    /// What differs and is only to be shown, in words.
+    pub(crate) fn shown(&self, policies: &Policies<'_>) -> Vec<String> {
+        let shows = |field: Option<&str>| field.is_some_and(|field| policies.of(field) == DriftPolicy::Show);
+        let mut told = Vec::new();
+        for Difference { change, .. } in &self.values {
+            let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
+            if change.sub.is_empty() && shows(change.field.as_deref()) {
+                told.push(format!("{} {}, described {}", change.key, word(&change.old), word(&change.new)));
             }
-            !named
-        };
-        self.values.retain(|value| keep(&value.change.key, value.change.field.as_deref()));
-        self.growths.retain(|growth| keep(&growth.slot.to_string(), Some(size_field(growth.slot))));
-        self.new_disks.retain(|disk| keep(&disk.slot.to_string(), Some("vm_disks")));
-        self.impossible.retain(|problem| keep(&problem.key, Some(problem.field)));
-        ignored
+            for sub in change.sub.iter().filter(|sub| shows(sub.field.as_deref())) {
+                let (option, old, new) = (&sub.option, word(&sub.old), word(&sub.new));
+                told.push(format!("{} {option} {old}, described {new}", change.key));
+            }
+        }
+        let growths = self.growths.iter().filter(|growth| shows(Some(size_field(growth.slot))));
+        told.extend(growths.map(|growth| {
+            let now = growth.from.map(|from| format!(" {from},")).unwrap_or_default();
+            format!("{}{now} described {}", growth.slot, growth.to)
+        }));
+        let disks = self.new_disks.iter().filter(|_| shows(Some("vm_disks")));
+        told.extend(disks.map(|disk| format!("{} not there, described {}", disk.slot, disk.size)));
+        let problems = self.impossible.iter().filter(|problem| shows(Some(problem.field)));
+        told.extend(problems.map(|problem| problem.problem.clone()));
+        told
     }
 }
 
 /// Compares a VM with what is wanted.
 pub(crate) fn differences(subject: &Subject<'_>) -> Differences {
     let mut found = Differences::default();
+    let masked = subject.policies.masked(subject.wanted, subject.have);
+    let subject = &Subject { wanted: &masked, ..*subject };
     options::compare(subject, &mut found);
     devices::compare(subject, &mut found);
     drives::compare(subject, &mut found);
+    for difference in &mut found.values {
+        difference.explain();
+    }
     found
 }
 
@@ -161,7 +191,19 @@ impl Difference {
             How::Delete | How::Drive(..) | How::Witness => None,
         };
         let field = Some(field.to_owned());
-        let change = Change { key: key.to_owned(), old, new, applies, field };
+        let change = Change { key: key.to_owned(), old, new, applies, field, sub: Vec::new() };
         Self { change, how, replugs: false }
+    }
+
+    /// Says which options differ, and which field decides them.
+    fn explain(&mut self) {
+        let Change { key, old, new, field, sub, .. } = &mut self.change;
+        *sub = sub_changes(key, old.as_deref(), new.as_deref());
+        for option in sub.iter_mut().filter(|option| option.field.is_none()) {
+            option.field.clone_from(field);
+        }
+        if let Some(first) = sub.first() {
+            field.clone_from(&first.field);
+        }
     }
 }

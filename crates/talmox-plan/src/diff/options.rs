@@ -14,7 +14,6 @@ const PLAIN: &[(&str, &str, &str, bool)] = &[
     ("name", "", "name", true),
     ("cores", "1", "vm_cores", false),
     ("sockets", "1", "vm_sockets", false),
-    ("balloon", "", "balloon", false),
     ("numa", "0", "numa", false),
     ("ostype", "other", "ostype", false),
     ("scsihw", "lsi", "scsi_hw", false),
@@ -27,6 +26,7 @@ pub(super) fn compare(subject: &Subject<'_>, found: &mut Differences) {
         plain(subject, found, key, default, field, *live);
     }
     protection(subject, found);
+    balloon(subject, found);
     memory(subject, found);
     agent(subject, found);
     cpu(subject, found);
@@ -69,8 +69,24 @@ fn memory(subject: &Subject<'_>, found: &mut Differences) {
     let have = subject.have.memory().ok().flatten().unwrap_or(Memory::new(512));
     if wanted != have {
         let old = have.to_string();
-        set(found, "memory", "vm_memory", Some(&old), wanted.to_string(), subject.restart());
+        // Memory is plugged only into a guest with NUMA, and taken away only if the guest lets go of it.
+        let grows = wanted.mib > have.mib && subject.have.flag("numa");
+        let applies = if grows { subject.plug("memory") } else { subject.restart() };
+        set(found, "memory", "vm_memory", Some(&old), wanted.to_string(), applies);
     }
+}
+
+/// A VM that says nothing has the device, and all of its memory. The device itself comes and goes with a restart.
+fn balloon(subject: &Subject<'_>, found: &mut Differences) {
+    let Some(wanted) = subject.wanted.get("balloon") else { return };
+    let have = subject.have.get("balloon");
+    let all = subject.have.memory().ok().flatten().unwrap_or(Memory::new(512)).to_string();
+    if have.unwrap_or(&all) == wanted {
+        return;
+    }
+    let moves = wanted != "0" && have.is_some_and(|have| have != "0");
+    let applies = if moves { Applies::Now } else { subject.restart() };
+    set(found, "balloon", "balloon", have, wanted.to_owned(), applies);
 }
 
 fn agent(subject: &Subject<'_>, found: &mut Differences) {

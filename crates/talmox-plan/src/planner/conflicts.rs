@@ -7,7 +7,7 @@ use talmox_types::{MacAddress, Mark, NodeName, VmId};
 
 use super::Planner;
 use crate::identity::{addresses, macs};
-use crate::{Class, Guest, NoteKind};
+use crate::{Class, Guest, GuestKind, NoteKind};
 
 pub(super) fn find(planner: &mut Planner<'_>) {
     let found: Vec<(VmId, Class)> =
@@ -17,7 +17,7 @@ pub(super) fn find(planner: &mut Planner<'_>) {
             Class::Copy { mark, why } => {
                 planner.note(Some(&mark.node), NoteKind::Copy, copy(*vmid, mark, why));
             }
-            Class::Lost { node, why, mark } => lost(planner, *vmid, node, why, mark.as_ref()),
+            Class::Lost { node, why, .. } => lost(planner, *vmid, node, why),
             Class::Ours(_) | Class::InFlight { .. } | Class::Foreign => {}
         }
     }
@@ -79,13 +79,12 @@ pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
 }
 
 /// Never made anew beside what may be the node, and never touched either.
-fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str, mark: Option<&Mark>) {
+fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str) {
     if !planner.request.covers(node) {
         return;
     }
-    let mark = mark.cloned().unwrap_or_else(|| planner.mark(node, vmid));
     let choices = vec![
-        format!("if it is this node: make this the last line of VM {vmid}'s notes: {mark}"),
+        format!("if it is this node: talmox adopt {node} --vmid {vmid}"),
         format!("if it is not: give VM {vmid} another name, MAC address and IP address"),
     ];
     let on = planner.observed.guests.get(&vmid).map(|guest| guest.host.to_string()).unwrap_or_default();
@@ -125,6 +124,10 @@ fn refuse_holder(planner: &mut Planner<'_>, guest: &Guest, held: &str, node: &No
         .filter(|mark| mark.cluster == planner.desired.name && mark.node == *node && mark.uid != planner.uid)
         .map(|mark| format!("if it is this cluster's: cluster_uid: \"{}\"", mark.uid));
     let mut choices: Vec<String> = same_name.into_iter().collect();
+    let is_free = own_mark(guest).is_none() && guest.lock.is_none() && guest.kind == GuestKind::Vm;
+    if is_free && planner.identities.of_node(node).next().is_none() {
+        choices.push(format!("if it is this node: talmox adopt {node} --vmid {vmid}"));
+    }
     choices.extend([
         format!("change or remove VM {vmid} in Proxmox"),
         format!("give {node} another address in the description"),

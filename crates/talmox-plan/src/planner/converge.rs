@@ -8,7 +8,7 @@ use talmox_types::Mark;
 use talmox_types::desired::{Node, Power as WantedPower};
 
 use super::{Draft, Planner};
-use crate::diff::{Difference, Differences, How, State, Subject, decided, differences, size_field};
+use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
     Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting, boot_iso,
 };
@@ -22,7 +22,7 @@ pub(super) struct Changes {
     after_reboot: BTreeSet<String>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
     /// Plans what a VM that is there lacks.
     pub(super) fn existing(&mut self, node: &Node, owned: &Owned) {
         let observed = self.observed;
@@ -118,8 +118,15 @@ impl Planner<'_> {
             (_, Power::Stopped) => State::Stopped,
             (_, Power::Running | Power::Unknown) => State::Running,
         };
-        let compare = |have: &VmConfig| differences(&Subject { node, wanted: &wanted, have, state });
+        let policies = self.policies(node, state);
+        let compare = |have: &VmConfig| {
+            let mut found = differences(&Subject { node, wanted: &wanted, have, state, policies: &policies });
+            found.leave_alone(&policies);
+            found
+        };
         let (mut found, live) = (compare(&seen.next), compare(&seen.live));
+        let all = Subject { node, wanted: &wanted, have: &seen.next, state, policies: &Policies::default() };
+        let shown = differences(&all).shown(&policies);
         for difference in &mut found.values {
             // What somebody changed and is still waiting for can simply be taken back.
             if !live.has(&difference.change.key) {
@@ -130,10 +137,10 @@ impl Planner<'_> {
         if !finished && state != State::Fresh {
             found.values.push(Difference::witness(Applies::AfterReboot));
         }
-        let ours = decided(&Subject { node, wanted: &wanted, have: &seen.next, state });
+        let ours = decided(&all);
         let pending = seen.pending().into_iter().filter(|key| ours.contains(*key) && live.has(key));
         let mut after_reboot: BTreeSet<String> = pending.map(str::to_owned).collect();
-        self.ignore(node, &mut found);
+        self.left_alone(node, &shown);
         let later =
             found.values.iter().filter(|difference| difference.change.applies == Applies::AfterReboot);
         after_reboot.extend(later.map(|difference| difference.change.key.clone()));
@@ -149,7 +156,8 @@ impl Planner<'_> {
     /// The changes of a VM that is yet to be cloned.
     pub(super) fn fresh_changes(&mut self, node: &Node, vm: &Expected, have: &VmConfig) -> Option<Changes> {
         let wanted = self.wanted(node, &vm.mark)?;
-        let subject = Subject { node, wanted: &wanted, have, state: State::Fresh };
+        let subject =
+            Subject { node, wanted: &wanted, have, state: State::Fresh, policies: &Policies::default() };
         let found = differences(&subject);
         let after_reboot = BTreeSet::new();
         self.impossible(node, &found).then_some(Changes {
@@ -160,11 +168,24 @@ impl Planner<'_> {
         })
     }
 
-    fn ignore(&mut self, node: &Node, found: &mut Differences) {
-        let ignored = found.ignore(&self.desired.proxmox.ignore_drift);
-        if !ignored.is_empty() {
-            let keys = ignored.into_iter().collect::<Vec<_>>().join(", ");
-            let text = format!("left alone though different (ignore_drift): {keys}");
+    /// What is done about differences of a node. What was just cloned is made as described, whatever it was before.
+    fn policies<'p>(&self, node: &'p Node, state: State) -> Policies<'p>
+    where
+        'a: 'p,
+    {
+        if state == State::Fresh {
+            return Policies::default();
+        }
+        Policies {
+            asked: Some(&self.request.ignore_drift),
+            node: Some(&node.vm.drift),
+            shown: &self.desired.proxmox.ignore_drift,
+        }
+    }
+
+    fn left_alone(&mut self, node: &Node, shown: &[String]) {
+        if !shown.is_empty() {
+            let text = format!("left alone though different: {}", shown.join("; "));
             self.note(Some(&node.name), NoteKind::Ignored, text);
         }
     }
@@ -301,6 +322,7 @@ impl Planner<'_> {
                 new: Some(growth.to.to_string()),
                 applies: Applies::Now,
                 field: Some(size_field(growth.slot).to_owned()),
+                sub: Vec::new(),
             };
             let draft = Draft::new(Some(&node.name), step, reason, disk_effect).after(last.clone());
             let (part, changes) = (Some(growth.slot.to_string()), vec![change]);
@@ -313,6 +335,7 @@ impl Planner<'_> {
                 new: Some(format!("{} on {}", disk.size, disk.storage)),
                 applies: Applies::Now,
                 field: Some("vm_disks".to_owned()),
+                sub: Vec::new(),
             };
             let (slot, storage, size, value) = (disk.slot, disk.storage, disk.size, disk.value);
             let step = Step::AddDisk { vm: vm.clone(), slot, storage, size, value };

@@ -209,7 +209,7 @@ fn what_the_file_says_to_ignore_is_shown_and_left() {
     desired.proxmox.ignore_drift = vec!["vm_memory".to_owned()];
     let plan = planned(&desired, &observed, &reboots());
     assert!(plan.is_empty() && plan.waiting.is_empty());
-    assert_eq!(plan.notes[0].text, "left alone though different (ignore_drift): memory");
+    assert_eq!(plan.notes[0].text, "left alone though different: memory 8192, described 16384");
 }
 
 #[test]

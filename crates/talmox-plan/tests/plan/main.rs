@@ -11,6 +11,7 @@
 mod changing;
 mod check;
 mod creating;
+mod drift;
 mod ha;
 mod identity;
 mod placing;

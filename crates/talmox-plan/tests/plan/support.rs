@@ -191,6 +191,8 @@ fn vm(index: u8) -> Vm {
         on_boot: None,
         protection: false,
         ha_managed: false,
+        disk_bus: talmox_types::desired::DiskBus::Scsi,
+        drift: std::collections::BTreeMap::new(),
         power: desired::Power::Running,
     }
 }

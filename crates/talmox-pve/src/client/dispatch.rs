@@ -115,6 +115,11 @@ impl Client {
         self.0.session.is_root()
     }
 
+    /// The user or token as Proxmox names it, without its secret.
+    pub fn login(&self) -> &str {
+        self.0.session.name()
+    }
+
     /// The endpoints, those learned included.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         self.hosts().iter().map(|host| host.target.endpoint.clone()).collect()

@@ -70,6 +70,13 @@ impl Session {
         }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        match &self.identity {
+            Identity::Token { id, .. } => id,
+            Identity::Password { user, .. } => user,
+        }
+    }
+
     pub(crate) fn is_root(&self) -> bool {
         matches!(&self.identity, Identity::Password { user, .. } if user == "root@pam")
     }

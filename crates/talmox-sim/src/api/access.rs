@@ -96,6 +96,7 @@ fn set_acl(world: &mut World, call: &Call) -> Answer {
         }
         for (name, kind) in [("users", "user"), ("groups", "group"), ("tokens", "token")] {
             for subject in split_list(call.args.text(name)) {
+                need_subject(world, kind, subject)?;
                 let entry = AclEntry {
                     path: path.clone(),
                     kind: kind.into(),
@@ -115,6 +116,21 @@ fn set_acl(world: &mut World, call: &Call) -> Answer {
         }
     }
     Ok(Value::Null)
+}
+
+/// Rights are given to those who are there.
+fn need_subject(world: &World, kind: &str, subject: &str) -> Result<(), ApiError> {
+    let (user, token) = subject.split_once('!').map_or((subject, None), |(user, token)| (user, Some(token)));
+    let known = world.access.users.get(user);
+    match (kind, known, token) {
+        ("user" | "token", None, _) => {
+            Err(ApiError::plain(format!("ACL update failed: no such user ('{user}')")))
+        }
+        ("token", Some(entry), Some(token)) if !entry.tokens.contains_key(token) => {
+            Err(ApiError::plain(format!("ACL update failed: no such token '{token}' for user '{user}'")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Users, pools and rights share one file, which cannot be written without quorum.

@@ -20,6 +20,7 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "") => Ok(index()),
         ("GET", "/version") => Ok(version(world, &call.node)),
         ("GET", "/status") => Ok(status(world, call)),
+        ("GET", "/time") => Ok(time(world)),
         ("GET", "/network") => Ok(network(world, call)),
         ("GET", "/network/{iface}") => interface(world, call),
         ("GET", "/hardware/usb" | "/lxc") => Ok(json!([])),
@@ -59,6 +60,11 @@ fn list(world: &World, call: &Call) -> Value {
         entry
     });
     shown.collect()
+}
+
+/// Hosts agree on the time of day, and keep it in UTC.
+fn time(world: &World) -> Value {
+    json!({"time": world.unix(), "localtime": world.unix(), "timezone": "UTC"})
 }
 
 fn status(world: &World, call: &Call) -> Value {

@@ -114,6 +114,7 @@ fn judge(format: &str, text: &str) -> (bool, String) {
         "pve-storage-server" => looks(is_address(text), "server name or IP address"),
         "pve-storage-portal-dns" => looks(is_portal(text), "portal address"),
         "email" => looks(is_mail(text), "email address"),
+        "email-opt" => looks(text.is_empty() || is_mail(text), "email address"),
         _ => judge_identifier(format, text),
     }
 }

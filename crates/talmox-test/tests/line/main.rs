@@ -3,11 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "how much was tried, and how long it took")]
 
+mod adopt;
 mod bed;
 mod chance;
 mod converges;
 mod crash;
 mod drift;
+mod hands;
 mod safety;
 mod spec;
 mod worlds;

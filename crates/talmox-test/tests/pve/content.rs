@@ -76,18 +76,20 @@ async fn an_upload_with_another_checksum_is_refused() {
     let task = client.upload(&host(1), &storage("local"), &iso, &Silent).await.unwrap();
     let error = lab.done(&client, &task).await.unwrap_err();
     insta::assert_snapshot!(told_task(&error), @"
-    [Some(Other)]
+    [Some(ChecksumMismatch)]
     error: imgcopy failed: checksum mismatch: got '19b25856e1c150ca834cffc8b59b23adbd0ec0389e58eb22b3b64768098d002b' != expect 'ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5' (task UPID:pve1:…:imgcopy::)
     log: starting file import from: /var/tmp/pveupload-…
     log: calculating checksum...
     log: TASK ERROR: checksum mismatch: got '19b25856e1c150ca834cffc8b59b23adbd0ec0389e58eb22b3b64768098d002b' != expect 'ae448ac86c4e8e4dec645729708ef41873ae79c6dff84eff73360989487f08e5'
+    hint: what came is not what the checksum was made of: compare it with the one the image's maker publishes
     hint: the whole log: `pvenode task log UPID:pve1:…:imgcopy::` on pve1
     ");
     assert_eq!(isos(&client).await, []);
     let error = client.upload(&host(1), &storage("local-zfs"), &iso, &Silent).await.unwrap_err();
     insta::assert_snapshot!(told(&error), @"
-    [Other, Refused]
+    [WrongContent, Refused]
     error: POST /nodes/pve1/storage/local-zfs/upload on https://pve1:8006: can't upload to storage type 'zfspool', not a file based storage!
+    hint: local-zfs holds no files: name a storage that does (dir, nfs, cifs, btrfs, cephfs)
     ");
     let wrong = upload(b"seed", "seed.txt", None);
     let error = client.upload(&host(1), &storage("local"), &wrong, &Silent).await.unwrap_err();
@@ -165,18 +167,20 @@ async fn a_download_from_nowhere() {
     let task = client.download_url(&host(1), &storage("local"), &download(None)).await.unwrap();
     let error = lab.done(&client, &task).await.unwrap_err();
     insta::assert_snapshot!(told_task(&error), @"
-    [Some(Other)]
+    [Some(DownloadFailed)]
     error: download of talos.qcow2 failed: download failed: exit code 8 (task UPID:pve1:…:download:talos.qcow2:)
     log: downloading https://factory.example/image/nocloud-amd64.qcow2 to /var/lib/vz/import/talos.qcow2
     log: Connecting to factory.example... connected.
     log: HTTP request sent, awaiting response... 404 File not found
     log: TASK ERROR: download failed: exit code 8
+    hint: the server has no such file, or did not want to give it: is the URL right?
     hint: the whole log: `pvenode task log UPID:pve1:…:download:talos.qcow2:` on pve1
     ");
     let error = client.download_url(&host(1), &storage("local-zfs"), &download(None)).await.unwrap_err();
     insta::assert_snapshot!(told(&error), @"
-    [Other, Refused]
+    [WrongContent, Refused]
     error: POST /nodes/pve1/storage/local-zfs/download-url on https://pve1:8006: can't upload to storage type 'zfspool', not a file based storage!
+    hint: local-zfs holds no files: name a storage that does (dir, nfs, cifs, btrfs, cephfs)
     ");
 }
 

@@ -39,12 +39,13 @@ async fn a_registered_image_is_downloaded_by_a_host() {
     let lab = Lab::one_host(1);
     let (client, factory) = (lab.client(), lab.factory());
     insta::assert_snapshot!(failure(&lab, &client).await, @"
-    [Some(Other)]
+    [Some(DownloadFailed)]
     error: download of talos.qcow2 failed: download failed: exit code 8 (task UPID:pve1:…:download:talos.qcow2:)
     log: downloading https://factory.talos.dev/image/ID/v1.13.9/nocloud-amd64.qcow2 to /var/lib/vz/import/talos.qcow2
     log: Connecting to factory.talos.dev... connected.
     log: HTTP request sent, awaiting response... 404 Not Found
     log: TASK ERROR: download failed: exit code 8
+    hint: the server has no such file, or did not want to give it: is the URL right?
     hint: the whole log: `pvenode task log UPID:pve1:…:download:talos.qcow2:` on pve1
     ");
     assert_eq!(factory.check(&agent(), &TALOS).await.unwrap(), []);
@@ -81,13 +82,14 @@ async fn a_factory_in_trouble_fails_as_wget_does() {
     };
     trouble(|trouble| trouble.cut = Some(1000));
     insta::assert_snapshot!(failure(&lab, &client).await, @"
-    [Some(Other)]
+    [Some(DownloadFailed)]
     error: download of talos.qcow2 failed: download failed: exit code 4 (task UPID:pve1:…:download:talos.qcow2:)
     log: downloading https://factory.talos.dev/image/ID/v1.13.9/nocloud-amd64.qcow2 to /var/lib/vz/import/talos.qcow2
     log: Connecting to factory.talos.dev... connected.
     log: HTTP request sent, awaiting response... 200 OK
     log: Read error at byte 1000/393216 (Connection reset by peer). Giving up.
     log: TASK ERROR: download failed: exit code 4
+    hint: pve1 fetches it by itself, and its connection failed or broke off: can it reach the server, does it need a proxy (`http_proxy` in the datacenter's options)? Then run this again
     hint: the whole log: `pvenode task log UPID:pve1:…:download:talos.qcow2:` on pve1
     ");
     let file = ImageFile::for_proxmox(Arch::Amd64, false);
@@ -96,20 +98,22 @@ async fn a_factory_in_trouble_fails_as_wget_does() {
     assert!(matches!(*error.kind, ErrorKind::CutOff { .. }), "{error}");
     trouble(|trouble| trouble.missing.extend(["v1.13.9".to_owned()]));
     insta::assert_snapshot!(failure(&lab, &client).await, @"
-    [Some(Other)]
+    [Some(DownloadFailed)]
     error: download of talos.qcow2 failed: download failed: exit code 8 (task UPID:pve1:…:download:talos.qcow2:)
     log: downloading https://factory.talos.dev/image/ID/v1.13.9/nocloud-amd64.qcow2 to /var/lib/vz/import/talos.qcow2
     log: Connecting to factory.talos.dev... connected.
     log: HTTP request sent, awaiting response... 404 Not Found
     log: TASK ERROR: download failed: exit code 8
+    hint: the server has no such file, or did not want to give it: is the URL right?
     hint: the whole log: `pvenode task log UPID:pve1:…:download:talos.qcow2:` on pve1
     ");
     trouble(|trouble| trouble.dead = true);
     insta::assert_snapshot!(failure(&lab, &client).await, @"
-    [Some(Other)]
+    [Some(DownloadFailed)]
     error: download of talos.qcow2 failed: download failed: Connecting to factory.talos.dev... failed: Connection refused. (task UPID:pve1:…:download:talos.qcow2:)
     log: downloading https://factory.talos.dev/image/ID/v1.13.9/nocloud-amd64.qcow2 to /var/lib/vz/import/talos.qcow2
     log: TASK ERROR: download failed: Connecting to factory.talos.dev... failed: Connection refused.
+    hint: pve1 fetches it by itself, and its connection failed or broke off: can it reach the server, does it need a proxy (`http_proxy` in the datacenter's options)? Then run this again
     hint: the whole log: `pvenode task log UPID:pve1:…:download:talos.qcow2:` on pve1
     ");
     let error = factory.versions().await.unwrap_err();

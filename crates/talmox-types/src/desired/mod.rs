@@ -3,6 +3,7 @@
 //! It knows nothing of files: whoever reads a dialect fills it in, and everything after that works on this alone.
 
 mod cluster;
+mod drift;
 mod network;
 mod proxmox;
 mod template;
@@ -12,12 +13,13 @@ pub use cluster::{
     Cni, ConfigDelivery, EtcdBackup, ExtensionService, Kubernetes, MachineFile, Patch, ProviderId, Schematic,
     Talos,
 };
+pub use drift::DriftPolicy;
 pub use network::{Network, NetworkMode, Route};
 pub use proxmox::{PlacementPolicy, Proxmox, Spread, VmIdRange};
 pub use template::{Compression, FactorySchematic, Image, Template, templates_pool};
 pub use vm::{
-    Bios, Boot, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, Power, ScsiController,
-    Startup, TemplateRef, Vm,
+    Bios, Boot, DiskBus, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, Power,
+    ScsiController, Startup, TemplateRef, Vm,
 };
 
 use std::collections::BTreeMap;

@@ -1,10 +1,12 @@
 //! A virtual machine, in Proxmox's terms but not in its spelling.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::{
     BridgeName, Cidr, HostName, MacAddress, MappingName, PciAddress, StorageId, Tag, VmId,
-    desired::NetworkMode,
+    desired::{DriftPolicy, NetworkMode},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,6 +41,8 @@ pub struct Vm {
     pub cloud_init: bool,
     pub network_mode: NetworkMode,
     pub storage: StorageId,
+    /// Where the system disk hangs: slot 0 of this bus.
+    pub disk_bus: DiskBus,
     /// GiB of the system disk.
     pub disk_size: u32,
     pub disk_options: DiskOptions,
@@ -52,6 +56,8 @@ pub struct Vm {
     pub protection: bool,
     pub ha_managed: bool,
     pub power: Power,
+    /// What is done about differences, by field; what is not in here is corrected.
+    pub drift: BTreeMap<String, DriftPolicy>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -74,6 +80,29 @@ pub enum ScsiController {
     VirtioScsiPci,
     VirtioScsiSingle,
     Lsi,
+}
+
+/// The bus of the system disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskBus {
+    #[default]
+    Scsi,
+    Virtio,
+    Sata,
+    Ide,
+}
+
+impl DiskBus {
+    /// The key the system disk has in Proxmox.
+    pub fn first_slot(self) -> &'static str {
+        match self {
+            Self::Scsi => "scsi0",
+            Self::Virtio => "virtio0",
+            Self::Sata => "sata0",
+            Self::Ide => "ide0",
+        }
+    }
 }
 
 /// Where the first boot comes from.

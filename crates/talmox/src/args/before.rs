@@ -4,15 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
+use talmox_types::Fingerprint;
 
-use super::{Description, Output};
+use super::{Connection, Description, Output};
 
 /// Write a description to start from
 ///
-/// Asks for what it needs on a terminal; elsewhere flags and defaults decide. Existing files are never overwritten.
+/// Asks for what it needs on a terminal; elsewhere flags and defaults decide. Existing files are never overwritten. With
+/// an endpoint, by --endpoint or `PROXMOX_VE_ENDPOINT`, it shows the certificate to compare, and with a token in the
+/// environment it offers the hosts, storages, bridges, ids and pools that are there.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox init                                   ask, and write cluster.yaml and nodes.yaml here
+  talmox init lab --simulate                    choose from what a simulated Proxmox has
+  PROXMOX_VE_API_TOKEN=… talmox init lab --endpoint https://pve.lan:8006
   talmox init lab --name lab --endpoint https://pve.lan:8006 --node-cidr 10.0.7.0/24 --yes
   talmox init lab --control-planes 1 --workers 0 --yes")]
 pub(crate) struct Init {
@@ -25,12 +30,26 @@ pub(crate) struct Init {
     /// Proxmox API
     #[arg(long, env = "TALMOX_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
+    /// Fingerprint of the certificate the endpoint must show, to trust it without being asked
+    #[arg(long, env = "TALMOX_FINGERPRINT", value_name = "SHA256")]
+    pub fingerprint: Option<Fingerprint>,
+    #[command(flatten)]
+    pub connection: Connection,
     /// Proxmox host for the VMs
     #[arg(long, env = "TALMOX_HOST", value_name = "HOST")]
     pub host: Option<String>,
     /// Storage for the disks
     #[arg(long, env = "TALMOX_STORAGE", value_name = "STORAGE")]
     pub storage: Option<String>,
+    /// Storage for disk images that templates are built from
+    #[arg(long, env = "TALMOX_IMAGE_STORAGE", value_name = "STORAGE")]
+    pub image_storage: Option<String>,
+    /// Pool of the VMs (default: talmox-NAME)
+    #[arg(long, env = "TALMOX_POOL", value_name = "POOL")]
+    pub pool: Option<String>,
+    /// Ids of the VMs, first and last (default: 2000-2999)
+    #[arg(long, env = "TALMOX_IDS", value_name = "FIRST-LAST")]
+    pub ids: Option<String>,
     /// Bridge for the network
     #[arg(long, env = "TALMOX_BRIDGE", value_name = "BRIDGE")]
     pub bridge: Option<String>,
@@ -70,6 +89,42 @@ pub(crate) struct Init {
 pub(crate) struct Validate {
     #[command(flatten)]
     pub description: Description,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Look whether everything is there that a run needs
+///
+/// Asks Proxmox and changes nothing: endpoints and certificates, versions and clocks, the token and every privilege this
+/// description needs with the path where it is missing, storages, bridges, addresses, ids, capacity, devices, and the agents of
+/// nodes that run. Exits with 1 if there is a problem. With --setup it prints the lines that grant a token just what is
+/// needed, to paste on a Proxmox host.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox check                                  everything, one line each
+  talmox check -o json | jq '.checks[] | select(.verdict == \"problem\")'
+  talmox check --setup > setup.sh               lines for a Proxmox host: roles, user, token, rights
+  talmox check --setup --expire 30              a token that ends after thirty days")]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Print lines to paste on a Proxmox host instead: least rights for this description and that version
+    #[arg(long, env = "TALMOX_SETUP", value_parser = FalseyValueParser::new())]
+    pub setup: bool,
+    /// With --setup: the user to make (default: talmox-CLUSTER@pve)
+    #[arg(long, env = "TALMOX_USER", value_name = "USER@REALM", requires = "setup")]
+    pub user: Option<String>,
+    /// With --setup: days until the token ends
+    #[arg(
+        long,
+        env = "TALMOX_EXPIRE",
+        value_name = "DAYS",
+        default_value_t = 365,
+        value_parser = clap::value_parser!(u64).range(1..=36_500)
+    )]
+    pub expire: u64,
     #[command(flatten)]
     pub output: Output,
 }

@@ -30,6 +30,9 @@ pub(crate) struct Scope {
     /// Restart running VMs for changes that need it
     #[arg(long, env = "TALMOX_ALLOW_REBOOT", value_parser = FalseyValueParser::new())]
     pub allow_reboot: bool,
+    /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
+    #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
+    pub ignore_drift: Vec<String>,
 }
 
 /// A node and the host its VM shall go to.
@@ -84,6 +87,7 @@ pub(crate) enum LogFormat {
   talmox plan                                   what would be done, and why
   talmox plan --simulate -f examples/homelab    the same on a simulated Proxmox
   talmox plan --target worker-2 --allow-reboot  one node, and let it restart
+  talmox plan --ignore-drift tags               as if nobody cared about tags
   talmox plan --out homelab.plan                keep it, for: talmox apply homelab.plan
   talmox plan -o markdown                       for a pull request; json and yaml for programs")]
 pub(crate) struct Plan {
@@ -136,7 +140,7 @@ pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
-        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot"]
+        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot", "ignore_drift"]
     )]
     pub plan: Option<PathBuf>,
     #[command(flatten)]
@@ -192,6 +196,9 @@ pub(crate) struct Status {
         value_parser = clap::value_parser!(u16).range(1..=3600)
     )]
     pub watch: Option<u16>,
+    /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
+    #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
+    pub ignore_drift: Vec<String>,
     #[command(flatten)]
     pub output: Output,
 }

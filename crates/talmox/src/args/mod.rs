@@ -1,5 +1,6 @@
 //! Every verb and flag. Each flag has a `TALMOX_*` variable of its name.
 
+mod adopt;
 mod before;
 mod doing;
 mod others;
@@ -7,7 +8,8 @@ mod pieces;
 mod schematic;
 mod template;
 
-pub(crate) use before::{Init, Validate};
+pub(crate) use adopt::{Adopt, RoleWord};
+pub(crate) use before::{Check, Init, Validate};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
@@ -79,12 +81,15 @@ pub(crate) enum When {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Init(Init),
+    // In a box: it has a flag for every question.
+    Init(Box<Init>),
     Validate(Validate),
+    Check(Check),
     Plan(Plan),
     Apply(Apply),
     Status(Status),
     Destroy(Destroy),
+    Adopt(Adopt),
     Explain(Explain),
     Render(Render),
     Output(Outputs),

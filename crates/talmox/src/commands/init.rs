@@ -1,5 +1,7 @@
 //! `talmox init`
 
+mod offer;
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::IpAddr;
@@ -10,17 +12,20 @@ use anyhow::Context as _;
 use talmox_config::describe::{FileKind, json_schema};
 use talmox_config::init::{Answers, CLUSTER_SCHEMA, NODES_SCHEMA, SCHEMA_FOLDER, cluster_yaml, nodes_yaml};
 use talmox_config::{Files, read_files};
-use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, StorageId, Url};
+use talmox_pve::client::Endpoint;
+use talmox_types::desired::VmIdRange;
+use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, PoolName, StorageId, Url, VmId};
 
-use crate::args::Init;
+use crate::args::{Init, Simulate};
+use crate::connect::visit;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::prompt;
 
 pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     refuse_existing(&args.folder)?;
-    let asker = Asker { asks: !args.yes && Printer::can_ask() };
-    let answers = answers(args, &asker)?;
+    let asker = Asker { asks: !args.yes && Printer::can_ask(), printer };
+    let answers = answers(args, &asker, printer)?;
     let (cluster, nodes) = (cluster_yaml(&answers), nodes_yaml(&answers));
     refuse_invalid(&cluster, &nodes, printer)?;
     fs::create_dir_all(args.folder.join(SCHEMA_FOLDER))
@@ -35,7 +40,12 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     write_new(&args.folder.join("nodes.yaml"), &nodes, printer)?;
     let flag =
         if args.folder == Path::new(".") { String::new() } else { format!(" -f {}", args.folder.display()) };
-    printer.say(&format!("\nnext:  talmox validate{flag}\n       talmox explain{flag} cp-1"));
+    let simulate = match &args.connection.simulate {
+        Simulate::Off => String::new(),
+        Simulate::Here => " --simulate".to_owned(),
+        Simulate::Folder(folder) => format!(" --simulate={}", folder.display()),
+    };
+    printer.say(&format!("\nnext:  talmox validate{flag}\n       talmox check{flag}{simulate}\n       talmox explain{flag} cp-1"));
     Ok(())
 }
 
@@ -70,17 +80,12 @@ fn write_new(path: &Path, text: &str, printer: &Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answers(args: &Init, asker: &Asker) -> anyhow::Result<Answers> {
+fn answers(args: &Init, asker: &Asker<'_>, printer: &Printer) -> anyhow::Result<Answers> {
     let any = |_: &_| Ok(());
     let name: ClusterName =
         asker.value("Name of the cluster", "--name", args.name.as_deref(), "homelab", any)?;
-    let endpoint: Url =
-        asker.value("Proxmox API", "--endpoint", args.endpoint.as_deref(), "https://pve.lan:8006", is_api)?;
-    let host: HostName = asker.value("Proxmox host", "--host", args.host.as_deref(), "pve", |_| Ok(()))?;
-    let storage: StorageId =
-        asker.value("Storage for disks", "--storage", args.storage.as_deref(), "local-zfs", |_| Ok(()))?;
-    let bridge: BridgeName =
-        asker.value("Bridge", "--bridge", args.bridge.as_deref(), "vmbr0", |_| Ok(()))?;
+    let endpoint = endpoint(args, asker, printer)?;
+    let place = place(args, &name, &endpoint, asker, printer)?;
     let given = args.control_planes.map(|number| number.to_string());
     let control_planes: u16 =
         asker.value("Control planes (1, 3, 5 or 7)", "--control-planes", given.as_deref(), "3", is_odd)?;
@@ -88,12 +93,17 @@ fn answers(args: &Init, asker: &Asker) -> anyhow::Result<Answers> {
     let workers: u16 = asker.value("Workers", "--workers", given.as_deref(), "3", |_| Ok(()))?;
     let count = usize::from(control_planes) + usize::from(workers);
     let network = network(args, asker, count, control_planes > 1)?;
+    let Place { fingerprint, host, storage, image_storage, pool, ids, bridge } = place;
     Ok(Answers {
         name,
         uid: new_uid()?,
         endpoint: endpoint.to_string(),
+        fingerprint,
         host,
         storage,
+        image_storage,
+        pool,
+        ids,
         bridge,
         node_cidr: network.cidr.network(),
         gateway: network.gateway,
@@ -101,6 +111,138 @@ fn answers(args: &Init, asker: &Asker) -> anyhow::Result<Answers> {
         addresses: network.addresses,
         control_planes: usize::from(control_planes),
     })
+}
+
+/// Where Proxmox is: as the flag says, else as the environment says, else as somebody answers.
+fn endpoint(args: &Init, asker: &Asker<'_>, printer: &Printer) -> anyhow::Result<Url> {
+    let of_environment = visit::endpoint_of_environment()?;
+    let (default, from) = match &of_environment {
+        Some((variable, endpoint)) => (endpoint.to_string(), variable.as_str()),
+        None => ("https://pve.lan:8006".to_owned(), "the default"),
+    };
+    let url: Url = asker.value("Proxmox API", "--endpoint", args.endpoint.as_deref(), &default, is_api)?;
+    if printer.is_verbose() {
+        let from = if args.endpoint.is_some() {
+            "--endpoint"
+        } else if url.to_string() == default {
+            from
+        } else {
+            "the answer"
+        };
+        printer.say(&format!("endpoint {url} from {from}"));
+    }
+    Ok(url)
+}
+
+/// What of Proxmox is used.
+struct Place {
+    fingerprint: Option<talmox_types::Fingerprint>,
+    host: HostName,
+    storage: StorageId,
+    image_storage: Option<StorageId>,
+    pool: Option<PoolName>,
+    ids: Option<VmIdRange>,
+    bridge: BridgeName,
+}
+
+/// Chosen from what is there, where it can be asked.
+fn place(
+    args: &Init,
+    name: &ClusterName,
+    url: &Url,
+    asker: &Asker<'_>,
+    printer: &Printer,
+) -> anyhow::Result<Place> {
+    // A default nobody named is nobody to ask.
+    let named = args.endpoint.is_some()
+        || args.connection.simulate != Simulate::Off
+        || asker.asks
+        || visit::endpoint_of_environment()?.is_some();
+    let address = Endpoint::parse(&url.to_string()).map_err(|error| Failure::new(error.to_string()))?;
+    let offer = if named { offer::ask(args, name, &address, asker, printer)? } else { None };
+    let Some(offer) = offer else { return unasked_place(args, asker) };
+    let hosts: Vec<(String, String)> =
+        offer.hosts.iter().map(|host| (host.to_string(), String::new())).collect();
+    let host: HostName = asker.choice("Proxmox host", "--host", args.host.as_deref(), &hosts, "pve")?;
+    let storages = offer.storages(&host, "images");
+    let storage: StorageId =
+        asker.choice("Storage for disks", "--storage", args.storage.as_deref(), &storages, "local-zfs")?;
+    let images = offer.storages(&host, "import");
+    let given = args.image_storage.as_deref();
+    let image_storage: Option<StorageId> = if images.is_empty() && given.is_none() {
+        printer.say(&format!(
+            "No storage of {host} takes disk images (import): talmox check --setup has the line that changes that"
+        ));
+        None
+    } else {
+        Some(asker.choice("Storage for disk images", "--image-storage", given, &images, "local")?)
+    };
+    let bridges = offer.bridges(&host);
+    let bridge: BridgeName = asker.choice("Bridge", "--bridge", args.bridge.as_deref(), &bridges, "vmbr0")?;
+    let question = format!("Ids of the VMs ({} are taken elsewhere)", offer.taken_ids());
+    let ids: Ids = asker.said(&question, "--ids", args.ids.as_deref(), &offer.free_ids())?;
+    let pools: Vec<String> = offer.pools.iter().map(ToString::to_string).collect();
+    let question =
+        if pools.is_empty() { "Pool".to_owned() } else { format!("Pool (there are {})", pools.join(", ")) };
+    let default = format!("talmox-{name}");
+    let pool: PoolName = asker.said(&question, "--pool", args.pool.as_deref(), &default)?;
+    Ok(Place {
+        fingerprint: offer.fingerprint,
+        host,
+        storage,
+        image_storage,
+        pool: Some(pool),
+        ids: Some(ids.0),
+        bridge,
+    })
+}
+
+/// Chosen without anybody to ask.
+fn unasked_place(args: &Init, asker: &Asker<'_>) -> anyhow::Result<Place> {
+    let host = asker.value("Proxmox host", "--host", args.host.as_deref(), "pve", |_| Ok(()))?;
+    let storage =
+        asker.value("Storage for disks", "--storage", args.storage.as_deref(), "local-zfs", |_| Ok(()))?;
+    let bridge = asker.value("Bridge", "--bridge", args.bridge.as_deref(), "vmbr0", |_| Ok(()))?;
+    let given = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<String>> {
+        text.as_ref().map(|text| asker.value("", flag, Some(text), "", |_: &String| Ok(()))).transpose()
+    };
+    let image_storage = given("--image-storage", &args.image_storage)?;
+    let pool = given("--pool", &args.pool)?;
+    let refused = |flag: &str, error: String| Failure::new(format!("{flag}: {error}"));
+    Ok(Place {
+        fingerprint: args.fingerprint,
+        host,
+        storage,
+        bridge,
+        image_storage: image_storage
+            .map(|text| {
+                StorageId::parse(&text).map_err(|error| refused("--image-storage", error.to_string()))
+            })
+            .transpose()?,
+        pool: pool
+            .map(|text| PoolName::parse(&text).map_err(|error| refused("--pool", error.to_string())))
+            .transpose()?,
+        ids: args
+            .ids
+            .as_ref()
+            .map(|text| text.parse::<Ids>().map(|ids| ids.0).map_err(|error| refused("--ids", error)))
+            .transpose()?,
+    })
+}
+
+/// `2000-2999`.
+struct Ids(VmIdRange);
+
+impl FromStr for Ids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text} is no first and last id, like 2000-2999");
+        let (first, last) = text.split_once('-').ok_or_else(wrong)?;
+        let id = |part: &str| part.trim().parse::<u32>().ok().and_then(|id| VmId::try_from(id).ok());
+        let (start, end) = id(first).zip(id(last)).ok_or_else(wrong)?;
+        if start <= end { Ok(Self(VmIdRange { start, end })) } else { Err(wrong()) }
+    }
 }
 
 /// The node network and who is where in it.
@@ -111,7 +253,7 @@ struct NodeNetwork {
     addresses: Vec<IpAddr>,
 }
 
-fn network(args: &Init, asker: &Asker, count: usize, several: bool) -> anyhow::Result<NodeNetwork> {
+fn network(args: &Init, asker: &Asker<'_>, count: usize, several: bool) -> anyhow::Result<NodeNetwork> {
     let needed = count + usize::from(several) + 1;
     let fits = |cidr: &Cidr| {
         let enough = cidr.hosts().count() >= needed as u64;
@@ -184,11 +326,59 @@ fn new_uid() -> anyhow::Result<ClusterUid> {
 }
 
 /// Gets values: from flags, else from a person, else the default.
-struct Asker {
+struct Asker<'a> {
     asks: bool,
+    printer: &'a Printer,
 }
 
-impl Asker {
+impl Asker<'_> {
+    /// A value whose default came from Proxmox: without anybody to ask, it is said what was taken.
+    fn said<T: FromStr<Err: ToString>>(
+        &self,
+        question: &str,
+        flag: &str,
+        given: Option<&str>,
+        default: &str,
+    ) -> anyhow::Result<T> {
+        if given.is_none() && !self.asks {
+            self.printer.say(&format!("{question}: {default}; {flag} names another"));
+        }
+        self.value(question, flag, given, default, |_| Ok(()))
+    }
+
+    /// One of what is there, by name or number. Without anybody to ask the first is taken, and that is said.
+    fn choice<T: FromStr<Err: ToString>>(
+        &self,
+        question: &str,
+        flag: &str,
+        given: Option<&str>,
+        options: &[(String, String)],
+        otherwise: &str,
+    ) -> anyhow::Result<T> {
+        let names: Vec<&str> = options.iter().map(|(name, _)| name.as_str()).collect();
+        let default =
+            if names.contains(&otherwise) { otherwise } else { names.first().unwrap_or(&otherwise) };
+        if given.is_some() || options.is_empty() {
+            return self.value(question, flag, given, default, |_| Ok(()));
+        }
+        if !self.asks {
+            let others = if names.len() > 1 { format!(" (of {})", names.join(", ")) } else { String::new() };
+            return self.said(&format!("{question}{others}"), flag, None, default);
+        }
+        for (number, (name, words)) in options.iter().enumerate() {
+            self.printer.say(format!("  {:>2}  {name}  {words}", number + 1).trim_end());
+        }
+        loop {
+            let answer = ask(question, default)?;
+            let picked = answer.parse::<usize>().ok().and_then(|number| names.get(number.checked_sub(1)?));
+            let picked = picked.copied().or_else(|| names.iter().copied().find(|name| *name == answer));
+            match picked {
+                Some(name) => return self.value(question, flag, Some(name), default, |_| Ok(())),
+                None => self.printer.problem(&format!("  {answer} is none of {}", names.join(", "))),
+            }
+        }
+    }
+
     /// A value of its type that also passes a check; whoever can be asked is asked again.
     fn value<T: FromStr<Err: ToString>>(
         &self,

@@ -1,7 +1,9 @@
 //! One module per verb.
 
+mod adopt;
 mod apply;
 mod carry_out;
+mod check;
 mod completion;
 mod destroy;
 mod explain;
@@ -11,6 +13,7 @@ mod man;
 mod output;
 mod plan;
 mod render;
+mod replace_files;
 mod schema;
 mod schematic;
 mod shared;
@@ -43,10 +46,12 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
     match command {
         Command::Init(args) => done(init::run(&args, printer)),
         Command::Validate(args) => done(validate::run(&args, printer)),
+        Command::Check(args) => done(check::run(&args, printer)),
         Command::Plan(args) => plan::run(&args, printer),
         Command::Apply(args) => apply::run(&args, printer),
         Command::Status(args) => done(status::run(&args, printer)),
         Command::Destroy(args) => destroy::run(&args, printer),
+        Command::Adopt(args) => done(adopt::run(&args, printer)),
         Command::Explain(args) => done(explain::run(&args, printer)),
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),

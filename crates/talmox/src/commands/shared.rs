@@ -61,6 +61,12 @@ impl Job {
         observed.await.context("could not look at Proxmox; nothing was changed")
     }
 
+    /// Looks at Proxmox for what another description wants.
+    pub(super) async fn observe_as(&self, desired: &Desired) -> anyhow::Result<Observed> {
+        let observed = talmox_exec::observe(&self.session.client, desired);
+        observed.await.context("could not look at Proxmox; nothing was changed")
+    }
+
     /// Looks, plans, and has the plan checked.
     pub(super) async fn plan(&self, request: &Request, nonce: &Nonce) -> anyhow::Result<Plan> {
         let observed = self.observe_for(request.goal).await?;
@@ -91,7 +97,7 @@ impl Job {
 
     /// Names must be of declared nodes, unless they are named as gone.
     pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
-        let Scope { target, remove, prune, replace, moves, allow_reboot } = scope;
+        let Scope { target, remove, prune, replace, moves, allow_reboot, ignore_drift } = scope;
         for name in target
             .iter()
             .filter(|name| !remove.contains(name))
@@ -109,6 +115,7 @@ impl Job {
             replace: set(replace),
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
+            ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
         })
     }
 
@@ -122,9 +129,23 @@ impl Job {
     }
 }
 
+/// Fields by their first names. A field nobody knows would otherwise be left alone in vain.
+pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
+    let field = |name: &String| {
+        talmox_config::drift_field(name).map(str::to_owned).map_err(|unknown| {
+            let failure = Failure::new(format!("--ignore-drift {name}: there is no such field"));
+            match unknown.suggestion {
+                Some(close) => failure.with_hint(format!("did you mean {close}?")),
+                None => failure.with_hint("the keys of a node are the fields, such as vm_memory or tags"),
+            }
+        })
+    };
+    Ok(names.iter().map(field).collect::<Result<_, _>>()?)
+}
+
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal: _, targets, remove, prune, replace, moves, allow_reboot } = request;
+    let Request { goal: _, targets, remove, prune, replace, moves, allow_reboot, ignore_drift } = request;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -139,6 +160,10 @@ fn with_scope(verb: &str, request: &Request) -> String {
         if given {
             words.push_str(&format!(" {flag}"));
         }
+    }
+    if !ignore_drift.is_empty() {
+        let fields: Vec<&str> = ignore_drift.iter().map(String::as_str).collect();
+        words.push_str(&format!(" --ignore-drift {}", fields.join(",")));
     }
     words
 }

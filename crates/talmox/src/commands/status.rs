@@ -6,8 +6,9 @@ use std::time::Duration;
 use talmox_plan::{NodeView, View, view};
 use talmox_pve::client::{Client, TaskQuery, TaskSource};
 use talmox_types::HostName;
+use talmox_types::desired::DriftPolicy;
 
-use super::shared::{Job, block_on};
+use super::shared::{Job, block_on, drift_fields};
 use super::signals::Signals;
 use crate::args::{Format, Status};
 use crate::printer::Printer;
@@ -18,7 +19,11 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let ignored = drift_fields(&args.ignore_drift)?;
+        let mut job = Job::open(&args.description, &args.connection, printer).await?;
+        for node in &mut job.desired.nodes {
+            node.vm.drift.extend(ignored.iter().map(|field| (field.clone(), DriftPolicy::Show)));
+        }
         let result = match args.watch {
             None => once(&job, args.output.output, "", printer).await,
             Some(seconds) => watch(&job, args.output.output, seconds, printer).await,

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use secrecy::SecretString;
+use talmox_exec::preflight::Trusted;
 use talmox_pve::client::{Credentials, Endpoint, InvalidCredentials, Trust};
 use talmox_types::desired::Proxmox;
 use talmox_types::{Fingerprint, SecretRef};
@@ -34,6 +35,15 @@ pub(super) enum TrustChoice {
 }
 
 impl TrustChoice {
+    pub(super) fn in_words(&self) -> Trusted {
+        match self {
+            Self::Fingerprints(_) => Trusted::Fingerprints,
+            Self::AuthorityFile(file) => Trusted::Authority(file.clone()),
+            Self::Insecure => Trusted::Insecure,
+            Self::System => Trusted::System,
+        }
+    }
+
     /// The trust itself; paths are relative to the description.
     #[expect(clippy::disallowed_methods, reason = "a certificate file, not a description")]
     pub(super) fn load(self, folder: &Path) -> Result<Trust, Failure> {
@@ -190,6 +200,15 @@ fn family_token(
 /// The first family that has credentials for one of the endpoints; without a fitting one the first that has any, so that
 /// the refusal can name it.
 fn from_families(described: &[Endpoint], environment: &Environment<'_>) -> Result<Found, Failure> {
+    families(described, environment)?.ok_or_else(|| {
+        Failure::new("there are no credentials for Proxmox")
+            .with_hint("export PROXMOX_VE_API_TOKEN='USER@REALM!NAME=SECRET'")
+            .with_hint("or name where the token is in cluster.yaml: proxmox_api_token: file:PATH")
+            .with_hint("--simulate needs no Proxmox and no token")
+    })
+}
+
+fn families(described: &[Endpoint], environment: &Environment<'_>) -> Result<Option<Found>, Failure> {
     let mut first = None;
     for family in &FAMILIES {
         let Some((from, credentials)) = family_credentials(family, environment)? else { continue };
@@ -197,16 +216,33 @@ fn from_families(described: &[Endpoint], environment: &Environment<'_>) -> Resul
         let fits = described.is_empty() || described.iter().any(|one| only_for.endpoints.contains(one));
         let found = Found { from, credentials, only_for: Some(only_for) };
         if fits {
-            return Ok(found);
+            return Ok(Some(found));
         }
         first.get_or_insert(found);
     }
-    first.ok_or_else(|| {
-        Failure::new("there are no credentials for Proxmox")
-            .with_hint("export PROXMOX_VE_API_TOKEN='USER@REALM!NAME=SECRET'")
-            .with_hint("or name where the token is in cluster.yaml: proxmox_api_token: file:PATH")
-            .with_hint("--simulate needs no Proxmox and no token")
-    })
+    Ok(first)
+}
+
+/// The endpoint the environment names, and the variable that does.
+pub(super) fn endpoint_of(environment: &Environment<'_>) -> Result<Option<(String, Endpoint)>, Failure> {
+    let given = environment_endpoints(None, environment)?;
+    Ok(given.and_then(|given| Some((given.from, given.endpoints.into_iter().next()?))))
+}
+
+/// Credentials of the environment for an endpoint somebody typed. If the environment names endpoints, it must be one of
+/// those; if it names none, who typed it has said where they go.
+pub(super) fn credentials_for(
+    endpoint: &Endpoint,
+    environment: &Environment<'_>,
+) -> Result<Option<(Credentials, String)>, Failure> {
+    let typed = std::slice::from_ref(endpoint);
+    let Some(found) = families(typed, environment)? else { return Ok(None) };
+    match &found.only_for {
+        Some(only_for) if !only_for.endpoints.is_empty() && !only_for.endpoints.contains(endpoint) => {
+            Err(refused(typed, &found, only_for))
+        }
+        Some(_) | None => Ok(Some((found.credentials, found.from))),
+    }
 }
 
 fn family_credentials(

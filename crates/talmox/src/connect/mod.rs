@@ -8,24 +8,29 @@
 //!
 //! With `--simulate` the world is served by this very process, and neither is asked.
 
+mod certificate;
 mod choose;
 mod count;
 mod environment;
 mod images;
 mod secret;
+pub(crate) mod visit;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use talmox_exec::Factories;
+use talmox_exec::preflight::Trusted;
 use talmox_pve::client::{Client, Credentials, Endpoint, HttpsTransport, Settings, Transport, Trust};
+use talmox_types::ClusterName;
 use talmox_types::desired::{Desired, TemplateRef};
 
 use crate::args::{Connection, Simulate};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::simulate::{self, Simulated};
+pub(crate) use certificate::ShownCertificates;
 use choose::choose;
 use count::Counted;
 use environment::Environment;
@@ -35,6 +40,9 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     /// Where images come from.
     pub(crate) images: Factories,
+    /// How the endpoints' certificates are vouched for.
+    pub(crate) trusted: Trusted,
+    credentials: Credentials,
     counted: Arc<Counted>,
     simulated: Option<Simulated>,
 }
@@ -65,6 +73,20 @@ impl Session {
         Self::simulated(simulated)
     }
 
+    /// A simulated Proxmox that is not made to fit anything: what it has is to be chosen from.
+    pub(crate) async fn open_simulated(
+        name: &ClusterName,
+        connection: &Connection,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let folder = match &connection.simulate {
+            Simulate::Folder(folder) => Some(folder.as_path()),
+            Simulate::Here | Simulate::Off => None,
+        };
+        let opening = simulate::open_as_it_is(name, folder, connection.fault.as_deref(), printer);
+        Self::simulated(Box::pin(opening).await?)
+    }
+
     /// Proxmox itself, as description and environment say.
     fn real(desired: &Desired, description: &Path, printer: &Printer) -> anyhow::Result<Self> {
         let folder = folder(description);
@@ -77,8 +99,9 @@ impl Session {
         for said in choice.said.iter().filter(|_| printer.is_verbose()) {
             printer.say(said);
         }
+        let trusted = choice.trust.in_words();
         let trust = choice.trust.load(&folder)?;
-        Self::new(choice.endpoints, &choice.credentials, trust, None)
+        Self::new(choice.endpoints, choice.credentials, trust, trusted, None)
     }
 
     fn simulated(simulated: Simulated) -> anyhow::Result<Self> {
@@ -86,25 +109,39 @@ impl Session {
             simulated.endpoints().iter().map(|text| Endpoint::parse(text)).collect();
         let credentials = Credentials::token(simulated.token())?;
         let trust = Trust::Authorities(simulated.authority().to_owned());
-        Self::new(endpoints?, &credentials, trust, Some(simulated))
+        let trusted = Trusted::Authority("the simulator".to_owned());
+        Self::new(endpoints?, credentials, trust, trusted, Some(simulated))
     }
 
     fn new(
         endpoints: Vec<Endpoint>,
-        credentials: &Credentials,
+        credentials: Credentials,
         trust: Trust,
+        trusted: Trusted,
         simulated: Option<Simulated>,
     ) -> anyhow::Result<Self> {
         let transport = HttpsTransport::new(trust).map_err(|error| Failure::new(error.to_string()))?;
         let counted = Arc::new(Counted::new(Arc::new(transport)));
         let transport = Arc::clone(&counted) as Arc<dyn Transport>;
-        let client = Client::new(endpoints, credentials, transport, Settings::default())
+        let client = Client::new(endpoints, &credentials, transport, Settings::default())
             .context("could not get ready to ask Proxmox")?;
         let images = match simulated.as_ref().and_then(Simulated::factory) {
             Some(factory) => images::simulated(&factory)?,
             None => images::real()?,
         };
-        Ok(Self { client, images, counted, simulated })
+        Ok(Self { client, images, trusted, credentials, counted, simulated })
+    }
+
+    /// A client for each endpoint that asks it alone.
+    pub(crate) fn each(&self) -> anyhow::Result<Vec<(Endpoint, Client)>> {
+        let one = |endpoint: Endpoint| {
+            let transport = Arc::clone(&self.counted) as Arc<dyn Transport>;
+            let client =
+                Client::new(vec![endpoint.clone()], &self.credentials, transport, Settings::default())
+                    .context("could not get ready to ask Proxmox")?;
+            Ok((endpoint, client))
+        };
+        self.client.endpoints().into_iter().map(one).collect()
     }
 
     /// Requests so far.
@@ -119,8 +156,8 @@ impl Session {
 
     /// Ends it; a simulated world is kept.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        let Self { client, images, counted, simulated } = self;
-        drop((client, images, counted));
+        let Self { client, images, trusted: _, credentials, counted, simulated } = self;
+        drop((client, images, credentials, counted));
         match simulated {
             Some(simulated) => simulated.close().await,
             None => Ok(()),

@@ -1,5 +1,7 @@
 //! What people and programs are shown, made from plain data: no screen asks anything of the world.
 
+mod adoption;
+mod check;
 mod ending;
 mod places;
 mod plan_data;
@@ -13,6 +15,8 @@ mod text;
 mod things;
 mod words;
 
+pub(crate) use adoption::{adoption_text, question};
+pub(crate) use check::{CheckData, check_text};
 pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use places::Places;
 pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};

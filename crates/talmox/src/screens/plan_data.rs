@@ -1,7 +1,7 @@
 //! A plan for programs. Fields are only ever added; whatever else changes gets another `format`.
 
 use serde::Serialize;
-use talmox_plan::{Applies, Effect, Intent, Note, Plan, Planned, Refusal, Step, Waiting};
+use talmox_plan::{Applies, Effect, Intent, Note, Plan, Planned, Refusal, Step, SubChange, Waiting};
 use talmox_types::{Checksum, ClusterName, ClusterUid, HostName, NodeName, SchematicId, StorageId, VmId};
 
 use super::places::Places;
@@ -88,6 +88,8 @@ struct ChangeData<'p> {
     new: Option<&'p str>,
     applies: Applies,
     field: Option<&'p str>,
+    /// Of a value with options, those that differ.
+    sub: &'p [SubChange],
     /// The place in the files that wants it.
     place: Option<&'p str>,
 }
@@ -150,6 +152,7 @@ fn step<'p>(planned: &'p Planned, places: &'p Places) -> StepData<'p> {
                 new: change.new.as_deref(),
                 applies: change.applies,
                 field: change.field.as_deref(),
+                sub: &change.sub,
                 place: place(change.field.as_deref()),
             })
             .collect(),

@@ -289,6 +289,10 @@ pub(super) fn volume_size(volume: &Volume) -> String {
 
 /// Old and new. Of property strings only the parts that differ.
 pub(super) fn difference(change: &Change) -> String {
+    if !change.sub.is_empty() {
+        let subs: Vec<String> = change.sub.iter().map(|sub| safe(&sub.to_string())).collect();
+        return format!("{} {}", safe(&change.key), subs.join(", "));
+    }
     let unit = if ["memory", "balloon"].contains(&change.key.as_str()) { " MiB" } else { "" };
     let (old, new) = match (&change.old, &change.new) {
         (Some(old), Some(new)) => differing_parts(old, new),

@@ -80,7 +80,7 @@ pub(crate) fn change(
 ) -> Change {
     let text = |value: Option<&str>| value.map(str::to_owned);
     let field = (!field.is_empty()).then(|| field.to_owned());
-    Change { key: key.to_owned(), old: text(old), new: text(new), applies, field }
+    Change { key: key.to_owned(), old: text(old), new: text(new), applies, field, sub: Vec::new() }
 }
 
 pub(crate) fn clone_step(node: &str, vmid: u32) -> Planned {

@@ -25,7 +25,7 @@ impl Remote {
         Self { scratch: Scratch::new(&format!("connecting-{name}")), server, token }
     }
 
-    fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         self.server.hosts()[0].endpoint()
     }
 

@@ -5,9 +5,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod adopting;
 mod broken;
+mod checking;
 mod connecting;
 mod images;
+mod initial;
 mod interrupted;
 mod line;
 mod plans;

@@ -291,6 +291,7 @@ pub(super) fn changes(
         new: new.map(str::to_owned),
         applies: Applies::Now,
         field: None,
+        sub: Vec::new(),
     };
     let changed = set.iter().filter(|(key, value)| have.get(key) != Some(value));
     let set = changed.map(|(key, value)| change(key, Some(value)));

@@ -5,7 +5,23 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::client::{Client, Error, Params};
+use crate::client::encode::path;
+use crate::client::{Client, Error, Params, scalar};
+
+/// What is known of a token beside its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct TokenInfo {
+    /// Unix seconds; 0: never, or with its user.
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub expire: u64,
+    /// Whether it has only what both it and its user are granted.
+    #[serde(default = "separated", deserialize_with = "scalar::flag")]
+    pub privsep: bool,
+}
+
+fn separated() -> bool {
+    true
+}
 
 /// Privileges by path, as Proxmox worked them out for the credentials.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -32,5 +48,9 @@ impl Client {
     /// The credentials' privileges: everywhere, or resolved for one path.
     pub async fn permissions(&self, path: Option<&str>) -> Result<Permissions, Error> {
         self.get("/access/permissions", Params::new().with_some("path", path)).await
+    }
+    /// A token by its user and name. A token may not even read its own entry: that takes `User.Modify`.
+    pub async fn token_info(&self, user: &str, name: &str) -> Result<TokenInfo, Error> {
+        self.get(&path(&[&"access", &"users", &user, &"token", &name]), Params::new()).await
     }
 }

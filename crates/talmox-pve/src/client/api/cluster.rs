@@ -197,6 +197,27 @@ pub struct PciMapping {
     /// One property string for each device: `node=pve1,path=0000:01:00.0,id=10de:2204,…`.
     #[serde(default)]
     pub map: Vec<String>,
+    /// What the host that was asked has to say of it.
+    #[serde(default)]
+    pub checks: Vec<MappingCheck>,
+}
+
+/// A fault of a mapping on one host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct MappingCheck {
+    /// `warning` or `error`.
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub severity: String,
+    #[serde(default, deserialize_with = "scalar::or_default")]
+    pub message: String,
+}
+
+/// A virtual network of Proxmox's own, which VMs use like a bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct VirtualNetwork {
+    pub vnet: String,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub zone: Option<String>,
 }
 
 impl PciMapping {
@@ -258,5 +279,13 @@ impl Client {
 
     pub async fn pci_mappings(&self) -> Result<Vec<PciMapping>, Error> {
         self.get("/cluster/mapping/pci", Params::new()).await
+    }
+    /// The mappings, each with what this host finds wrong with it.
+    pub async fn pci_mappings_on(&self, node: &HostName) -> Result<Vec<PciMapping>, Error> {
+        self.get("/cluster/mapping/pci", Params::new().with("check-node", node)).await
+    }
+
+    pub async fn virtual_networks(&self) -> Result<Vec<VirtualNetwork>, Error> {
+        self.get("/cluster/sdn/vnets", Params::new()).await
     }
 }

@@ -13,16 +13,16 @@ mod status;
 mod storage;
 mod tasks;
 
-pub use access::Permissions;
+pub use access::{Permissions, TokenInfo};
 pub use agent::{AgentAddress, AgentInterface};
 pub use change::{ChangeError, ConfigChange, PendingItem};
 pub use cluster::{
-    ClusterNode, ClusterOptions, ClusterStatus, NodeResource, NodeState, PciMapping, PoolResource, Resource,
-    StorageResource, TagStyle, Version, VmResource,
+    ClusterNode, ClusterOptions, ClusterStatus, MappingCheck, NodeResource, NodeState, PciMapping,
+    PoolResource, Resource, StorageResource, TagStyle, Version, VirtualNetwork, VmResource,
 };
 pub use content::{Download, ImageKind, Upload, UrlMetadata};
 pub use ha::{HaGroup, HaResource, HaRule, HaRuleScope, HaStatus, NewHaResource, NewHaRule};
-pub use nodes::{Amount, Bridge, CpuInfo, Node, NodeStatus, Peer};
+pub use nodes::{Amount, Bridge, CpuInfo, Node, NodeStatus, PciHardware, Peer};
 pub use pools::{Pool, PoolChange, PoolMember};
 pub use qemu::{CloneKind, CloneVm, CreateVm, Feature, MigratePreconditions, Migration, MoveDisk};
 pub use status::{VmPower, VmStatus};

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use talmox_types::{Fingerprint, HostName};
 
 use crate::client::encode::path;
-use crate::client::{Client, Endpoint, Error, NodeState, Params, Target, scalar};
+use crate::client::{Client, Endpoint, Error, NodeState, Params, Target, Version, scalar};
 
 /// An entry of `/nodes`. Numbers need `Sys.Audit`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -53,6 +53,28 @@ pub struct CpuInfo {
     pub model: String,
 }
 
+/// A device of a host's that could be handed to a VM.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct PciHardware {
+    /// `0000:01:00.0`.
+    pub id: String,
+    /// Negative where the host has no IOMMU at work.
+    #[serde(default = "no_group", deserialize_with = "scalar::scalar")]
+    pub iommugroup: i64,
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub device_name: Option<String>,
+}
+
+fn no_group() -> i64 {
+    -1
+}
+
+#[derive(Deserialize)]
+struct TimeOfDay {
+    #[serde(deserialize_with = "scalar::scalar")]
+    time: u64,
+}
+
 /// A bridge of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Bridge {
@@ -85,6 +107,22 @@ impl Client {
 
     pub async fn node_status(&self, node: &HostName) -> Result<NodeStatus, Error> {
         self.get(&path(&[&"nodes", node, &"status"]), Params::new()).await
+    }
+
+    /// The version a host itself runs; during an upgrade of the cluster they differ.
+    pub async fn node_version(&self, node: &HostName) -> Result<Version, Error> {
+        self.get(&path(&[&"nodes", node, &"version"]), Params::new()).await
+    }
+
+    /// A host's time of day in Unix seconds. Needs `Sys.Audit`.
+    pub async fn node_time(&self, node: &HostName) -> Result<u64, Error> {
+        let TimeOfDay { time } = self.get(&path(&[&"nodes", node, &"time"]), Params::new()).await?;
+        Ok(time)
+    }
+
+    /// Devices of a host. Needs `Sys.Audit` on `/`.
+    pub async fn pci_hardware(&self, node: &HostName) -> Result<Vec<PciHardware>, Error> {
+        self.get(&path(&[&"nodes", node, &"hardware", &"pci"]), Params::new()).await
     }
 
     pub async fn bridges(&self, node: &HostName) -> Result<Vec<Bridge>, Error> {

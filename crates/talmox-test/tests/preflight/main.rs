@@ -1,0 +1,8 @@
+//! The preflight on simulated clusters: what it finds, and that the rights it asks for are the rights that are needed.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod bed;
+mod least;
+mod paste;
+mod reports;

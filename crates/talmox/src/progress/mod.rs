@@ -23,14 +23,17 @@ fn subject(step: &Planned) -> Cow<'_, str> {
     if let Some(node) = &step.node {
         return Cow::Borrowed(node.as_str());
     }
-    match &step.step {
-        Step::RegisterSchematic { .. } => Cow::Borrowed("factory"),
-        Step::FetchImage { host, .. } | Step::RemoveImage { host, .. } => Cow::Owned(format!("image {host}")),
-        Step::BuildTemplate { host, .. } => Cow::Owned(format!("template {host}")),
-        other => match other.template() {
-            Some(template) => Cow::Owned(format!("template {}", template.host)),
-            None => Cow::Borrowed("cluster"),
-        },
+    if let Some(template) = step.step.template() {
+        return Cow::Owned(format!("template {}", template.host));
+    }
+    if let Step::FetchImage { host, .. } | Step::RemoveImage { host, .. } = &step.step {
+        Cow::Owned(format!("image {host}"))
+    } else if let Step::BuildTemplate { host, .. } = &step.step {
+        Cow::Owned(format!("template {host}"))
+    } else if let Step::RegisterSchematic { .. } = &step.step {
+        Cow::Borrowed("factory")
+    } else {
+        Cow::Borrowed("cluster")
     }
 }
 

@@ -190,7 +190,7 @@ fn things(plan: &Plan) -> Vec<Act<'_>> {
             None => acts.push(act),
         }
     }
-    acts.sort_by_key(|act| act.rank());
+    acts.sort_by_key(Act::rank);
     acts
 }
 

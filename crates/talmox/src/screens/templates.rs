@@ -139,26 +139,17 @@ impl Context<'_> {
             mark: own.map(|own| own.mark.clone()),
             wanted,
             stale: !wanted && own.is_some_and(|own| self.owners.contains(&own.mark.owner)),
-            removable: self
-                .steps(self.gone)
+            removable: steps(self.gone)
                 .any(|(step, vmid, _)| step == "remove-template" && vmid == guest.vmid),
             // People have tags of that beginning too.
             talos: tag("talos-").into_iter().find(|text| Version::parse(text).is_ok()),
             schematic: tag("schematic-").into_iter().next(),
             clones: own.map(|own| self.clones(&own.clones)).unwrap_or_default(),
-            changes: self
-                .steps(self.wanted)
+            changes: steps(self.wanted)
                 .filter(|(_, vmid, _)| *vmid == guest.vmid)
                 .flat_map(|(_, _, changes)| changes.to_vec())
                 .collect(),
             config: config.map(shown).unwrap_or_default(),
-        })
-    }
-
-    fn steps<'p>(&self, plan: &'p Plan) -> impl Iterator<Item = (&'static str, VmId, &'p [Change])> {
-        plan.steps.iter().filter_map(|planned| {
-            let template = planned.step.template()?;
-            Some((planned.step.word(), template.vmid(), planned.changes.as_slice()))
         })
     }
 
@@ -195,6 +186,14 @@ impl Context<'_> {
         }
         images
     }
+}
+
+/// Steps on templates: what is done, to which, and what changes.
+fn steps(plan: &Plan) -> impl Iterator<Item = (&'static str, VmId, &[Change])> {
+    plan.steps.iter().filter_map(|planned| {
+        let template = planned.step.template()?;
+        Some((planned.step.word(), template.vmid(), planned.changes.as_slice()))
+    })
 }
 
 fn word(state: TemplateState) -> &'static str {

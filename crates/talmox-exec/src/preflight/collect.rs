@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use futures_util::future::{join, join_all, join4};
 use futures_util::stream::{self, StreamExt as _};
 use talmox_plan::{Depth, Observed, Power, identify};
-use talmox_pve::client::{BoxFuture, Client, Endpoint, Error, Node, NodeState, Resource};
+use talmox_pve::client::{
+    BoxFuture, Client, ClusterNode, DEFAULT_PORT, Endpoint, Error, Node, NodeState, Resource,
+};
 use talmox_types::desired::Desired;
 use talmox_types::{Fingerprint, HostName, VmId};
 
@@ -56,7 +58,7 @@ pub async fn collect(preflight: &Preflight<'_>) -> Facts {
     };
     facts.pools = pools.unwrap_or_default().into_iter().map(|pool| pool.poolid).collect();
     add_hosts(preflight, &mut facts, nodes.unwrap_or_default()).await;
-    add_cluster(client, &mut facts).await;
+    add_cluster(preflight, &mut facts).await;
     add_guests(preflight, &mut facts, resources.unwrap_or_default()).await;
     facts.observed = observe(client, preflight.desired).await.map_err(|error| {
         let words = error.source.words();
@@ -97,6 +99,7 @@ async fn ask_host(preflight: &Preflight<'_>, node: &Node, wants_devices: bool) -
     let mut host = HostFacts {
         online: true,
         fingerprint: node.ssl_fingerprint,
+        shown: None,
         version: version.map(|version| version.version).map_err(|error| words(&error)),
         clock,
         bridges: bridges.map_err(|error| words(&error)),
@@ -118,6 +121,7 @@ fn silent(node: &Node) -> HostFacts {
     HostFacts {
         online: false,
         fingerprint: node.ssl_fingerprint,
+        shown: None,
         version: Err(down()),
         clock: Err(down()),
         bridges: Err(down()),
@@ -143,17 +147,40 @@ async fn clock(preflight: &Preflight<'_>, host: &HostName) -> Told<i64> {
     })
 }
 
-async fn add_cluster(client: &Client, facts: &mut Facts) {
+async fn add_cluster(preflight: &Preflight<'_>, facts: &mut Facts) {
+    let client = preflight.client;
     let (status, networks, options) = futures_util::future::join3(
         client.cluster_status(),
         client.virtual_networks(),
         client.cluster_options(),
     )
     .await;
+    if let Ok(status) = &status {
+        add_certificates(preflight, facts, &status.nodes).await;
+    }
     facts.quorate = status.map(|status| status.quorate).map_err(|error| words(&error));
     let zones = networks.unwrap_or_default().into_iter().filter_map(|net| Some((net.vnet, net.zone?)));
     facts.zones = zones.collect();
     facts.registered_tags = options.unwrap_or_default().registered_tags.into_iter().collect();
+}
+
+/// Looks at the certificates of hosts that no endpoint is. Hosts that share an address are left out: behind one forwarded
+/// address nobody can say whose certificate is to be expected.
+async fn add_certificates(preflight: &Preflight<'_>, facts: &mut Facts, members: &[ClusterNode]) {
+    let port = preflight.client.endpoints().first().map_or(DEFAULT_PORT, Endpoint::port);
+    let seen: BTreeSet<Fingerprint> =
+        facts.endpoints.iter().filter_map(|endpoint| endpoint.certificate.as_ref().ok().copied()).collect();
+    let alone = |member: &&ClusterNode| {
+        members.iter().filter(|other| other.ip == member.ip).count() == 1 && member.online
+    };
+    for member in members.iter().filter(alone) {
+        let Some(host) = facts.hosts.get_mut(&member.name) else { continue };
+        let is_open = host.fingerprint.is_some_and(|fingerprint| !seen.contains(&fingerprint));
+        let endpoint = member.ip.as_deref().and_then(|ip| Endpoint::new(ip, port).ok());
+        if let Some(endpoint) = endpoint.filter(|_| is_open) {
+            host.shown = Some(preflight.certificates.of(&endpoint).await);
+        }
+    }
 }
 
 /// Reads every VM, and asks the agents of those that are ours and run.

@@ -75,6 +75,8 @@ pub struct HostFacts {
     pub online: bool,
     /// What the cluster says its certificate is.
     pub fingerprint: Option<Fingerprint>,
+    /// What it shows at its own address; none: an endpoint showed it, or nobody knows an address of its own.
+    pub shown: Option<Told<Fingerprint>>,
     pub version: Told<String>,
     /// By how many seconds its clock is ahead of ours.
     pub clock: Told<i64>,
@@ -108,7 +110,7 @@ impl Facts {
         }
     }
 
-    /// A template in use, seen by its list entry.
+    /// A guest by its id.
     pub(crate) fn guest(&self, vmid: VmId) -> Option<&Guest> {
         self.seen.guests.get(&vmid)
     }

@@ -83,8 +83,9 @@ impl Bed {
     }
 
     pub(crate) async fn facts(&self, desired: &Desired, client: &Client) -> Facts {
-        let each: Vec<(Endpoint, Client)> =
-            client.endpoints().into_iter().map(|endpoint| (endpoint, client.clone())).collect();
+        // As a description would that names one endpoint.
+        let named = client.endpoints().into_iter().take(1);
+        let each: Vec<(Endpoint, Client)> = named.map(|endpoint| (endpoint, client.clone())).collect();
         let now = || self.now();
         let preflight = Preflight {
             desired,
@@ -158,7 +159,12 @@ impl Bed {
 
 impl Certificates for Bed {
     fn of<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, Told<Fingerprint>> {
-        let shown = self.lab.world(|world| world.nodes[endpoint.host()].fingerprint.clone());
+        let shown = self.lab.world(|world| {
+            let is_meant = |(name, node): &(&String, &talmox_sim::Node)| {
+                name.as_str() == endpoint.host() || node.ip == endpoint.host()
+            };
+            world.nodes.iter().find(is_meant).map(|(_, node)| node.fingerprint.clone()).unwrap_or_default()
+        });
         Box::pin(async move { Fingerprint::parse(&shown).map_err(|error| error.to_string()) })
     }
 }

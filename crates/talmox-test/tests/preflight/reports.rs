@@ -127,13 +127,28 @@ async fn a_clock_that_is_off_and_hosts_of_two_versions() {
     for (name, version, clock) in [("pve2", "8.4.21", 42), ("pve3", "9.2.11", -90)] {
         let mut host = host.clone();
         (host.version, host.clock) = (Ok(version.to_owned()), Ok(clock));
+        host.shown = Some(if clock > 0 { Ok([7; 32].into()) } else { Ok(host.fingerprint.unwrap()) });
         other.hosts.insert(talmox_types::HostName::parse(name).unwrap(), host);
     }
     other.version = "8.3.1".to_owned();
     other.quorate = Ok(false);
     let report = talmox_exec::preflight::report(&small(), &other);
-    let about = ["version", "clock", "quorum", "host"];
+    let about = ["version", "clock", "quorum", "host", "certificate"];
     let checks = report.checks.into_iter().filter(|check| about.contains(&check.name)).collect();
+    insta::assert_snapshot!(shown(&Report { checks }));
+}
+
+/// A host that no endpoint is, seen at its own address.
+#[tokio::test(start_paused = true)]
+async fn certificates_of_every_host_are_looked_at() {
+    let bed = Bed::new("9.2", |world| {
+        world.add_node("pve2", "192.0.2.12");
+        world.nodes.get_mut("pve1").unwrap().ip = "192.0.2.11".to_owned();
+        world.cluster = Some(("lab".to_owned(), 2));
+    })
+    .await;
+    let report = bed.check(&small(), &bed.root()).await;
+    let checks = report.checks.into_iter().filter(|check| check.name == "certificate").collect();
     insta::assert_snapshot!(shown(&Report { checks }));
 }
 

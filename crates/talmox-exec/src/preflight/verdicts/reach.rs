@@ -118,9 +118,32 @@ fn compare() -> &'static str {
     "on the host: openssl x509 -in /etc/pve/local/pve-ssl.pem -noout -fingerprint -sha256"
 }
 
+/// Hosts that no endpoint is must show what the trusted ones say they show.
+fn certificates(facts: &Facts) -> Vec<Check> {
+    let name = "certificate";
+    let one = |(host, facts): (&HostName, &crate::preflight::HostFacts)| {
+        let reported = facts.fingerprint?;
+        Some(match facts.shown.as_ref()? {
+            Ok(shown) if *shown == reported => Check::ok(name, format!("{host} shows its own certificate")),
+            Ok(shown) => Check::warning(
+                name,
+                format!("{host} shows {shown}, and the cluster says its certificate is {reported}"),
+                "on the host: pvecm updatecerts and systemctl reload pveproxy; if that changes nothing, somebody is in between",
+            ),
+            Err(words) => Check::not_checked(
+                name,
+                format!("of {host} at its own address, which is no endpoint: {words}"),
+                None,
+            ),
+        })
+    };
+    facts.hosts.iter().filter_map(one).collect()
+}
+
 /// Versions that are known, and one for all hosts.
 pub(super) fn versions(desired: &Desired, facts: &Facts) -> Vec<Check> {
-    let mut checks = vec![supported(&facts.version)];
+    let mut checks = certificates(facts);
+    checks.push(supported(&facts.version));
     let mut by_version: BTreeMap<&str, Vec<&HostName>> = BTreeMap::new();
     for (host, host_facts) in &facts.hosts {
         match &host_facts.version {

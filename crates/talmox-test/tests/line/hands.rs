@@ -232,8 +232,8 @@ impl Made {
         world.advance_to(now + 20_000);
     }
 
-    /// Its entry in a description written by somebody who knows little of it.
-    pub(crate) fn entry(&self, number: usize, chance: &Chance) -> String {
+    /// Its entry in a description written by somebody who knows little of it, and may want a disk that is not there.
+    pub(crate) fn entry(&self, number: usize, chance: &Chance, wants_more: bool) -> String {
         let address = self.address.clone().unwrap_or_else(|| format!("10.0.7.{}", self.vmid - 90));
         let mac = if chance.percent(70) { format!("mac_addr: {}", self.mac) } else { String::new() };
         if number.is_multiple_of(7) {
@@ -250,7 +250,9 @@ impl Made {
         match number % 5 {
             0 => text.push_str("    memory: 2048   # a guess\n"),
             1 => text.push_str("    labels:\n      # zone\n      zone: a\n"),
-            2 => text.push_str("    vm_disks:\n      - slot: 1 # data\n        size: 5\n"),
+            2 if wants_more || self.form.iter().any(|(key, _)| key == "scsi1") => {
+                text.push_str("    vm_disks:\n      - slot: 1 # data\n        size: 5\n")
+            }
             _ => {}
         }
         if number <= 1 {

@@ -44,11 +44,10 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::FetchImage { .. }
         | Step::BuildTemplate { .. }
         | Step::ConvertTemplate { .. } => step.effect == Effect::Create,
-        Step::ConfigureTemplate { .. }
-        | Step::AddHa { .. }
-        | Step::SetHaGroup { .. }
-        | Step::SetHaRule { .. }
-        | Step::DeleteHaRule { .. } => step.effect == Effect::ChangeLive,
+        Step::ConfigureTemplate { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
+        Step::AddHa { .. } | Step::SetHaGroup { .. } | Step::SetHaRule { .. } | Step::DeleteHaRule { .. } => {
+            step.effect == Effect::ChangeLive
+        }
         Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
             step.effect == Effect::Destroy
         }

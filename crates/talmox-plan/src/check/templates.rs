@@ -80,7 +80,15 @@ fn asked_for(court: &mut Court<'_>, step: &Planned) {
 
 /// A template is ours if it carries the mark the step expects, for itself; or if this plan makes it.
 fn acts_on(court: &mut Court<'_>, step: &Planned, template: &ExpectedTemplate) {
-    let makes = |before: &&Planned| matches!(&before.step, Step::BuildTemplate { mark, .. } if *mark == template.mark);
+    let makes = |before: &&Planned| {
+        let made =
+            if let Step::BuildTemplate { mark, .. } | Step::ConfigureTemplate { mark, .. } = &before.step {
+                Some(mark)
+            } else {
+                None
+            };
+        made == Some(&template.mark)
+    };
     if court.before(step).iter().any(makes) {
         return;
     }

@@ -88,7 +88,8 @@ fn from_an_image_to_a_node() {
         format!("{fetch1} create after register-schematic-376567988ad3"),
         "create-pool-talmox-templates create".to_owned(),
         format!("build-template-9000 create after {fetch1} create-pool-talmox-templates"),
-        "convert-template-9000 create after build-template-9000".to_owned(),
+        "configure-template-9000 create after build-template-9000".to_owned(),
+        "convert-template-9000 create after configure-template-9000".to_owned(),
         "create-pool create".to_owned(),
         "cp-1/clone create after create-pool convert-template-9000".to_owned(),
         "cp-1/configure create after cp-1/clone".to_owned(),
@@ -96,7 +97,8 @@ fn from_an_image_to_a_node() {
         "cp-1/start create after cp-1/grow-disk-scsi0".to_owned(),
         format!("{fetch2} create after register-schematic-376567988ad3"),
         format!("build-template-9001 create after {fetch2} create-pool-talmox-templates"),
-        "convert-template-9001 create after build-template-9001".to_owned(),
+        "configure-template-9001 create after build-template-9001".to_owned(),
+        "convert-template-9001 create after configure-template-9001".to_owned(),
         "w-1/clone create after create-pool convert-template-9001".to_owned(),
         "w-1/configure create after w-1/clone".to_owned(),
         "w-1/grow-disk-scsi0 create after w-1/configure".to_owned(),
@@ -116,11 +118,10 @@ fn from_an_image_to_a_node() {
     );
     let Step::BuildTemplate { set, name, .. } = &plan.steps[3].step else { panic!() };
     assert_eq!(set["scsi0"], format!("local-zfs:0,import-from=local:import/{FILE}"));
-    assert_eq!(
-        (name.as_str(), set["tags"].as_str()),
-        ("talos-1.13.9-376567988ad3", "schematic-376567988ad3;talmox;talos-1.13.9")
-    );
-    let Step::ConfigureVm { set, .. } = &plan.steps[7].step else { panic!() };
+    assert_eq!((name.as_str(), set.get("tags")), ("talos-1.13.9-376567988ad3", None));
+    let Step::ConfigureTemplate { set, .. } = &plan.steps[4].step else { panic!() };
+    assert_eq!(set["tags"], "schematic-376567988ad3;talmox;talos-1.13.9");
+    let Step::ConfigureVm { set, .. } = &plan.steps[8].step else { panic!() };
     assert_eq!(set["efidisk0"], "local-zfs:1,efitype=4m", "the template has none, every node its own");
 }
 

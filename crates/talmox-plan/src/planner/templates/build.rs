@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, NetDevice, Slot, SlotKind, Tags, VmConfig, VolumeId};
 use talmox_types::desired::{Image, Template};
-use talmox_types::{HostName, PoolName, StorageId, TemplateMark, VmId};
+use talmox_types::{Digest16, HostName, PoolName, StorageId, TemplateMark, VmId};
 
 use super::{Built, Site, key};
 use crate::planner::{Draft, Planner};
@@ -29,7 +29,8 @@ impl Planner<'_> {
         let built = match unfinished {
             Some(own) => {
                 let expected = ExpectedTemplate { name: own.name, host: own.host, mark: own.mark };
-                self.convert(template, site, expected, Vec::new(), "its making was interrupted")
+                let (expected, needs) = self.label(template, expected, Vec::new());
+                self.convert(template, site, expected, needs, "its making was interrupted")
             }
             None => self.build(template, site)?,
         };
@@ -55,11 +56,13 @@ impl Planner<'_> {
         let mark = TemplateMark {
             owner: self.owner(template),
             image: image_digest(template),
-            settings: settings_digest(template),
+            settings: not_labelled(),
             vmid,
             incarnation: self.nonce.as_str().to_owned(),
         };
         let mut set = options(template);
+        // Whoever has rights on the pool alone may not tag a VM with the call that makes it.
+        set.remove("tags");
         set.extend(drives(template, site, &image));
         let step = Step::BuildTemplate {
             host: site.host.clone(),
@@ -79,7 +82,28 @@ impl Planner<'_> {
         let draft = Draft::new(None, step, where_, Effect::Create).after(needs);
         let made = self.push(Draft { part: Some(vmid.to_string()), ..draft });
         let expected = ExpectedTemplate { name: template.name.clone(), host: site.host.clone(), mark };
-        Some(self.convert(template, site, expected, vec![made], "VMs are cloned from templates only"))
+        let (expected, needs) = self.label(template, expected, vec![made]);
+        Some(self.convert(template, site, expected, needs, "VMs are cloned from templates only"))
+    }
+
+    /// Plans what a VM that is to become a template lacks, after which its mark says that nothing does.
+    fn label(
+        &mut self,
+        template: &Template,
+        expected: ExpectedTemplate,
+        needs: Vec<StepId>,
+    ) -> (ExpectedTemplate, Vec<StepId>) {
+        let settings = settings_digest(template);
+        if expected.mark.settings == settings {
+            return (expected, needs);
+        }
+        let mark = TemplateMark { settings, ..expected.mark.clone() };
+        let after = ExpectedTemplate { mark: mark.clone(), ..expected.clone() };
+        let (set, part) = (options(template), Some(mark.vmid.to_string()));
+        let step = Step::ConfigureTemplate { template: expected, set, delete: BTreeSet::new(), mark };
+        let draft = Draft::new(None, step, "it gets its tags once it is there", Effect::Create).after(needs);
+        let labelled = self.push(Draft { part, ..draft });
+        (after, vec![labelled])
     }
 
     fn convert(
@@ -193,6 +217,11 @@ impl Planner<'_> {
         }
         waits
     }
+}
+
+/// The settings of a VM that is built and has not got all of them.
+fn not_labelled() -> Digest16 {
+    Digest16::parse("0000000000000000").expect("sixteen zeros are hexadecimal digits")
 }
 
 /// The volume an image is on a storage.

@@ -140,9 +140,10 @@ impl Bed {
         }
         assert_eq!(check(&approved, desired, &observed, request), []);
         let stop = CancellationToken::new();
-        let limits = Limits::default();
+        let (limits, images) = (Limits::default(), self.lab.images());
         let run = Run {
             client,
+            images: &images,
             desired,
             request,
             nonce: &nonce,

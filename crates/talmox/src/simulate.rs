@@ -253,12 +253,10 @@ mod tests {
     #[test]
     fn what_one_run_began_the_next_one_finds_done() {
         let scratch = Scratch::new("goes-on");
-        let (mut desired, pve) = (homelab(), HostName::parse("pve").unwrap());
-        for node in &mut desired.nodes {
-            node.vm.template = Some(TemplateRef::Name("talos".to_owned()));
-        }
+        let (desired, pve) = (homelab(), HostName::parse("pve").unwrap());
+        let talos = [TemplateRef::Name("talos".to_owned())];
         let begun = runtime().block_on(async {
-            let simulated = open((&desired, &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
+            let simulated = open((&desired, &talos), Some(&scratch.0), None, &quiet()).await.unwrap();
             let clone = CloneVm {
                 newid: vmid(2000),
                 name: Some("cp-1".into()),
@@ -271,7 +269,7 @@ mod tests {
             // Everything ends here as in a process that is killed: nothing more is saved.
         });
         runtime().block_on(async {
-            let simulated = open((&desired, &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
+            let simulated = open((&desired, &talos), Some(&scratch.0), None, &quiet()).await.unwrap();
             let client = client(&simulated);
             client.follow(&begun, "the clone of a run before", LIMIT, &Silent).await.unwrap();
             assert_eq!(client.vm_status(&pve, vmid(2000)).await.unwrap().status, VmPower::Stopped);

@@ -6,7 +6,7 @@ use super::{At, Reading, Shape, Value, entries, suggest};
 use crate::problem::{Code, Problem};
 use crate::source::Location;
 
-/// A mapping with known keys. Implemented by the macro [`block!`](crate::read::block) only.
+/// A mapping with known keys. Implemented by the macro `block!` only.
 pub trait Block: Default {
     fn info() -> &'static BlockInfo;
 

@@ -6,3 +6,4 @@ mod bed;
 mod least;
 mod paste;
 mod reports;
+mod templates;

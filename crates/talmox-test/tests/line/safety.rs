@@ -241,7 +241,8 @@ async fn notes_that_were_overwritten() {
     let writes = bed.lab.calls().writes().count();
     let plan = bed.plan(&desired, &reboots(), 2).await;
     assert!(problems(&plan).contains("may be this node"), "{}", problems(&plan));
-    assert!(plan.refusals[0].choices.iter().any(|choice| choice.contains("talmox:v1 uid=")), "{plan:#?}");
+    let remedy = format!("talmox adopt worker-1 --vmid {vmid}");
+    assert!(plan.refusals[0].choices[0].ends_with(&remedy), "{plan:#?}");
     assert!(matches!(bed.apply(&desired, &reboots(), 2, &plan).await, Err(ApplyError::Refused { .. })));
     assert_eq!(bed.lab.calls().writes().count(), writes, "nothing is made beside what may be the node");
     stay_untouched(&bed, &desired, &[vmid]).await;

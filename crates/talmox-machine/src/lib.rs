@@ -4,6 +4,7 @@
 //! does I/O: time and randomness come in as arguments, texts go out as values.
 
 pub mod client;
+mod diff;
 mod document;
 mod fault;
 pub mod generate;
@@ -22,6 +23,7 @@ mod time;
 pub mod validate;
 mod value;
 
+pub use diff::Difference;
 pub use document::{Config, Document, read_values};
 pub use fault::{Fault, Faults, Place, Source};
 pub use generate::{Input, InputError, Options, Role};

@@ -116,7 +116,7 @@ fn float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         format!("{value}")
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
@@ -307,7 +307,15 @@ mod tests {
 
     #[test]
     fn numbers_are_printed_as_go_does() {
-        let table = [(1.5, "1.5"), (1e21, "1e+21"), (1e-7, "1e-07"), (1_000_000.0, "1000000"), (0.0, "0")];
+        let table = [
+            (1.5, "1.5"),
+            (1e21, "1e+21"),
+            (1e-7, "1e-07"),
+            (1_000_000.0, "1e+06"),
+            (123_456_789.5, "1.234567895e+08"),
+            (1000.0, "1000"),
+            (0.0, "0"),
+        ];
         for (number, expected) in table {
             assert_eq!(float(number), expected);
         }

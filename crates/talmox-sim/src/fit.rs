@@ -391,6 +391,7 @@ mod tests {
             storages: vec![storage("local"), storage(disks)],
             bridges: words("vmbr0 vmbr1"),
             templates: vec![template],
+            files: Vec::new(),
             mappings: vec![FitMapping { name: "gpu".into(), devices: 2 }],
         }
     }

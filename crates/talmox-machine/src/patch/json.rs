@@ -79,17 +79,13 @@ impl Operation {
         match self {
             Self::Add { path, value } => add(root, path, value.clone()),
             Self::Remove { path } => remove(root, path).map(|_| ()),
-            Self::Replace { path, value } => {
-                let slot = find(root, &path.0).ok_or_else(|| missing(path))?;
-                *slot = value.clone();
-                Ok(())
-            }
+            Self::Replace { path, value } => replace(root, path, value.clone()),
             Self::Move { from, path } => {
                 let value = remove(root, from)?;
                 add(root, path, value)
             }
             Self::Copy { from, path } => {
-                let value = find(root, &from.0).cloned().ok_or_else(|| missing(from))?;
+                let value = lookup(root, from)?;
                 add(root, path, value)
             }
             Self::Test { path, value } => match find(root, &path.0) {
@@ -144,6 +140,33 @@ fn add(root: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
             Ok(())
         }
         Some(_) | None => Err(format!("there is nothing to add {path} to")),
+    }
+}
+
+/// Talos also replaces keys that are not there.
+fn replace(root: &mut Value, path: &Pointer, value: Value) -> Result<(), String> {
+    if let Some(slot) = find(root, &path.0) {
+        *slot = value;
+        return Ok(());
+    }
+    match path.0.split_last().and_then(|(last, parents)| Some((last, find(root, parents)?))) {
+        Some((last, Value::Map(map))) => {
+            map.set(last, value);
+            Ok(())
+        }
+        Some(_) | None => Err(missing(path)),
+    }
+}
+
+/// Talos takes a key that is not there for null.
+fn lookup(root: &mut Value, path: &Pointer) -> Result<Value, String> {
+    if let Some(value) = find(root, &path.0) {
+        return Ok(value.clone());
+    }
+    let parents = path.0.split_last().map_or(&[][..], |(_, parents)| parents);
+    match find(root, parents) {
+        Some(Value::Map(_)) => Ok(Value::Null),
+        Some(_) | None => Err(missing(path)),
     }
 }
 

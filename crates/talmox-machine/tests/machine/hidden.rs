@@ -96,3 +96,31 @@ fn a_masked_config_holds_no_secret() {
     let worker = config(13, Role::Worker).redacted();
     assert_eq!(worker.at(&["machine", "ca", "key"]).and_then(Value::as_text), Some(""));
 }
+
+#[test]
+fn a_difference_shows_that_a_secret_changed_and_not_to_what() {
+    let before = config(13, Role::ControlPlane);
+    let patch = read_patch(
+        "machine: {token: abcdef.0123456789abcdef, certSANs: [a]}\ncluster: {proxy: {disabled: true}}\n",
+    );
+    let after = patch::apply(before.clone(), "x", &[patch]).unwrap().into_config("x").unwrap();
+    let found = before.differences(&after);
+    let seen: Vec<_> =
+        found.iter().map(|one| (one.path.as_str(), one.before.as_deref(), one.after.as_deref())).collect();
+    assert_eq!(
+        seen,
+        [
+            ("machine.token", Some("******"), Some("******")),
+            ("machine.certSANs[0]", None, Some("a")),
+            ("cluster.proxy.disabled", None, Some("true")),
+        ]
+    );
+    assert!(before.differences(&before).is_empty());
+    let whole = config(11, Role::Worker).differences(&config(12, Role::Worker));
+    assert!(
+        whole
+            .iter()
+            .any(|one| one.document == "HostnameConfig" && one.path.is_empty() && one.before.is_none())
+    );
+    assert_hidden(&format!("{:?}", talmox_machine::Config::default().differences(&before)), "Difference");
+}

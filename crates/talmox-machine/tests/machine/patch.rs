@@ -181,6 +181,12 @@ fn json_patches_work_on_one_document_only() {
         patched("machine: {type: worker, certSANs: [a]}", &[patch]),
         parse("machine: {type: worker, certSANs: [a, b]}")
     );
+    let replaced = "[{op: replace, path: /machine/type, value: worker}]";
+    assert_eq!(
+        patched("machine: {}", &[replaced]),
+        parse("machine: {type: worker}"),
+        "also where there was none"
+    );
     let two = "machine: {}\n---\napiVersion: v1alpha1\nkind: HostnameConfig\nauto: stable\n";
     assert_eq!(
         refused(two, patch),

@@ -1,5 +1,7 @@
 //! Values written into descriptions: each at its place, and everything else as it was.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use talmox_config::edit::{EditError, Item, NewNode, Setting, Yaml, append_node, edit};
 use talmox_config::{Files, Outcome, read_files};
 use talmox_types::NodeName;

@@ -251,7 +251,7 @@ impl Made {
             0 => text.push_str("    memory: 2048   # a guess\n"),
             1 => text.push_str("    labels:\n      # zone\n      zone: a\n"),
             2 if wants_more || self.form.iter().any(|(key, _)| key == "scsi1") => {
-                text.push_str("    vm_disks:\n      - slot: 1 # data\n        size: 5\n")
+                text.push_str("    vm_disks:\n      - slot: 1 # data\n        size: 5\n");
             }
             _ => {}
         }

@@ -201,8 +201,6 @@ const UNCLASSED: &[&str] = &[
     "you can't move to the same storage",
     "already attached",
     "decompression not supported",
-    "download failed",
-    "checksum mismatch: got",
     "qemu-img",
     "clone failed",
     "failed to stat",

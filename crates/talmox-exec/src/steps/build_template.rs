@@ -85,8 +85,13 @@ impl Order for Build<'_> {
                 && (self.shared || found.host == *self.host)
                 && disk_storage(found).as_ref() == Some(self.storage)
         };
+        // What it gets later changes its settings and makes it no other.
+        let this = |seen: &TemplateMark| {
+            let seen = TemplateMark { settings: self.mark.settings.clone(), ..seen.clone() };
+            seen == self.mark
+        };
         match found.template_mark() {
-            Some(seen) if seen == self.mark => Verdict::This,
+            Some(seen) if this(&seen) => Verdict::This,
             Some(seen) if same(&seen) => Verdict::Same,
             _ => Verdict::Foreign,
         }

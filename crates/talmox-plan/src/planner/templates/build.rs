@@ -29,7 +29,9 @@ impl Planner<'_> {
         let built = match unfinished {
             Some(own) => {
                 let expected = ExpectedTemplate { name: own.name, host: own.host, mark: own.mark };
-                let (expected, needs) = self.label(template, expected, Vec::new());
+                let seen = self.observed.guests.get(&expected.vmid()).and_then(crate::Guest::seen)?;
+                let set = with_addresses(options(template), &seen.next);
+                let (expected, needs) = self.label(template, expected, set, Vec::new());
                 self.convert(template, site, expected, needs, "its making was interrupted")
             }
             None => self.build(template, site)?,
@@ -62,7 +64,7 @@ impl Planner<'_> {
         };
         let mut set = options(template);
         // Whoever has rights on the pool alone may not tag a VM with the call that makes it.
-        set.remove("tags");
+        let tags = set.remove_entry("tags").into_iter().collect();
         set.extend(drives(template, site, &image));
         let step = Step::BuildTemplate {
             host: site.host.clone(),
@@ -82,7 +84,7 @@ impl Planner<'_> {
         let draft = Draft::new(None, step, where_, Effect::Create).after(needs);
         let made = self.push(Draft { part: Some(vmid.to_string()), ..draft });
         let expected = ExpectedTemplate { name: template.name.clone(), host: site.host.clone(), mark };
-        let (expected, needs) = self.label(template, expected, vec![made]);
+        let (expected, needs) = self.label(template, expected, tags, vec![made]);
         Some(self.convert(template, site, expected, needs, "VMs are cloned from templates only"))
     }
 
@@ -91,6 +93,7 @@ impl Planner<'_> {
         &mut self,
         template: &Template,
         expected: ExpectedTemplate,
+        set: BTreeMap<String, String>,
         needs: Vec<StepId>,
     ) -> (ExpectedTemplate, Vec<StepId>) {
         let settings = settings_digest(template);
@@ -99,7 +102,7 @@ impl Planner<'_> {
         }
         let mark = TemplateMark { settings, ..expected.mark.clone() };
         let after = ExpectedTemplate { mark: mark.clone(), ..expected.clone() };
-        let (set, part) = (options(template), Some(mark.vmid.to_string()));
+        let part = Some(mark.vmid.to_string());
         let step = Step::ConfigureTemplate { template: expected, set, delete: BTreeSet::new(), mark };
         let draft = Draft::new(None, step, "it gets its tags once it is there", Effect::Create).after(needs);
         let labelled = self.push(Draft { part, ..draft });

@@ -16,7 +16,6 @@ mod template;
 mod view;
 
 pub use check::{Rule, Violation, check};
-pub use identity::addresses as addresses_of;
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use observed::{

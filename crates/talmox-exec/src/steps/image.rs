@@ -17,7 +17,7 @@ use talmox_pve::client::{
     Download, Error, ErrorKind, FileContent, ImageKind, TaskInfo, TaskQuery, TaskSource, Upload, Volume,
 };
 use talmox_pve::property::VolumeId;
-use talmox_types::desired::{Compression, Image};
+use talmox_types::desired::{Compression, Image, OUR_FILES};
 use talmox_types::{HostName, StorageId};
 
 use super::unpack::{Unpacked, unpack};
@@ -27,9 +27,6 @@ use crate::work::{End, Result, Work};
 
 /// How long an image may travel: some lines are slow.
 pub(super) const TRANSFER_LIMIT: Duration = Duration::from_hours(3);
-/// How the name of every image of ours begins.
-const OUR_FILES: &str = "talmox-";
-
 /// An image and where it goes.
 pub(super) struct Order<'a> {
     pub(super) host: &'a HostName,

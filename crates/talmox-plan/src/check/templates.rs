@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, Slot, VmConfig, VolumeId};
+use talmox_types::desired::OUR_FILES;
 use talmox_types::{StorageId, TemplateMark, VmId};
 
 use super::{Court, Rule};
 use crate::{Depth, ExpectedTemplate, Goal, Guest, GuestKind, Planned, Power, Step};
-
-/// How the name of every image of ours begins.
-const OUR_FILES: &str = "talmox-";
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {

@@ -37,6 +37,9 @@ pub fn templates_pool() -> PoolName {
     PoolName::parse("talmox-templates").expect("letters and a dash are a pool's name")
 }
 
+/// How the name of every image of ours begins: a file has no other place for a mark.
+pub const OUR_FILES: &str = "talmox-";
+
 /// An image, where it comes from and what it is called on a storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {

@@ -9,7 +9,7 @@ use talmox_plan::{
     own_templates, wanted_templates,
 };
 use talmox_pve::property::{DiskSize, VmConfig};
-use talmox_types::desired::Desired;
+use talmox_types::desired::{Desired, OUR_FILES};
 use talmox_types::{ClusterUid, Digest16, HostName, StorageId, TemplateMark, Version, VmId};
 
 use super::plan_text::{RED, YELLOW, difference};
@@ -65,9 +65,6 @@ struct ImageData {
     wanted: bool,
     removable: bool,
 }
-
-/// How the name of every image of ours begins.
-const OUR_FILES: &str = "talmox-";
 
 impl TemplatesData {
     /// `wanted` is the plan to build all that is wanted, `gone` the one to remove all that may go.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use talmox_plan::{Class, Guest, Identities, addresses_of, identify};
+use talmox_plan::{Class, Guest, Identities, addresses, identify};
 use talmox_types::desired::{Desired, NodeAddress};
 use talmox_types::{NodeName, VmId};
 
@@ -37,7 +37,7 @@ fn held(desired: &Desired, facts: &Facts, identities: &Identities) -> Vec<Check>
     let mut checks = Vec::new();
     for guest in others {
         let Some(seen) = guest.seen() else { continue };
-        for ip in addresses_of(&seen.next) {
+        for ip in addresses(&seen.next) {
             let Some(whose) = wanted.get(&ip) else { continue };
             let name = guest.name.as_deref().unwrap_or("without a name");
             let message = format!("{ip} is {whose}, and VM {} ({name}) on {} has it", guest.vmid, guest.host);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use talmox_pve::property::{Disk, VolumeId};
-use talmox_types::desired::Template;
+use talmox_types::desired::{OUR_FILES, Template};
 use talmox_types::{Digest16, StorageId};
 
 use super::build::own_volumes;
@@ -12,9 +12,6 @@ use crate::{
     Effect, ExpectedTemplate, Guest, NoteKind, OwnTemplate, Seen, Step, TemplateState, boot_iso,
     image_digest, import_image, wanted_templates,
 };
-
-/// How the name of every image of ours begins.
-const OUR_FILES: &str = "talmox-";
 
 impl Planner<'_> {
     /// Plans the removal of what is ours and no longer wanted, and of nothing that something stands on.

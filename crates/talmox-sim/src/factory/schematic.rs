@@ -246,20 +246,34 @@ fn push(out: &mut String, text: &str) {
     }
 }
 
-/// Text that a reader without quotes would take for a number, a truth, a date or nothing.
+/// Text that a reader without quotes would take for a number, a truth or nothing.
 static NO_TEXT: LazyLock<Regex> = LazyLock::new(|| {
     let word = "|~|null|Null|NULL|true|True|TRUE|false|False|FALSE|y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF|<<";
     let limits = r"\.nan|\.NaN|\.NAN|[-+]?\.inf|[-+]?\.Inf|[-+]?\.INF";
     let whole = "[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|[0-9]+)";
     let fraction = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,2})?";
     let sixty = r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?";
-    let month = "(0?[1-9]|1[0-2])";
-    let day = "(0?[1-9]|[12][0-9]|3[01])";
+    Regex::new(&format!("^({word}|{limits}|{whole}|{fraction}|{sixty})$")).expect("a pattern that is right")
+});
+
+/// A date, with or without a time of day; whether there is such a day the pattern does not say.
+static DATE: LazyLock<Regex> = LazyLock::new(|| {
     let time = "([01]?[0-9]|2[0-3]):[0-5]?[0-9]:[0-5]?[0-9]([.,][0-9]+)?";
-    let date = format!("[0-9]{{4}}-{month}-{day}(| +{time}|[Tt]{time}(Z|[-+][0-9]{{2}}:[0-9]{{2}}))");
-    Regex::new(&format!("^({word}|{limits}|{whole}|{fraction}|{sixty}|{date})$"))
+    let zone = "(Z|[-+]([01][0-9]|2[0-4]):([0-5][0-9]|60))";
+    Regex::new(&format!("^([0-9]{{4}})-([0-9]{{1,2}})-([0-9]{{1,2}})(| +{time}|[Tt]{time}{zone})$"))
         .expect("a pattern that is right")
 });
+
+/// Whether the text names a day of the calendar: 30 February is plain text.
+fn is_date(text: &str) -> bool {
+    let Some(found) = DATE.captures(text) else { return false };
+    let number = |group: usize| found[group].parse::<u32>().unwrap_or_default();
+    let (year, month, day) = (number(1), number(2), number(3));
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = [31, 28 + u32::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let last = month.checked_sub(1).and_then(|index| days.get(index as usize));
+    last.is_some_and(|last| (1..=*last).contains(&day))
+}
 
 /// Text that begins or looks like something else than plain text.
 static INDICATORS: LazyLock<Regex> = LazyLock::new(|| {
@@ -283,7 +297,8 @@ fn scalar(text: &str, indent: usize) -> String {
     // Where a number may hold `_`, it is the number without.
     let bare = text.replace('_', "");
     let digits = text.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
-    if unprintable || tabbed || NO_TEXT.is_match(text) || (digits && NO_TEXT.is_match(&bare)) {
+    let taken_for_more = NO_TEXT.is_match(text) || (digits && NO_TEXT.is_match(&bare)) || is_date(text);
+    if unprintable || tabbed || taken_for_more {
         return double(text);
     }
     if INDICATORS.is_match(text) { format!("'{}'", text.replace('\'', "''")) } else { text.to_owned() }
@@ -332,6 +347,19 @@ fn double(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_nobody_has_is_text() {
+        let quoted = |text: &str| scalar(text, 0).starts_with('"');
+        for day in ["2026-8-1", "2024-02-29", "2000-2-29", "2026-08-01T1:02:3.5Z", "2026-08-01 10:00:00"] {
+            assert!(quoted(day), "{day}");
+        }
+        for text in
+            ["1900-2-30", "1900-02-29", "2026-0-1", "2026-13-01", "2026-06-31", "2026-08-01T1:02:3+25:00"]
+        {
+            assert!(!quoted(text), "{text}");
+        }
+    }
 
     #[test]
     fn known_schematics_have_their_known_ids() {

@@ -1,5 +1,7 @@
 //! Machine configuration and the files people reach a cluster with.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 mod support;
 
 use std::fs;
@@ -291,7 +293,10 @@ fn patches_apply_in_order_and_their_places_are_told() {
     append(&lab, "nodes.yaml", "    patches: [{machine: {nonsense: 1}}]\n");
     fs::write(lab.0.join("patches/all.yaml"), "machine: {env: {A: b}}\n").unwrap();
     let inline = on(&lab, &["render", "config", "worker-3"]).failed().stderr;
-    assert!(inline.contains("nodes.yaml:18 (inline):2:13") && inline.contains("machine.nonsense"), "{inline}");
+    assert!(
+        inline.contains("nodes.yaml:18 (inline):2:13") && inline.contains("machine.nonsense"),
+        "{inline}"
+    );
 }
 
 #[test]

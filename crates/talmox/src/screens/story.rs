@@ -286,6 +286,14 @@ impl<'p> Act<'p> {
         self.steps.iter().flat_map(|planned| &planned.destroys)
     }
 
+    /// Where else what is removed will not be named any more.
+    pub(super) fn purges(&self) -> impl Iterator<Item = &'p String> {
+        self.steps.iter().flat_map(|planned| match &planned.step {
+            Step::RemoveVm { purges, .. } => purges.as_slice(),
+            _ => &[],
+        })
+    }
+
     pub(super) fn effects(&self) -> impl Iterator<Item = Effect> {
         let now = self.steps.iter().map(|planned| planned.effect);
         now.chain(self.later.iter().map(|intent| intent.effect))

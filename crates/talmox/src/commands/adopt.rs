@@ -60,7 +60,9 @@ async fn adopt(job: &Job, args: &Adopt, selection: &Selection, printer: &Printer
         Format::Table => {
             printer.data(&adoption_text(&proposal, selection == &Selection::AllMatching))?;
         }
-        format => printer.structured(format, &AdoptionData::new(&proposal, args.dry_run))?,
+        format @ (Format::Json | Format::Yaml) => {
+            printer.structured(format, &AdoptionData::new(&proposal, args.dry_run))?
+        }
     }
     if !proposal.adoptions.is_empty() && !args.dry_run {
         if !args.auto_approve {

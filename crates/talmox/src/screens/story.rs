@@ -288,9 +288,8 @@ impl<'p> Act<'p> {
 
     /// Where else what is removed will not be named any more.
     pub(super) fn purges(&self) -> impl Iterator<Item = &'p String> {
-        self.steps.iter().flat_map(|planned| match &planned.step {
-            Step::RemoveVm { purges, .. } => purges.as_slice(),
-            _ => &[],
+        self.steps.iter().flat_map(|planned| {
+            if let Step::RemoveVm { purges, .. } = &planned.step { purges.as_slice() } else { &[] }
         })
     }
 

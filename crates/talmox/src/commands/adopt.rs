@@ -61,7 +61,7 @@ async fn adopt(job: &Job, args: &Adopt, selection: &Selection, printer: &Printer
             printer.data(&adoption_text(&proposal, selection == &Selection::AllMatching))?;
         }
         format @ (Format::Json | Format::Yaml) => {
-            printer.structured(format, &AdoptionData::new(&proposal, args.dry_run))?
+            printer.structured(format, &AdoptionData::new(&proposal, args.dry_run))?;
         }
     }
     if !proposal.adoptions.is_empty() && !args.dry_run {

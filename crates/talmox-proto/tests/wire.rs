@@ -37,8 +37,10 @@ fn unknown_fields_are_skipped() {
 #[test]
 fn calls_have_their_paths() {
     assert_eq!(machine_service::VERSION.path, "/machine.MachineService/Version");
-    assert!(machine_service::ETCD_RECOVER.streams_requests && !machine_service::ETCD_RECOVER.streams_replies);
+    let streams =
+        (machine_service::ETCD_RECOVER.streams_requests, machine_service::ETCD_RECOVER.streams_replies);
+    assert_eq!(streams, (true, false));
     assert_eq!(lifecycle_service::UPGRADE.path, "/machine.LifecycleService/Upgrade");
-    assert!(lifecycle_service::UPGRADE.streams_replies);
+    assert_eq!(lifecycle_service::UPGRADE.streams_replies, state::LIST.streams_replies);
     assert_eq!((state::WATCH.path, state::WATCH.name()), ("/cosi.resource.State/Watch", "Watch"));
 }

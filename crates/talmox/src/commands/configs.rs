@@ -28,10 +28,16 @@ pub(super) struct Workshop {
     outcome: Box<Outcome>,
     pub(super) desired: Desired,
     pub(super) secrets: Loaded,
+    /// What paths in the description are relative to.
+    folder: PathBuf,
+    world: World,
+}
+
+/// What only configs need: a talosconfig asks for no variables.
+struct Ingredients {
     images: InstallImages,
     variables: Variables,
     manifest: Option<String>,
-    world: World,
 }
 
 /// What is known of machines besides what is declared.
@@ -54,34 +60,35 @@ impl Workshop {
                 let Job { outcome, desired, session, .. } = job;
                 session.close().await?;
                 let world = seen(&desired, &observed?);
-                Self::new(outcome, desired, &folder, world, printer)
+                Self::new(outcome, desired, folder, world, printer)
             });
         }
         let (outcome, desired) = boxed(&making.description.file, printer)?;
         let world = World::Empty(given_by_an_empty_proxmox(&desired));
-        Self::new(outcome, desired, &folder, world, printer)
+        Self::new(outcome, desired, folder, world, printer)
     }
 
     fn new(
         outcome: Box<Outcome>,
         desired: Desired,
-        folder: &Path,
+        folder: PathBuf,
         world: World,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
-        let secrets = open_secrets(&desired, folder, printer)?;
-        let manifest = match &desired.kubernetes.cni {
-            Cni::Manifest(file) => Some(read_text(&folder.join(file))?),
+        let secrets = open_secrets(&desired, &folder, printer)?;
+        Ok(Self { outcome, desired, secrets, folder, world })
+    }
+
+    fn ingredients(&self) -> Result<Ingredients, Failure> {
+        let manifest = match &self.desired.kubernetes.cni {
+            Cni::Manifest(file) => Some(read_text(&self.folder.join(file))?),
             Cni::Flannel | Cni::None | Cni::Urls(_) => None,
         };
-        Ok(Self {
-            images: InstallImages::new(&desired.talos.install_images, super::install_image::variable),
-            variables: variables_file::load(folder)?,
-            outcome,
-            desired,
-            secrets,
+        let described = &self.desired.talos.install_images;
+        Ok(Ingredients {
+            images: InstallImages::new(described, super::install_image::variable),
+            variables: variables_file::load(&self.folder)?,
             manifest,
-            world,
         })
     }
 
@@ -98,7 +105,7 @@ impl Workshop {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
         let mut remarks = Remarks::default();
-        let rendered = self.render_member(node, &member, &mut remarks)?;
+        let rendered = self.render_member((node, &member), &self.ingredients()?, &mut remarks)?;
         remarks.say(printer);
         Ok(rendered)
     }
@@ -107,16 +114,19 @@ impl Workshop {
     pub(super) fn render_all(&self, printer: &Printer) -> anyhow::Result<Vec<(&Node, Rendered)>> {
         let members = self.outcome.description.members();
         let mut remarks = Remarks::default();
-        let mut one = |(node, member)| Ok((node, self.render_member(node, member, &mut remarks)?));
-        let all = self.desired.nodes.iter().zip(&members).map(&mut one).collect::<anyhow::Result<_>>()?;
+        let ingredients = self.ingredients()?;
+        let mut all = Vec::with_capacity(members.len());
+        for (node, member) in self.desired.nodes.iter().zip(&members) {
+            all.push((node, self.render_member((node, member), &ingredients, &mut remarks)?));
+        }
         remarks.say(printer);
         Ok(all)
     }
 
     fn render_member(
         &self,
-        node: &Node,
-        member: &Member<'_>,
+        (node, member): (&Node, &Member<'_>),
+        ingredients: &Ingredients,
         remarks: &mut Remarks,
     ) -> anyhow::Result<Rendered> {
         let whereabouts = self.whereabouts(node, remarks)?;
@@ -127,10 +137,10 @@ impl Workshop {
             node,
             bundle: &self.secrets.bundle,
             whereabouts: &whereabouts,
-            install_images: &self.images,
+            install_images: &ingredients.images,
             patches: &patches,
-            cni_manifest: self.manifest.as_deref(),
-            variables: &self.variables,
+            cni_manifest: ingredients.manifest.as_deref(),
+            variables: &ingredients.variables,
         });
         let rendered = rendered.map_err(|error| failure(node, &error))?;
         for warning in &rendered.warnings {

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod connect;
+mod derived_file;
 mod failure;
 mod help;
 mod plan_file;

@@ -9,6 +9,7 @@ use talmox_machine::{Config, Value};
 
 use super::configs::{Workshop, file_name, now};
 use crate::args::{Format, RenderAll, RenderConfig};
+use crate::derived_file;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::private_file::{self, Existing};
@@ -79,7 +80,7 @@ pub(super) fn all(args: &RenderAll, printer: &Printer) -> anyhow::Result<()> {
     private_file::make_folder(&args.to)
         .with_context(|| format!("could not make the folder {}", args.to.display()))?;
     for piece in &pieces {
-        private_file::write(&piece.path, piece.text.expose_secret(), existing)
+        derived_file::write(&piece.path, piece.text.expose_secret(), existing)
             .with_context(|| format!("could not write {}", piece.path.display()))?;
     }
     say_what_was_written(args, &pieces, printer)

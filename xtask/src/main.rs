@@ -6,8 +6,9 @@ use xtask::{conformance, docs, golden, talos, truth};
 
 const USAGE: &str = "\
 usage:
-  cargo xtask conformance [proxmoxer] [ansible] [bpg]
-                                                   run programs of other projects against the simulator
+  cargo xtask conformance [proxmoxer] [ansible] [bpg] [sops]
+                                                   run programs of other projects against the simulator,
+                                                   and sops and age against our files
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
   cargo xtask talos [--inputs N]                   compare random configs and patches with what Talos' library makes

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 23] = [
+const VERBS: [&[&str]; 30] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -23,6 +23,13 @@ const VERBS: [&[&str]; 23] = [
     &["render", "vm"],
     &["render", "install-image"],
     &["output"],
+    &["secrets"],
+    &["secrets", "generate"],
+    &["secrets", "show"],
+    &["secrets", "check"],
+    &["secrets", "encrypt"],
+    &["secrets", "decrypt"],
+    &["secrets", "rotate-client"],
     &["schematic"],
     &["schematic", "id"],
     &["schematic", "show"],

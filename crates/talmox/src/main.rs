@@ -12,6 +12,7 @@ mod prompt;
 mod screens;
 mod secrets_file;
 mod simulate;
+mod sops;
 
 use std::process::ExitCode;
 

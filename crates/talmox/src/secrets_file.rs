@@ -3,11 +3,14 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use secrecy::ExposeSecret as _;
 use talmox_machine::{Bundle, Source};
+use talmox_secrets::sops::is_sops;
 use talmox_types::desired::Desired;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::sops;
 
 /// Names a bundle has if the description gives it none, in the order they are looked for: ours and `talosctl`'s, then
 /// those of talhelper.
@@ -41,21 +44,16 @@ pub(crate) fn load(desired: &Desired, folder: &Path) -> Result<Loaded, Failure> 
     };
     let text = read(&path)?;
     let name = path.display().to_string();
-    if is_encrypted(&name, &text) {
-        return Err(Failure::new(format!(
-            "{name} is encrypted with SOPS, and this talmox reads no such bundle yet"
-        ))
-        .with_hint("sops decrypt it beside the description, and name the result with secrets_file"));
-    }
-    let bundle = Bundle::parse(Source { name: &name, text: &text })
+    let opened;
+    let plain = if is_sops(&text) {
+        opened = sops::open(&path, &text)?.to_yaml();
+        opened.expose_secret()
+    } else {
+        text.as_str()
+    };
+    let bundle = Bundle::parse(Source { name: &name, text: plain })
         .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?;
     Ok(Loaded { path, bundle })
-}
-
-/// By its name, or by what SOPS adds to a file.
-fn is_encrypted(name: &str, text: &str) -> bool {
-    [".sops.yaml", ".sops.yml"].iter().any(|end| name.ends_with(end))
-        || text.lines().any(|line| line == "sops:")
 }
 
 fn missing(message: String) -> Failure {
@@ -152,11 +150,16 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_bundle_is_known_by_its_name_or_by_what_sops_adds() {
+    fn a_file_for_others_is_told_without_what_is_in_it() {
         let folder = Folder::new("sops");
-        folder.write("secrets.yaml", "cluster:\n    id: ENC[x]\nsops:\n    version: 3.13.3\n");
-        assert!(load(&desired(""), &folder.0).unwrap_err().to_string().contains("SOPS"));
-        folder.write("secrets.sops.yaml", "cluster: {}\n");
-        assert!(load(&desired(""), &folder.0).unwrap_err().to_string().contains("secrets.sops.yaml"));
+        let stranger = talmox_secrets::age::Identity::generate(&mut talmox_secrets::SystemRandom).unwrap();
+        let rule = talmox_secrets::sops::Rule::for_recipients(vec![stranger.recipient().clone()]);
+        let text = "cluster: {id: hush-hush}\n";
+        let random = &mut talmox_secrets::SystemRandom;
+        let file = talmox_secrets::sops::encrypt(text, &rule, "2026-11-15T12:00:00Z", random).unwrap();
+        folder.write("secrets.sops.yaml", &file);
+        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        assert!(failure.contains(&stranger.recipient().to_string()), "{failure}");
+        assert!(!failure.contains("hush-hush"), "{failure}");
     }
 }

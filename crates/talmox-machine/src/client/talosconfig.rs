@@ -28,6 +28,15 @@ pub struct Rename {
     pub to: String,
 }
 
+/// A context did not get another client certificate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplaceError {
+    #[error("there is no context {0}")]
+    NoContext(String),
+    #[error("the context {0} is of another cluster: its authority is not the one of these secrets")]
+    OtherCluster(String),
+}
+
 /// How one cluster is reached.
 pub struct Context<'a> {
     pub name: &'a str,
@@ -138,6 +147,25 @@ impl Talosconfig {
         self.set_context(&name, body);
         self.root.set("context", name.as_str());
         Vec::new()
+    }
+
+    /// Puts another client certificate into a context of the same cluster; all else stays.
+    pub fn replace_client(
+        &mut self,
+        context: &str,
+        bundle: &Bundle,
+        client: &ClientCertificate,
+    ) -> Result<(), ReplaceError> {
+        let mut body =
+            self.context(context).cloned().ok_or_else(|| ReplaceError::NoContext(context.to_owned()))?;
+        if self.pem(context, "ca").as_deref() != Some(bundle.os.certificate.pem()) {
+            return Err(ReplaceError::OtherCluster(context.to_owned()));
+        }
+        let (certificate, key) = client.encoded();
+        body.set("crt", certificate);
+        body.set("key", key);
+        self.set_context(context, body);
+        Ok(())
     }
 
     fn free_name(&self, name: &str) -> String {

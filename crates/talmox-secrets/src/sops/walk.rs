@@ -146,10 +146,11 @@ impl<V: Visitor> Walker<'_, V> {
                     let turned = self.value(value)?;
                     self.place.pop();
                     index += 1;
-                    if let Turned::Comment(comment) = turned {
-                        *part = Part::Comment(comment);
+                    match turned {
+                        // Comments before it stay in force: it is one of them.
+                        Turned::Comment(comment) => *part = Part::Comment(comment),
+                        Turned::Value => self.member_done(),
                     }
-                    self.member_done();
                 }
             }
         }

@@ -6,6 +6,7 @@ mod doing;
 mod others;
 mod pieces;
 mod schematic;
+mod secrets;
 mod template;
 
 pub(crate) use adopt::{Adopt, RoleWord};
@@ -14,6 +15,10 @@ pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanForm
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
+pub(crate) use secrets::{
+    Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateClient, SecretsShow,
+    SecretsWhat,
+};
 
 pub(crate) use template::{
     PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
@@ -93,6 +98,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Render(Render),
     Output(Outputs),
+    Secrets(Secrets),
     Schematic(Schematic),
     Template(Template),
     Sim(Sim),

@@ -16,6 +16,7 @@ mod render;
 mod replace_files;
 mod schema;
 mod schematic;
+mod secrets;
 mod shared;
 mod signals;
 mod sim;
@@ -55,6 +56,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Explain(args) => done(explain::run(&args, printer)),
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
+        Command::Secrets(args) => done(secrets::run(&args, printer)),
         Command::Schematic(args) => done(schematic::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),
         Command::Sim(args) => done(sim::run(&args, printer)),

@@ -15,8 +15,16 @@ use support::{Run, Scratch, command, finish};
 use talmox_secrets::SystemRandom;
 use talmox_secrets::age::Identity;
 
-const CLUSTER: &str = "cluster_name: lab\ncluster_uid: 0123456789abcdef\nnode_cidr: 10.0.7.0/24\n\
-                       proxmox_endpoint: https://127.0.0.1:1\nproxmox_api_token: sops:proxmox.sops.yaml#proxmox.token\n";
+/// A description whose Proxmox is on this machine, where nobody listens.
+fn cluster() -> String {
+    let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
+    let endpoint = taken.local_addr().expect("it has an address");
+    format!(
+        "cluster_name: lab\ncluster_uid: 0123456789abcdef\nnode_cidr: 10.0.7.0/24\n\
+         proxmox_endpoint: https://{endpoint}\nproxmox_api_token: sops:proxmox.sops.yaml#proxmox.token\n"
+    )
+}
+
 const NODES: &str = "nodes:\n  - {name: cp-1, address: 10.0.7.11, controller: true}\n";
 
 /// A folder with a description, and a key.
@@ -28,7 +36,7 @@ struct Lab {
 impl Lab {
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        fs::write(scratch.0.join("cluster.yaml"), CLUSTER).unwrap();
+        fs::write(scratch.0.join("cluster.yaml"), cluster()).unwrap();
         fs::write(scratch.0.join("nodes.yaml"), NODES).unwrap();
         let key = Identity::generate(&mut SystemRandom).unwrap();
         fs::write(scratch.0.join("keys.txt"), key.to_text().expose_secret()).unwrap();
@@ -239,12 +247,13 @@ fn credentials_come_from_sops_files() {
         .succeeded();
     let run = lab.run(&["plan", "-v"]).failed();
     assert!(
-        run.stderr.contains("credentials root@pam!t from sops:proxmox.sops.yaml#proxmox.token"),
+        run.stderr
+            .contains("credentials root@pam!t from proxmox_api_token (sops:proxmox.sops.yaml#proxmox.token)"),
         "{}",
         run.whole()
     );
     assert!(!run.stderr.contains("000000000001"), "{}", run.whole());
-    lab.write("cluster.yaml", &CLUSTER.replace("#proxmox.token", "#proxmox.tokne"));
+    lab.write("cluster.yaml", &cluster().replace("#proxmox.token", "#proxmox.tokne"));
     let run = lab.run(&["plan"]).failed();
     assert!(
         run.stderr.contains("has no value proxmox.tokne") && run.stderr.contains("its keys are proxmox"),

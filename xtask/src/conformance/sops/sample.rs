@@ -160,7 +160,7 @@ impl Sampler {
                 self.sequence(indent + 2, depth + 1);
             }
             4 => self.block(indent),
-            _ => self.scalar(),
+            _ => self.scalar(""),
         }
     }
 
@@ -175,9 +175,10 @@ impl Sampler {
                 self.out.push(' ');
                 let key = self.pick(&KEYS);
                 self.out.push_str(&format!("{key}:"));
-                self.scalar();
+                self.scalar("");
             } else {
-                self.scalar();
+                // Of a comment before an item of nothing, `sops` forgets on which side it stood.
+                self.scalar("null");
             }
         }
     }
@@ -194,8 +195,10 @@ impl Sampler {
         }
     }
 
-    fn scalar(&mut self) {
+    /// A scalar, with `nothing` for one of no text.
+    fn scalar(&mut self, nothing: &str) {
         let text = self.pick(&SCALARS);
+        let text = if text.is_empty() { nothing } else { text };
         if !text.is_empty() {
             self.out.push_str(&format!(" {text}"));
         }

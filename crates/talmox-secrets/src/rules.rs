@@ -147,7 +147,9 @@ fn read(rule: usize, node: &Node) -> Result<CreationRule, RulesError> {
         age = list(get(node, "age"));
         others.extend(OTHER_KINDS.into_iter().filter(|kind| is_given(node, kind)).map(str::to_owned));
     } else {
-        groups.iter().for_each(|group| gather(group, &mut age, &mut others));
+        for group in groups {
+            gather(group, &mut age, &mut others);
+        }
     }
     Ok(CreationRule {
         path,
@@ -162,7 +164,9 @@ fn read(rule: usize, node: &Node) -> Result<CreationRule, RulesError> {
 /// The keys of a group and of those it takes in.
 fn gather(group: &Node, age: &mut Vec<String>, others: &mut Vec<String>) {
     if let Some(NodeKind::Sequence(merged)) = get(group, "merge").map(|node| &node.kind) {
-        merged.iter().for_each(|group| gather(group, age, others));
+        for group in merged {
+            gather(group, age, others);
+        }
     }
     age.extend(list(get(group, "age")));
     others.extend(GROUP_KINDS.into_iter().filter(|kind| is_given(group, kind)).map(str::to_owned));

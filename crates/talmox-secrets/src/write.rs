@@ -36,9 +36,9 @@ pub fn write_secret_file(path: &Path, bytes: &[u8], overwrite: Overwrite) -> Res
     file.write_all(bytes).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
     match overwrite {
         Overwrite::Replace => file.persist(&target).map_err(|error| failed(error.error))?,
-        Overwrite::Refuse => file.persist_noclobber(&target).map_err(|error| match error.error.kind() {
-            io::ErrorKind::AlreadyExists => WriteError::Exists(path.to_owned()),
-            _ => failed(error.error),
+        Overwrite::Refuse => file.persist_noclobber(&target).map_err(|error| {
+            let exists = error.error.kind() == io::ErrorKind::AlreadyExists;
+            if exists { WriteError::Exists(path.to_owned()) } else { failed(error.error) }
         })?,
     };
     // Not every file system can do this, and the file is in place.

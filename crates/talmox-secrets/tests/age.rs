@@ -1,11 +1,12 @@
 //! age files as a whole.
 
 use proptest::prelude::*;
+use secrecy::ExposeSecret as _;
 use talmox_secrets::SystemRandom;
 use talmox_secrets::age::{DecryptError, Identity, decrypt, encrypt, encrypt_armored};
 
 fn identity() -> Identity {
-    Identity::generate(&mut SystemRandom).unwrap()
+    Identity::generate(&mut SystemRandom).expect("the system has random numbers")
 }
 
 #[test]
@@ -16,18 +17,26 @@ fn texts_of_any_size_come_back() {
         let plain: Vec<u8> = (0..size).map(|n: u32| n.to_le_bytes()[0]).collect();
         let file = encrypt(&plain, &recipients, &mut SystemRandom).unwrap();
         for identity in [&a, &b] {
-            assert_eq!(*decrypt(&file, std::slice::from_ref(identity)).unwrap(), plain, "{size}");
+            assert_eq!(
+                decrypt(&file, std::slice::from_ref(identity)).unwrap().expose_secret(),
+                plain,
+                "{size}"
+            );
         }
         assert_eq!(decrypt(&file, &[identity()]).unwrap_err(), DecryptError::NoKeyFits);
         let armored = encrypt_armored(&plain, &recipients, &mut SystemRandom).unwrap();
-        assert_eq!(*decrypt(armored.as_bytes(), &[identity(), b.clone()]).unwrap(), plain, "{size}");
+        assert_eq!(
+            decrypt(armored.as_bytes(), &[identity(), b.clone()]).unwrap().expose_secret(),
+            plain,
+            "{size}"
+        );
     }
 }
 
 #[test]
 fn a_file_that_was_cut_off_is_refused_wherever_it_was() {
     let key = identity();
-    let file = encrypt(&[7; 140_000], &[key.recipient().clone()], &mut SystemRandom).unwrap();
+    let file = encrypt(&vec![7; 140_000], &[key.recipient().clone()], &mut SystemRandom).unwrap();
     let chunk = 64 * 1024 + 16;
     let payload = file.len() - 140_000 - 3 * 16;
     for end in
@@ -41,6 +50,15 @@ fn a_file_that_was_cut_off_is_refused_wherever_it_was() {
     turned.extend_from_slice(&file[payload..payload + chunk]);
     turned.extend_from_slice(&file[payload + 2 * chunk..]);
     assert_eq!(decrypt(&turned, &[key]).unwrap_err(), DecryptError::Payload);
+}
+
+#[test]
+fn what_was_decrypted_is_not_shown() {
+    let key = identity();
+    let file = encrypt(b"hush-hush", &[key.recipient().clone()], &mut SystemRandom).unwrap();
+    let plain = decrypt(&file, &[key]).unwrap();
+    let shown = format!("{plain:?}");
+    assert!(!shown.contains("104") && !shown.contains("hush"), "{shown}");
 }
 
 #[test]

@@ -64,11 +64,13 @@ fn missing(message: String) -> Failure {
 
 fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let name = path.display();
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing(format!(
-            "there is no secrets bundle at {name}, where secrets_file of the description says"
-        )),
-        _ => Failure::new(format!("could not read the secrets bundle {name}: {error}")),
+    let failed = |error: std::io::Error| {
+        if error.kind() == std::io::ErrorKind::NotFound {
+            return missing(format!(
+                "there is no secrets bundle at {name}, where secrets_file of the description says"
+            ));
+        }
+        Failure::new(format!("could not read the secrets bundle {name}: {error}"))
     };
     let mut text = Zeroizing::new(String::new());
     let file = std::fs::File::open(path).map_err(failed)?;

@@ -36,10 +36,11 @@ struct Lab {
 impl Lab {
     fn new(name: &str) -> Self {
         let scratch = Scratch::new(name);
-        fs::write(scratch.0.join("cluster.yaml"), cluster()).unwrap();
-        fs::write(scratch.0.join("nodes.yaml"), NODES).unwrap();
-        let key = Identity::generate(&mut SystemRandom).unwrap();
-        fs::write(scratch.0.join("keys.txt"), key.to_text().expose_secret()).unwrap();
+        fs::write(scratch.0.join("cluster.yaml"), cluster()).expect("a scratch folder can be used");
+        fs::write(scratch.0.join("nodes.yaml"), NODES).expect("a scratch folder can be used");
+        let key = Identity::generate(&mut SystemRandom).expect("a scratch folder can be used");
+        fs::write(scratch.0.join("keys.txt"), key.to_text().expose_secret())
+            .expect("a scratch folder can be used");
         Self { scratch, key }
     }
 
@@ -47,7 +48,7 @@ impl Lab {
     fn with_rules(self) -> Self {
         let rules =
             format!("creation_rules:\n  - path_regex: \\.sops\\.yaml$\n    age: {}\n", self.key.recipient());
-        fs::write(self.scratch.0.join(".sops.yaml"), rules).unwrap();
+        fs::write(self.scratch.0.join(".sops.yaml"), rules).expect("a scratch folder can be used");
         self
     }
 
@@ -62,11 +63,11 @@ impl Lab {
     }
 
     fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.scratch.0.join(name)).unwrap()
+        fs::read_to_string(self.scratch.0.join(name)).expect("a scratch folder can be used")
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.scratch.0.join(name), text).unwrap();
+        fs::write(self.scratch.0.join(name), text).expect("a scratch folder can be used");
     }
 
     fn has(&self, name: &str) -> bool {
@@ -74,13 +75,15 @@ impl Lab {
     }
 
     fn mode(&self, name: &str) -> u32 {
-        fs::metadata(self.scratch.0.join(name)).unwrap().permissions().mode() & 0o777
+        fs::metadata(self.scratch.0.join(name)).expect("a scratch folder can be used").permissions().mode()
+            & 0o777
     }
 
     /// A bundle that was made once for all tests: its RSA key takes a while.
     fn with_bundle(self) -> Self {
         self.write("secrets.yaml", bundle());
-        fs::set_permissions(self.scratch.0.join("secrets.yaml"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(self.scratch.0.join("secrets.yaml"), fs::Permissions::from_mode(0o600))
+            .expect("a scratch folder can be used");
         self
     }
 }

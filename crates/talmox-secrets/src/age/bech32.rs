@@ -7,7 +7,7 @@ const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd,
 pub(super) fn encode(prefix: &str, bytes: &[u8]) -> String {
     let mut groups = regroup(bytes, 8, 5, true).unwrap_or_default();
     let sum = checksum(prefix, &groups, 1);
-    groups.extend((0..6).map(|index| ((sum >> (5 * (5 - index))) & 31) as u8));
+    groups.extend((0..6).map(|index| low_byte((sum >> (5 * (5 - index))) & 31)));
     let mut text = format!("{prefix}1");
     text.extend(groups.iter().map(|group| char::from(ALPHABET[usize::from(*group)])));
     text
@@ -53,6 +53,11 @@ fn polymod(values: impl Iterator<Item = u8>) -> u32 {
     })
 }
 
+/// Groups have eight bits at most.
+fn low_byte(group: u32) -> u8 {
+    group.to_le_bytes()[0]
+}
+
 fn regroup(values: &[u8], from: u32, to: u32, pad: bool) -> Option<Vec<u8>> {
     let mask = (1 << to) - 1;
     let (mut bits, mut held) = (0_u32, 0_u32);
@@ -62,13 +67,13 @@ fn regroup(values: &[u8], from: u32, to: u32, pad: bool) -> Option<Vec<u8>> {
         bits += from;
         while bits >= to {
             bits -= to;
-            out.push(((held >> bits) & mask) as u8);
+            out.push(low_byte((held >> bits) & mask));
         }
     }
     let rest = (held << (to - bits)) & mask;
     if pad {
         if bits > 0 {
-            out.push(rest as u8);
+            out.push(low_byte(rest));
         }
     } else if bits >= from || rest != 0 {
         return None;

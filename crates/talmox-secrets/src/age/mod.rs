@@ -10,6 +10,7 @@ mod identity;
 mod stream;
 mod wrap;
 
+use secrecy::SecretSlice;
 use zeroize::Zeroizing;
 
 pub use identity::{Identities, Identity, InvalidIdentity, InvalidRecipient, Recipient, parse_identities};
@@ -75,7 +76,11 @@ pub fn encrypt_armored(
 }
 
 /// Decrypts a file, armored or not, with whichever key fits.
-pub fn decrypt(file: &[u8], identities: &[Identity]) -> Result<Zeroizing<Vec<u8>>, DecryptError> {
+pub fn decrypt(file: &[u8], identities: &[Identity]) -> Result<SecretSlice<u8>, DecryptError> {
+    open(file, identities).map(|plain| SecretSlice::from(plain.to_vec()))
+}
+
+pub(crate) fn open(file: &[u8], identities: &[Identity]) -> Result<Zeroizing<Vec<u8>>, DecryptError> {
     let decoded;
     let file = match armor::decode(file)? {
         Some(bytes) => {

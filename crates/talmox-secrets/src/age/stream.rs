@@ -8,22 +8,22 @@ const TAG: usize = 16;
 
 /// Appends the chunks of a text. An empty text is one empty chunk.
 pub(super) fn seal(key: &[u8; 32], plain: &[u8], out: &mut Vec<u8>) {
-    let Some(key) = chunk_key(key) else { return };
+    let key = chunk_key(key);
     let count = plain.len().div_ceil(CHUNK).max(1);
     out.reserve(plain.len() + count * TAG);
     for index in 0..count {
         let begin = index * CHUNK;
         let piece = &plain[begin..plain.len().min(begin + CHUNK)];
         let mut sealed = piece.to_vec();
-        let done = key.seal_in_place_append_tag(nonce(index, index + 1 == count), Aad::empty(), &mut sealed);
-        debug_assert!(done.is_ok(), "a chunk is shorter than the cipher's limit");
+        key.seal_in_place_append_tag(nonce(index, index + 1 == count), Aad::empty(), &mut sealed)
+            .expect("a chunk is shorter than the cipher's limit");
         out.extend_from_slice(&sealed);
     }
 }
 
 /// The text of chunks, if they are all there and nobody changed them.
 pub(super) fn open(key: &[u8; 32], chunks: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    let key = chunk_key(key)?;
+    let key = chunk_key(key);
     let count = chunks.len().div_ceil(CHUNK + TAG).max(1);
     let mut plain = Zeroizing::new(Vec::with_capacity(chunks.len()));
     for index in 0..count {
@@ -41,8 +41,8 @@ pub(super) fn open(key: &[u8; 32], chunks: &[u8]) -> Option<Zeroizing<Vec<u8>>> 
     Some(plain)
 }
 
-fn chunk_key(key: &[u8; 32]) -> Option<LessSafeKey> {
-    UnboundKey::new(&CHACHA20_POLY1305, key).ok().map(LessSafeKey::new)
+fn chunk_key(key: &[u8; 32]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, key).expect("32 bytes are a key of this cipher"))
 }
 
 /// Eleven bytes of counter and one that says whether this is the last chunk.

@@ -78,7 +78,7 @@ fn derive(salt: &[u8], material: &[u8], label: &[u8]) -> Zeroizing<[u8; 32]> {
     let mut key = Zeroizing::new([0; 32]);
     let extracted = Salt::new(HKDF_SHA256, salt).extract(material);
     let info = [label];
-    let filled = extracted.expand(&info, Length).and_then(|okm| okm.fill(&mut key[..]));
-    debug_assert!(filled.is_ok(), "32 bytes are less than HKDF's limit");
+    let expanded = extracted.expand(&info, Length).and_then(|okm| okm.fill(&mut key[..]));
+    expanded.expect("32 bytes are less than HKDF's limit");
     key
 }

@@ -96,11 +96,10 @@ impl Decrypted {
     pub fn value(&self, key: &str) -> Option<SecretString> {
         let root = self.documents.first()?;
         let scalar = lookup_in_mapping(root, key)?;
-        let text = match &scalar.data {
-            Data::Null | Data::Bytes(_) => return None,
-            data => String::from_utf8(data.bytes()).ok()?,
-        };
-        Some(SecretString::from(text))
+        if matches!(scalar.data, Data::Null) {
+            return None;
+        }
+        String::from_utf8(scalar.data.bytes()).ok().map(SecretString::from)
     }
 
     /// The names of the values it holds: those of its first document.
@@ -197,7 +196,7 @@ fn data_key(metadata: &Metadata, identities: &[Identity]) -> Result<DataKey, Dec
 fn group_key(group: &Group, identities: &[Identity]) -> Result<Option<Zeroizing<Vec<u8>>>, DecryptError> {
     let mut broken = None;
     for key in &group.age {
-        match age::decrypt(key.encrypted.as_bytes(), identities) {
+        match age::open(key.encrypted.as_bytes(), identities) {
             Ok(part) => return Ok(Some(part)),
             Err(age::DecryptError::NoKeyFits) => {}
             Err(source) => broken = Some(DecryptError::DataKey { recipient: key.recipient.clone(), source }),

@@ -131,12 +131,12 @@ impl Visitor for Sealer<'_> {
         }
         let opened = Opened::Comment(comment.text.clone());
         comment.text = self.cipher.seal(&opened, &stop.binding(), self.nonces, self.random)?;
-        match selection {
-            Selection::UnencryptedCommentRegex(pattern) if pattern.is_match(&comment.text) => {
-                Err(EncryptError::CommentPattern)
-            }
-            _ => Ok(()),
+        if let Selection::UnencryptedCommentRegex(pattern) = selection
+            && pattern.is_match(&comment.text)
+        {
+            return Err(EncryptError::CommentPattern);
         }
+        Ok(())
     }
 
     fn scalar(&mut self, scalar: &mut Scalar, stop: &Stop<'_>) -> Result<Turned, EncryptError> {

@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn points_of_a_line_meet_at_the_secret() {
-        // f(x) = 42 + 7x for one byte, 0 + 200x for the other.
-        let point = |x: u8| Zeroizing::new(vec![42 ^ multiply(7, x), multiply(200, x), x]);
-        assert_eq!(*combine(&[point(1), point(2)]).unwrap(), vec![42, 0]);
-        assert_eq!(*combine(&[point(3), point(1)]).unwrap(), vec![42, 0]);
+        // f(x) = 0x2a + 7x for one byte, 0 + 200x for the other.
+        let point = |x: u8| Zeroizing::new(vec![0x2a ^ multiply(7, x), multiply(200, x), x]);
+        assert_eq!(*combine(&[point(1), point(2)]).unwrap(), vec![0x2a, 0]);
+        assert_eq!(*combine(&[point(3), point(1)]).unwrap(), vec![0x2a, 0]);
         assert!(combine(&[point(1), point(1)]).is_none());
         assert!(combine(&[point(1)]).is_none());
     }

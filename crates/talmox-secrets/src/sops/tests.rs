@@ -157,9 +157,38 @@ proptest! {
     }
 
     #[test]
+    fn files_that_were_cut_and_stirred_are_opened_without_panic(
+        cuts in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let (identity, file) = stirred();
+        let mut bytes = file.clone().into_bytes();
+        for (from, to, byte) in cuts {
+            let (from, to) = (from.index(bytes.len()), to.index(bytes.len()));
+            match byte % 3 {
+                0 => bytes[from] = byte,
+                1 => bytes.swap(from, to),
+                _ => drop(bytes.drain(from.min(to)..from.max(to).min(from.min(to) + 40))),
+            }
+        }
+        if let Ok(file) = SopsFile::parse(&String::from_utf8_lossy(&bytes)) {
+            let _ = file.decrypt(std::slice::from_ref(identity));
+        }
+    }
+
+    #[test]
     fn any_text_is_read_without_panic(text in "(?s).{0,200}") {
         let _ = SopsFile::parse(&text);
     }
+}
+
+/// A file that is made once.
+fn stirred() -> &'static (Identity, String) {
+    static FILE: std::sync::OnceLock<(Identity, String)> = std::sync::OnceLock::new();
+    FILE.get_or_init(|| {
+        let identity = identity();
+        let file = encrypted(PLAIN, &identity);
+        (identity, file)
+    })
 }
 
 /// Everything but comments.

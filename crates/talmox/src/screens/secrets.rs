@@ -51,7 +51,7 @@ impl SecretsData {
 
 pub(crate) fn secrets_text(data: &SecretsData) -> String {
     let protection = if data.encrypted {
-        let names: Vec<String> = data.recipients.iter().map(|name| safe(name).to_string()).collect();
+        let names: Vec<String> = data.recipients.iter().map(|name| safe(name)).collect();
         format!("encrypted for {}", names.join(", "))
     } else {
         "plain text".to_owned()

@@ -40,15 +40,17 @@ pub(super) fn judge() -> anyhow::Result<String> {
         let plain = Sampler::new(SEED + number as u64).file();
         bench.file(number, &plain, &mut tally).with_context(|| format!("file {number}:\n{plain}"))?;
     }
+    bench.groups(&mut tally).context("key groups")?;
     bench.refusals(&mut tally)?;
     for size in TEXTS {
         bench.age(size, &mut tally).with_context(|| format!("age, {size} bytes"))?;
     }
-    let Tally { ours, theirs, edited, chosen, refused, age, beyond } = tally;
+    let Tally { ours, theirs, edited, chosen, refused, age, groups, beyond } = tally;
     ensure!(ours >= 50 && theirs >= 50, "too few files were compared: {ours} and {theirs}");
     Ok(format!(
         "{TITLE}: {ours} of our files read by sops, {theirs} of its read by us, {edited} edited by the other, {chosen} \
-         encrypted by the same rule, {refused} tampered files refused by both, {beyond} of its files that it cannot open again opened by us, {age} age \
+         encrypted by the same rule, {refused} tampered files refused by both, {beyond} of its files that it cannot open again opened by us, {groups} opened with \
+         parts of a key, {age} age \
          files both ways, {:.1} s",
         begin.elapsed().as_secs_f64()
     ))
@@ -62,6 +64,7 @@ struct Tally {
     chosen: usize,
     refused: usize,
     age: usize,
+    groups: usize,
     /// Files of its own that `sops` does not read, and we do.
     beyond: usize,
 }
@@ -129,7 +132,7 @@ impl Bench {
     /// One plain text through everything.
     fn file(&self, number: usize, plain: &str, tally: &mut Tally) -> anyhow::Result<()> {
         let (name, pattern) = RULES[number % RULES.len()];
-        let mac_only = number % 3 == 0;
+        let mac_only = number.is_multiple_of(3);
         let config = self.config(name, pattern, mac_only);
         self.write(".sops.yaml", &config)?;
         self.write("plain.sops.yaml", plain)?;
@@ -140,7 +143,7 @@ impl Bench {
             "another rule was chosen"
         );
         let ours = encrypt(plain, &rule, NOW, &mut SystemRandom)?;
-        self.same_choice(&ours, &theirs)?;
+        same_choice(&ours, &theirs)?;
         tally.chosen += 1;
 
         self.write("theirs.yaml", &theirs)?;
@@ -184,13 +187,6 @@ impl Bench {
         )
     }
 
-    /// The same recipients, and the same values encrypted.
-    fn same_choice(&self, ours: &str, theirs: &str) -> anyhow::Result<()> {
-        let recipients = |text: &str| SopsFile::parse(text).map(|file| file.recipients());
-        ensure!(recipients(ours)? == recipients(theirs)?, "other recipients");
-        same(&encrypted_places(theirs), &encrypted_places(ours)).context("other values are encrypted")
-    }
-
     /// Each changes a value in the other's file.
     fn edits(&self, ours: &str, theirs: &str, tally: &mut Tally) -> anyhow::Result<()> {
         self.write("ours.yaml", ours)?;
@@ -209,6 +205,35 @@ impl Bench {
         let said = self.sops(&["decrypt", "theirs.yaml"]).context("theirs, edited by us")?;
         same(&self.through_sops(&plain)?, &said).context("theirs, edited by us")?;
         tally.edited += 1;
+        Ok(())
+    }
+
+    /// A data key in parts: all of the groups, or as many as it takes.
+    fn groups(&self, tally: &mut Tally) -> anyhow::Result<()> {
+        let third = Identity::generate(&mut SystemRandom)?;
+        let groups = [&self.identity, &self.stranger, &third]
+            .map(|key| format!("      - age: [{}]\n", key.recipient()));
+        let config =
+            format!("creation_rules:\n  - shamir_threshold: 2\n    key_groups:\n{}", groups.concat());
+        self.write(".sops.yaml", &config)?;
+        self.write("plain.yaml", "a: one\nb: [2, 3.5]\n")?;
+        let theirs = self.sops(&["encrypt", "plain.yaml"])?;
+        for keys in [[&self.identity, &self.stranger], [&third, &self.identity]] {
+            let keys = keys.map(Clone::clone);
+            let file = SopsFile::parse(&theirs)?.decrypt(&keys).context("two of three groups")?;
+            ensure!(file.value("a").is_some_and(|value| value.expose_secret() == "one"), "another value");
+            ensure!(
+                file.update("a: two\n", NOW, &mut SystemRandom).is_err(),
+                "several groups are not written"
+            );
+            tally.groups += 1;
+        }
+        let one = SopsFile::parse(&theirs)?.decrypt(std::slice::from_ref(&third));
+        ensure!(one.is_err(), "one group is not enough");
+        ensure!(
+            CreationRules::parse(&config)?.choose("plain.yaml").is_err(),
+            "several groups are not written"
+        );
         Ok(())
     }
 
@@ -249,7 +274,7 @@ impl Bench {
         ] {
             ensure!(self.run("age", arguments)?.status.success(), "age did not encrypt");
             let sealed = read_bytes(&self.scratch.join("sealed"))?;
-            ensure!(*age::decrypt(&sealed, keys)? == plain, "we read something else");
+            ensure!(age::decrypt(&sealed, keys)?.expose_secret() == plain, "we read something else");
             fs::remove_file(self.scratch.join("sealed"))?;
         }
         let recipients = [self.stranger.recipient().clone(), self.identity.recipient().clone()];
@@ -280,6 +305,13 @@ fn named(selection: &Selection) -> &'static str {
         Selection::UnencryptedCommentRegex(_) => "unencrypted_comment_regex",
         Selection::EncryptedCommentRegex(_) => "encrypted_comment_regex",
     }
+}
+
+/// The same recipients, and the same values encrypted.
+fn same_choice(ours: &str, theirs: &str) -> anyhow::Result<()> {
+    let recipients = |text: &str| SopsFile::parse(text).map(|file| file.recipients());
+    ensure!(recipients(ours)? == recipients(theirs)?, "other recipients");
+    same(&encrypted_places(theirs), &encrypted_places(ours)).context("other values are encrypted")
 }
 
 /// The lines with encrypted values, without what differs each time. Comments in lists are members to `sops`.

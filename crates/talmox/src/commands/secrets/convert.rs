@@ -109,12 +109,11 @@ fn refuse_existing(path: &Path, force: bool) -> Result<(), Failure> {
 /// `secrets.yaml` becomes `secrets.sops.yaml`.
 fn with_sops(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
+    if name.contains(".sops.") {
+        return Some(path.to_owned());
+    }
     let (stem, extension) = name.rsplit_once('.')?;
-    Some(path.with_file_name(if stem.ends_with(".sops") {
-        name.to_owned()
-    } else {
-        format!("{stem}.sops.{extension}")
-    }))
+    Some(path.with_file_name(format!("{stem}.sops.{extension}")))
 }
 
 fn without_sops(path: &Path) -> Option<PathBuf> {

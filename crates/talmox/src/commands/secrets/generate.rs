@@ -238,7 +238,7 @@ fn ignore(folder: &Path, printer: &Printer) -> anyhow::Result<()> {
     }
     let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&path).with_context(failed)?;
-    write!(file, "{gap}{}\n", missing.join("\n")).with_context(failed)?;
+    writeln!(file, "{gap}{}", missing.join("\n")).with_context(failed)?;
     printer.say(&format!(
         "wrote {} into {}: secrets stay out of version control",
         missing.join(", "),

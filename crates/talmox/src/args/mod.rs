@@ -2,6 +2,7 @@
 
 mod adopt;
 mod before;
+mod configs;
 mod doing;
 mod others;
 mod pieces;
@@ -11,6 +12,7 @@ mod template;
 
 pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
+pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
@@ -97,6 +99,9 @@ pub(crate) enum Command {
     Adopt(Adopt),
     Explain(Explain),
     Render(Render),
+    Diff(Diff),
+    Talosconfig(Talosconfig),
+    Kubeconfig(Kubeconfig),
     Output(Outputs),
     Secrets(Secrets),
     Schematic(Schematic),

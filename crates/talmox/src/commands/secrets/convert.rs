@@ -6,8 +6,8 @@ use secrecy::ExposeSecret as _;
 use talmox_secrets::sops::{self, EncryptError, Rule, SopsFile, is_sops};
 use talmox_secrets::{Overwrite, SystemRandom, write_secret_file};
 
-use super::now;
 use crate::args::{SecretsDecrypt, SecretsEncrypt};
+use crate::commands::configs::now;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::sops as files;

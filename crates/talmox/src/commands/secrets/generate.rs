@@ -14,9 +14,10 @@ use talmox_secrets::{Overwrite, write_secret_file};
 use talmox_types::Contract;
 use talmox_types::desired::Desired;
 
-use super::{folder_of, now};
 use crate::args::SecretsGenerate;
+use crate::commands::configs::now;
 use crate::commands::shared::{Job, block_on, boxed};
+use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::{secrets_file, sops as files};
@@ -29,7 +30,7 @@ const IGNORED: [&str; 3] = ["/secrets.yaml", "/talosconfig", "/kubeconfig"];
 
 pub(super) fn run(args: &SecretsGenerate, printer: &Printer) -> anyhow::Result<()> {
     let (outcome, desired) = boxed(&args.description.file, printer)?;
-    let folder = folder_of(&args.description.file);
+    let folder = folder(&args.description.file);
     let target = Target::choose(&desired, &folder, &args.age)?;
     let existing = existing(&desired, &folder, &target);
     if let Some(path) = existing.as_ref().filter(|_| !args.force) {

@@ -6,9 +6,10 @@ use talmox_machine::client::{TalosRole, Talosconfig};
 use talmox_machine::{Source, SystemRandom};
 use talmox_secrets::{Overwrite, write_secret_file};
 
-use super::{folder_of, now};
 use crate::args::SecretsRotateClient;
+use crate::commands::configs::now;
 use crate::commands::read;
+use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::{secrets_file, sops as files};
@@ -17,7 +18,7 @@ const DAY: i64 = 24 * 60 * 60;
 
 pub(super) fn run(args: &SecretsRotateClient, printer: &Printer) -> anyhow::Result<()> {
     let (_, desired) = read(&args.description.file, printer)?;
-    let bundle = secrets_file::load(&desired, &folder_of(&args.description.file))?.bundle;
+    let bundle = secrets_file::load(&desired, &folder(&args.description.file))?.bundle;
     let file = args.talosconfig.display().to_string();
     let text = files::read(&args.talosconfig)?;
     let mut config = Talosconfig::parse(Source { name: &file, text: &text })

@@ -5,9 +5,10 @@ use std::path::Path;
 use serde::Serialize;
 use talmox_secrets::sops::SopsFile;
 
-use super::{folder_of, now};
 use crate::args::{Format, SecretsCheck, SecretsShow};
+use crate::commands::configs::now;
 use crate::commands::read;
+use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::{SecretsData, secrets_text};
@@ -15,7 +16,7 @@ use crate::{secrets_file, sops as files};
 
 pub(super) fn show(args: &SecretsShow, printer: &Printer) -> anyhow::Result<()> {
     let (_, desired) = read(&args.description.file, printer)?;
-    let loaded = secrets_file::load(&desired, &folder_of(&args.description.file))?;
+    let loaded = secrets_file::load(&desired, &folder(&args.description.file))?;
     let file = SopsFile::parse(&files::read(&loaded.path)?).ok();
     let recipients = file.map(|file| file.recipients());
     let shown = SecretsData::new(loaded.path.display().to_string(), recipients, loaded.bundle.held(), now());
@@ -33,7 +34,7 @@ struct Checked {
 
 pub(super) fn check(args: &SecretsCheck, printer: &Printer) -> anyhow::Result<()> {
     let (_, desired) = read(&args.description.file, printer)?;
-    let loaded = secrets_file::load(&desired, &folder_of(&args.description.file))?;
+    let loaded = secrets_file::load(&desired, &folder(&args.description.file))?;
     let mut problems = loaded.bundle.check(now());
     problems.extend(readable_by_others(&loaded.path)?);
     let checked = Checked { file: loaded.path.display().to_string(), problems };

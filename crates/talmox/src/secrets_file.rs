@@ -14,7 +14,8 @@ use crate::sops;
 
 /// Names a bundle has if the description gives it none, in the order they are looked for: ours and `talosctl`'s, then
 /// those of talhelper.
-const NAMES: [&str; 4] = ["secrets.sops.yaml", "secrets.yaml", "talsecret.sops.yaml", "talsecret.yaml"];
+pub(crate) const NAMES: [&str; 4] =
+    ["secrets.sops.yaml", "secrets.yaml", "talsecret.sops.yaml", "talsecret.yaml"];
 
 /// A bundle has a few kilobytes; a file that is much larger is the wrong one.
 const MAX_SIZE: u64 = 1024 * 1024;

@@ -108,9 +108,18 @@ fn key_of_program(command: &str) -> Result<SecretString, Failure> {
     Ok(SecretString::from(text))
 }
 
+/// The path with links and `..` followed as far as its folders exist.
+fn resolved(path: &Path) -> std::io::Result<PathBuf> {
+    let absolute = std::path::absolute(path)?;
+    let mut folders = absolute.ancestors().skip(1);
+    let Some(there) = folders.find(|folder| folder.exists()) else { return Ok(absolute) };
+    let rest = absolute.strip_prefix(there).unwrap_or(Path::new("")).to_owned();
+    Ok(there.canonicalize()?.join(rest))
+}
+
 /// How a new file is encrypted: as the nearest `.sops.yaml` from its folder upwards says; none if there is no such file.
 pub(crate) fn rule_for(path: &Path) -> Result<Option<Rule>, Failure> {
-    let absolute = std::path::absolute(path)
+    let absolute = resolved(path)
         .map_err(|error| Failure::new(format!("could not find {}: {error}", path.display())))?;
     let folders = absolute.ancestors().skip(1);
     let Some(folder) = folders.into_iter().find(|folder| folder.join(RULES).is_file()) else {

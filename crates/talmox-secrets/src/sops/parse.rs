@@ -4,9 +4,13 @@ use talmox_yaml::{FaultKind, Node, NodeKind, Style};
 
 use super::comments::Comments;
 use super::error::ParseError;
+use super::print::one_line;
 use super::scalar;
 use super::tree::{Comment, Data, Entry, Mapping, Part, Scalar, Value};
 use super::walk::Place;
+
+/// YAML lets 1024 characters stand before a colon.
+const MAX_KEY: usize = 1000;
 
 /// The documents of a text: mappings all, as SOPS has it.
 pub(super) fn parse(text: &str) -> Result<Vec<Mapping>, ParseError> {
@@ -32,7 +36,10 @@ fn words(kind: &FaultKind) -> String {
         FaultKind::Syntax(_) => "this is no YAML".to_owned(),
         FaultKind::Tab => "a tab where YAML wants blanks".to_owned(),
         FaultKind::DuplicateKey { key, .. } => format!("{key} stands there twice"),
-        FaultKind::UnknownAlias(name) => format!("*{name} has no &{name} before it"),
+        // What looks like an alias may be a secret without its quotes.
+        FaultKind::UnknownAlias(_) => {
+            "an alias without its anchor; text that begins with * needs quotes".to_owned()
+        }
         FaultKind::AliasBomb => "its aliases unfold into too much".to_owned(),
         FaultKind::TooDeep => "it is nested too deep".to_owned(),
         FaultKind::ComplexKey => "a key that is a list or a mapping".to_owned(),
@@ -196,6 +203,9 @@ impl Reader<'_> {
     fn key(&self, node: &Node) -> Result<String, ParseError> {
         let Some(written) = node.as_scalar() else { return self.refuse("a key that is no text") };
         match scalar::resolve(&written.text, written.style, node.tag.as_deref()) {
+            Ok(Data::Text(text)) if one_line(&text).chars().count() > MAX_KEY => {
+                self.refuse("a key that is too long")
+            }
             Ok(Data::Text(text)) => Ok(text),
             Ok(_) => self.refuse(&format!("SOPS keeps keys that are text; put {} in quotes", written.text)),
             Err(unfit) => self.refuse(unfit),

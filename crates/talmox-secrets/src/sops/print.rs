@@ -35,10 +35,12 @@ fn write_comments<T>(out: &mut String, parts: &[Part<T>], indent: usize) {
 }
 
 fn write_comment(out: &mut String, comment: &Comment, indent: usize) {
-    push_blanks(out, indent);
-    out.push('#');
-    out.push_str(&comment.text);
-    out.push('\n');
+    for line in comment.text.split(['\n', '\r']) {
+        push_blanks(out, indent);
+        out.push('#');
+        out.push_str(line);
+        out.push('\n');
+    }
 }
 
 /// Comments that go on the line of the member they stand before.
@@ -47,7 +49,7 @@ struct Beside<'a>(Vec<&'a Comment>);
 impl<'a> Beside<'a> {
     /// Writes those of a line of their own now, and keeps the others if there is one line for one of them.
     fn take(&mut self, out: &mut String, comment: &'a Comment, indent: usize) {
-        if comment.inline && self.0.is_empty() {
+        if comment.inline && self.0.is_empty() && !comment.text.contains(['\n', '\r']) {
             self.0.push(comment);
         } else {
             write_comment(out, comment, indent);
@@ -187,7 +189,8 @@ fn scalar_text(scalar: &Scalar, indent: usize) -> String {
     }
 }
 
-fn one_line(text: &str) -> String {
+/// A text on one line, in quotes where it needs them.
+pub(super) fn one_line(text: &str) -> String {
     if is_plain(text) { text.to_owned() } else { quoted(text) }
 }
 

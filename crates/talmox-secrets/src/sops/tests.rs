@@ -326,6 +326,21 @@ fn no_error_and_no_debug_repeats_a_value() {
 }
 
 #[test]
+fn text_that_looks_like_an_alias_is_not_repeated() {
+    let rule = Rule::for_recipients(vec![identity().recipient().clone()]);
+    let error = encrypt("password: *hunter2\n", &rule, NOW, &mut SystemRandom).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    assert!(error.to_string().contains("line 1"), "{error}");
+}
+
+#[test]
+fn comments_of_many_lines_stay_comments() {
+    let comment = Comment { text: "one\ntwo: 2".to_owned(), inline: true };
+    let entry = Entry { key: "a".to_owned(), value: Value::Scalar(Scalar::text("x")) };
+    assert_eq!(print(&[vec![Part::Comment(comment), Part::Member(entry)]]), "#one\n#two: 2\na: x\n");
+}
+
+#[test]
 fn an_update_changes_what_changed() {
     let identity = identity();
     let file = encrypted(PLAIN, &identity);
@@ -369,6 +384,14 @@ fn what_cannot_be_kept_is_refused() {
     }
     assert!(encrypt("a: 1\n", &Rule::for_recipients(Vec::new()), NOW, &mut SystemRandom).is_err());
     assert!(matches!(encrypt("a: 1\n", &rule, "yesterday", &mut SystemRandom), Err(EncryptError::Time(_))));
+}
+
+#[test]
+fn comments_beside_nothing_stay_apart() {
+    let text = "a:\n# of b\nb: # beside b\n# of c\nc: 1\n";
+    // The parser calls nothing `~`.
+    let expected = "a: ~\n# of b\nb: ~ # beside b\n# of c\nc: 1\n";
+    assert_eq!(print(&parse(text).unwrap()), expected);
 }
 
 #[test]

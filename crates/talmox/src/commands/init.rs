@@ -18,7 +18,7 @@ use talmox_types::{
     BridgeName, Cidr, ClusterName, ClusterUid, Contract, HostName, PoolName, StorageId, Url, VmId,
 };
 
-use super::secrets::for_a_new_description;
+use super::secrets::FirstBundle;
 use crate::args::{Init, Simulate};
 use crate::connect::visit;
 use crate::failure::Failure;
@@ -31,6 +31,7 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     let answers = answers(args, &asker, printer)?;
     let (cluster, nodes) = (cluster_yaml(&answers), nodes_yaml(&answers));
     let contract = refuse_invalid(&cluster, &nodes, printer)?;
+    let bundle = FirstBundle::choose(&args.folder, printer)?;
     fs::create_dir_all(args.folder.join(SCHEMA_FOLDER))
         .with_context(|| format!("could not make the folder {}", args.folder.display()))?;
     for (name, kind) in [(CLUSTER_SCHEMA, FileKind::Cluster), (NODES_SCHEMA, FileKind::Nodes)] {
@@ -41,7 +42,7 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     }
     write_new(&args.folder.join("cluster.yaml"), &cluster, printer)?;
     write_new(&args.folder.join("nodes.yaml"), &nodes, printer)?;
-    for_a_new_description(&args.folder, contract, printer)?;
+    bundle.make(contract, printer)?;
     let flag =
         if args.folder == Path::new(".") { String::new() } else { format!(" -f {}", args.folder.display()) };
     let simulate = match &args.connection.simulate {

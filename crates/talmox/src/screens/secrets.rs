@@ -58,7 +58,7 @@ pub(crate) fn secrets_text(data: &SecretsData) -> String {
     };
     let rows = data.held.iter().map(|held| {
         let left = held.days_left.map(|days| Cell {
-            text: if days < 0 { "ended".to_owned() } else { format!("{days} days left") },
+            text: if days < 0 { "ended".to_owned() } else { format!("{days} days") },
             style: match days {
                 ..0 => RED,
                 0..SOON => YELLOW,
@@ -72,7 +72,7 @@ pub(crate) fn secrets_text(data: &SecretsData) -> String {
             left.unwrap_or_else(|| Cell::plain(String::new())),
         ]
     });
-    format!("{}, {protection}\n\n{}", safe(&data.file), table(&["SECRET", "ENDS", ""], rows))
+    format!("{}, {protection}\n\n{}", safe(&data.file), table(&["SECRET", "ENDS", "LEFT"], rows))
 }
 
 #[cfg(test)]
@@ -93,9 +93,9 @@ mod tests {
         let expected = [
             "secrets.yaml, plain text",
             "",
-            "SECRET           ENDS",
+            "SECRET           ENDS                  LEFT",
             "cluster secret   -",
-            "Talos authority  2026-10-31T14:13:20Z  40 days left",
+            "Talos authority  2026-10-31T14:13:20Z  40 days",
             "etcd authority   2026-09-21T14:13:19Z  ended",
         ];
         assert_eq!(lines, expected);

@@ -69,28 +69,33 @@ fn finish(
     Ok(())
 }
 
-/// The bundle of a description that was just written; one that is there is left alone.
-pub(in crate::commands) fn for_a_new_description(
-    folder: &Path,
-    contract: Contract,
-    printer: &Printer,
-) -> anyhow::Result<()> {
-    if let Some(path) =
-        [ENCRYPTED, PLAIN].map(|name| folder.join(name)).into_iter().find(|path| path.exists())
-    {
-        printer.say(&format!("{} is there already, and stays the cluster's secrets", path.display()));
-        return Ok(());
+/// The bundle of a description that is about to be written: decided before anything is, made afterwards.
+pub(in crate::commands) struct FirstBundle {
+    folder: PathBuf,
+    /// None if a bundle is there already, which stays the cluster's.
+    target: Option<Target>,
+}
+
+impl FirstBundle {
+    pub(in crate::commands) fn choose(folder: &Path, printer: &Printer) -> Result<Self, Failure> {
+        let mut there = secrets_file::NAMES.map(|name| folder.join(name)).into_iter();
+        let folder = folder.to_owned();
+        if let Some(path) = there.find(|path| path.exists()) {
+            printer.say(&format!("{} is there already, and stays the cluster's secrets", path.display()));
+            return Ok(Self { folder, target: None });
+        }
+        let rule = files::rule_for(&folder.join(ENCRYPTED))?;
+        let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
+        Ok(Self { folder, target: Some(Target { path, rule }) })
     }
-    let rule = files::rule_for(&folder.join(ENCRYPTED))?;
-    let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
-    let target = Target { path, rule };
-    let bundle = Bundle::generate(contract, now(), &mut SystemRandom)
-        .context("could not make the cluster's secrets")?;
-    target.write(&bundle, Overwrite::Refuse, printer)?;
-    if target.rule.is_none() {
-        ignore(folder, printer)?;
+
+    pub(in crate::commands) fn make(self, contract: Contract, printer: &Printer) -> anyhow::Result<()> {
+        let Some(target) = self.target else { return Ok(()) };
+        let bundle = Bundle::generate(contract, now(), &mut SystemRandom)
+            .context("could not make the cluster's secrets")?;
+        target.write(&bundle, Overwrite::Refuse, printer)?;
+        if target.rule.is_none() { ignore(&self.folder, printer) } else { Ok(()) }
     }
-    Ok(())
 }
 
 /// Where the bundle goes, and for whom.
@@ -209,14 +214,16 @@ fn import(file: &Path) -> anyhow::Result<Bundle> {
     };
     let name = file.display().to_string();
     let source = Source { name: &name, text: plain };
-    if !plain.lines().any(|line| line.starts_with("certs:") || line.starts_with("trustdinfo:")) {
+    let is_bundle = plain.lines().any(|line| line.starts_with("certs:") || line.starts_with("trustdinfo:"));
+    let bundle = if is_bundle {
+        Bundle::parse(source)
+            .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?
+    } else {
         let config = Config::parse(source).map_err(|faults| {
             Failure::new(format!("{name} is neither a secrets bundle nor a config:\n{faults}"))
         })?;
-        return from_config(&config).map_err(|error| Failure::new(format!("{name}: {error}")).into());
-    }
-    let bundle = Bundle::parse(source)
-        .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?;
+        from_config(&config).map_err(|error| Failure::new(format!("{name}: {error}")))?
+    };
     let problems = bundle.check(now());
     if problems.is_empty() {
         return Ok(bundle);

@@ -8,7 +8,7 @@ mod show;
 use crate::args::{Secrets, SecretsWhat};
 use crate::printer::Printer;
 
-pub(super) use generate::for_a_new_description;
+pub(super) use generate::FirstBundle;
 
 pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {

@@ -138,6 +138,30 @@ fn a_cluster_that_has_vms_gets_no_second_bundle() {
 }
 
 #[test]
+fn a_named_bundle_stays_out_of_version_control_too() {
+    let lab = Lab::new("secrets-named");
+    lab.write("cluster.yaml", &(cluster() + "secrets_file: keys/lab.yaml\n"));
+    lab.write("old.yaml", bundle());
+    fs::create_dir(lab.scratch.0.join("keys")).unwrap();
+    lab.run(&["secrets", "generate", "--from", "old.yaml", "--offline"]).succeeded();
+    assert_eq!(lab.read(".gitignore"), "/keys/lab.yaml\n/talosconfig\n/kubeconfig\n");
+    lab.run(&["secrets", "check"]).succeeded();
+    lab.write("cluster.yaml", &(cluster() + "secrets_file: lab.sops.yaml\n"));
+    let nobody = lab.run(&["secrets", "generate", "--from", "old.yaml", "--offline"]).failed();
+    assert!(nobody.stderr.contains("nobody is known who may read lab.sops.yaml"), "{}", nobody.whole());
+}
+
+#[test]
+fn secrets_are_taken_from_a_control_plane() {
+    let lab = Lab::new("secrets-config").with_bundle();
+    let config = lab.run(&["render", "config", "cp-1"]).succeeded().stdout;
+    fs::remove_file(lab.scratch.0.join("secrets.yaml")).unwrap();
+    lab.write("controlplane.yaml", &config);
+    lab.run(&["secrets", "generate", "--from", "controlplane.yaml", "--offline"]).succeeded();
+    assert_eq!(lab.read("secrets.yaml"), bundle());
+}
+
+#[test]
 fn rules_encrypt_what_is_made_and_taken_over() {
     let lab = Lab::new("secrets-rules").with_rules();
     lab.write("talsecret.txt", bundle());
@@ -205,6 +229,43 @@ fn files_are_converted_both_ways() {
     lab.run(&["secrets", "encrypt", "token.yaml", "--force"]).succeeded();
     let kept = |text: &str| text.lines().find(|line| line.contains("token:")).unwrap().to_owned();
     assert_eq!(kept(&before), kept(&lab.read("token.sops.yaml")));
+}
+
+#[test]
+fn keys_are_found_where_sops_looks() {
+    let lab = Lab::new("secrets-keys");
+    lab.write("a.yaml", "one: hush-hush\n");
+    let recipient = lab.key.recipient().to_string();
+    lab.run(&["secrets", "encrypt", "a.yaml", "--age", &recipient]).succeeded();
+    for home in ["xdg", "home/.config"] {
+        fs::create_dir_all(lab.scratch.0.join(home).join("sops/age")).unwrap();
+        fs::copy(lab.scratch.0.join("keys.txt"), lab.scratch.0.join(home).join("sops/age/keys.txt")).unwrap();
+    }
+    let (key, xdg, home) = (lab.read("keys.txt"), lab.scratch.path("xdg"), lab.scratch.path("home"));
+    let stranger = Identity::generate(&mut SystemRandom).unwrap().to_text();
+    let several = format!("{} {key}", stranger.expose_secret());
+    let places = [
+        ("SOPS_AGE_KEY", several.as_str()),
+        ("SOPS_AGE_KEY_CMD", "/bin/cat keys.txt"),
+        ("XDG_CONFIG_HOME", &xdg),
+        ("HOME", &home),
+    ];
+    let decrypt = |name: &str, value: &str| {
+        let mut command = lab.command(&["secrets", "decrypt", "a.sops.yaml", "--stdout"]);
+        finish(command.env_remove("SOPS_AGE_KEY_FILE").env(name, value))
+    };
+    for (name, value) in places {
+        let run = decrypt(name, value).succeeded();
+        assert_eq!(run.stdout, "one: hush-hush\n", "{name}");
+    }
+    let wrong = decrypt("SOPS_AGE_KEY", "AGE-SECRET-KEY-1MISTYPED").failed();
+    assert!(
+        wrong.stderr.contains("SOPS_AGE_KEY, line 1") && !wrong.stderr.contains("MISTYPED"),
+        "{}",
+        wrong.whole()
+    );
+    let none = decrypt("SOPS_AGE_KEY", stranger.expose_secret()).failed();
+    assert!(none.stderr.contains(&recipient), "{}", none.whole());
 }
 
 #[test]

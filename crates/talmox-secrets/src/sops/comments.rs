@@ -31,19 +31,19 @@ impl<'a> Comments<'a> {
 
     /// The column of a byte, counted from zero.
     pub(super) fn column(&self, at: u32) -> usize {
-        let before = &self.text[..at as usize];
+        let before = self.text.get(..at as usize).unwrap_or_default();
         before.len() - before.rfind('\n').map_or(0, |line| line + 1)
     }
 
     fn line_end(&self, at: u32) -> u32 {
-        let rest = &self.text[at as usize..];
+        let rest = self.text.get(at as usize..).unwrap_or_default();
         let length = rest.find('\n').unwrap_or(rest.len());
         u32::try_from(at as usize + length).unwrap_or(u32::MAX)
     }
 
     /// Whether a collection is written in brackets.
     pub(super) fn is_flow(&self, span: Span) -> bool {
-        self.text[span.start as usize..].starts_with(['{', '['])
+        self.text.get(span.start as usize..).is_some_and(|rest| rest.starts_with(['{', '[']))
     }
 
     /// Those before a byte that satisfy a condition, up to the first that does not.
@@ -54,7 +54,7 @@ impl<'a> Comments<'a> {
             if !fits(self, found) {
                 break;
             }
-            taken.push(Comment { text: found.text.clone(), inline });
+            taken.push(Comment { text: found.text.trim_end_matches('\r').to_owned(), inline });
             self.next += 1;
         }
         taken
@@ -99,7 +99,7 @@ impl<'a> Comments<'a> {
             if found.span.start >= before || own <= next_column || own < least {
                 break;
             }
-            taken.push(Comment { text: found.text.clone(), inline: false });
+            taken.push(Comment { text: found.text.trim_end_matches('\r').to_owned(), inline: false });
             least = own.min(column);
             self.next += 1;
             self.behind_inner = true;
@@ -115,7 +115,8 @@ impl<'a> Comments<'a> {
     /// From here on comments are those of a document that ends before the node of the next one begins.
     pub(super) fn begin_document(&mut self, start: u32, next: Option<u32>) {
         self.end = next.map_or(u32::MAX, |next| {
-            let text = &self.text[start as usize..next as usize];
+            // A document of nothing has its place wherever the parser looked for it.
+            let text = self.text.get(start as usize..next as usize).unwrap_or_default();
             let mark = text.rfind("\n---").map_or(0, |at| at + 1);
             u32::try_from(start as usize + mark).unwrap_or(u32::MAX)
         });

@@ -176,10 +176,25 @@ proptest! {
     }
 
     #[test]
+    fn pieces_of_yaml_are_read_without_panic(pieces in vec(prop::sample::select(PIECES.to_vec()), 0..24)) {
+        let text = pieces.concat();
+        let Ok(documents) = parse(&text) else { return Ok(()) };
+        let printed = print(&documents);
+        let again = parse(&printed);
+        prop_assert!(again.is_ok_and(|again| values(&again) == values(&documents)), "{text}\n----\n{printed}");
+    }
+
+    #[test]
     fn any_text_is_read_without_panic(text in "(?s).{0,200}") {
         let _ = SopsFile::parse(&text);
     }
 }
+
+const PIECES: [&str; 34] = [
+    "---\n", "...\n", "a: ", "b: ", "c:\n", "sops:\n", "- ", "-\n", "# c\n", " # d\n", "#\n", "\n", "\r\n",
+    "  ", " ", "{", "}", "[", "]", ", ", "&x ", "*x ", "|\n", ">-\n", "\"q\"", "'q'", "x", "12", "~",
+    "!!str ", "!own ", "? ", "<<: ", "ö",
+];
 
 /// A file that is made once.
 fn stirred() -> &'static (Identity, String) {

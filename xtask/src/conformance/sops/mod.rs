@@ -34,11 +34,14 @@ pub(super) fn judge() -> anyhow::Result<String> {
         Peer::Unavailable(excuse) => return Ok(format!("{TITLE}: not run: {excuse}")),
     };
     let begin = Instant::now();
+    let seed = seed()?;
     let bench = Bench::new(folder)?;
     let mut tally = Tally::default();
     for number in 0..FILES {
-        let plain = Sampler::new(SEED + number as u64).file();
-        bench.file(number, &plain, &mut tally).with_context(|| format!("file {number}:\n{plain}"))?;
+        let plain = Sampler::new(seed + number as u64).file();
+        bench
+            .file(number, &plain, &mut tally)
+            .with_context(|| format!("file {number} of seed {seed}:\n{plain}"))?;
     }
     bench.groups(&mut tally).context("key groups")?;
     bench.refusals(&mut tally)?;
@@ -54,6 +57,14 @@ pub(super) fn judge() -> anyhow::Result<String> {
          files both ways, {:.1} s",
         begin.elapsed().as_secs_f64()
     ))
+}
+
+/// The same files each time, unless `TALMOX_FUZZ_SEED` asks for others.
+fn seed() -> anyhow::Result<u64> {
+    match std::env::var_os("TALMOX_FUZZ_SEED") {
+        Some(text) => text.to_string_lossy().parse().context("TALMOX_FUZZ_SEED is a number"),
+        None => Ok(SEED),
+    }
 }
 
 #[derive(Default)]

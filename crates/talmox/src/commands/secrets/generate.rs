@@ -25,8 +25,8 @@ use crate::{secrets_file, sops as files};
 const ENCRYPTED: &str = "secrets.sops.yaml";
 const PLAIN: &str = "secrets.yaml";
 
-/// What must not get into version control where nothing is encrypted.
-const IGNORED: [&str; 3] = ["/secrets.yaml", "/talosconfig", "/kubeconfig"];
+/// What must not get into version control beside a bundle that is not encrypted.
+const IGNORED: [&str; 2] = ["/talosconfig", "/kubeconfig"];
 
 pub(super) fn run(args: &SecretsGenerate, printer: &Printer) -> anyhow::Result<()> {
     let (outcome, desired) = boxed(&args.description.file, printer)?;
@@ -60,7 +60,7 @@ fn finish(
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     target.write(&bundle, overwrite, printer)?;
     if target.rule.is_none() {
-        ignore(folder, printer)?;
+        ignore(folder, &target.path, printer)?;
         printer.say(
             "note: it is plain text; an age recipient (--age, or a .sops.yaml) makes it secrets.sops.yaml",
         );
@@ -94,7 +94,7 @@ impl FirstBundle {
         let bundle = Bundle::generate(contract, now(), &mut SystemRandom)
             .context("could not make the cluster's secrets")?;
         target.write(&bundle, Overwrite::Refuse, printer)?;
-        if target.rule.is_none() { ignore(&self.folder, printer) } else { Ok(()) }
+        if target.rule.is_none() { ignore(&self.folder, &target.path, printer) } else { Ok(()) }
     }
 }
 
@@ -232,15 +232,18 @@ fn import(file: &Path) -> anyhow::Result<Bundle> {
 }
 
 /// Adds what is missing to the folder's `.gitignore`.
-fn ignore(folder: &Path, printer: &Printer) -> anyhow::Result<()> {
+fn ignore(folder: &Path, bundle: &Path, printer: &Printer) -> anyhow::Result<()> {
     let path = folder.join(".gitignore");
     let failed = || format!("could not write {}", path.display());
     let mut text = String::new();
     if let Ok(mut file) = std::fs::File::open(&path) {
         file.read_to_string(&mut text).with_context(failed)?;
     }
-    let known = |line: &str| text.lines().any(|have| have.trim().trim_start_matches('/') == &line[1..]);
-    let missing: Vec<&str> = IGNORED.into_iter().filter(|line| !known(line)).collect();
+    // One that lies elsewhere is for another folder's file.
+    let bundle = bundle.strip_prefix(folder).ok().map(|name| format!("/{}", name.display()));
+    let known = |line: &String| text.lines().any(|have| have.trim().trim_start_matches('/') == &line[1..]);
+    let wanted = bundle.into_iter().chain(IGNORED.map(str::to_owned));
+    let missing: Vec<String> = wanted.filter(|line| !known(line)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -84,7 +84,8 @@ impl Reader<'_> {
             mapping.push(Part::Member(Entry { key, value }));
         }
         let column = entries.first().map(|entry| self.comments.column(entry.key.place().start));
-        mapping.extend(self.behind(node, column, next).into_iter().map(Part::Comment));
+        let behind = self.behind(node, column, next);
+        append(&mut mapping, behind, |entry| &mut entry.value);
         Ok(mapping)
     }
 
@@ -101,7 +102,8 @@ impl Reader<'_> {
             sequence.push(Part::Member(value));
         }
         let column = (!items.is_empty()).then(|| self.comments.column(node.span.start));
-        sequence.extend(self.behind(node, column, next).into_iter().map(Part::Comment));
+        let behind = self.behind(node, column, next);
+        append(&mut sequence, behind, |value| value);
         Ok(sequence)
     }
 
@@ -227,4 +229,28 @@ impl Reader<'_> {
 fn own_line(mut comment: Comment) -> Comment {
     comment.inline = false;
     comment
+}
+
+/// Adds comments behind the last member. SOPS counts them to the innermost collection that ends there, once all of them are
+/// written below each other: one that was written in brackets has taken none yet.
+fn append<T>(members: &mut Vec<Part<T>>, comments: Vec<Comment>, value: fn(&mut T) -> &mut Value) {
+    let comments = match members.last_mut() {
+        Some(Part::Member(last)) => settle(value(last), comments),
+        Some(Part::Comment(_)) | None => comments,
+    };
+    members.extend(comments.into_iter().map(Part::Comment));
+}
+
+/// Gives comments to a collection, or back if it cannot have them.
+fn settle(value: &mut Value, comments: Vec<Comment>) -> Vec<Comment> {
+    match value {
+        Value::Mapping(members) if matches!(members.last(), Some(Part::Member(_))) => {
+            append(members, comments, |entry| &mut entry.value);
+        }
+        Value::Sequence(members) if matches!(members.last(), Some(Part::Member(_))) => {
+            append(members, comments, |value| value);
+        }
+        Value::Mapping(_) | Value::Sequence(_) | Value::Scalar(_) => return comments,
+    }
+    Vec::new()
 }

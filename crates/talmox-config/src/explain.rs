@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_types::NodeName;
-use talmox_types::desired::ConfigDelivery;
+use talmox_types::desired::{ConfigDelivery, DiskEncryption};
 
 use crate::description::Description;
-use crate::file::{CloudInit, Cluster, DiskEncryption, NodeBlock, Settings, show_drift};
+use crate::file::{CloudInit, Cluster, NodeBlock, Settings, show_drift};
 use crate::layers::{Member, Rank};
 use crate::read::{Block, KeyInfo, Shown, Value as _, show_map, suggest};
 use crate::resolve::{Computed, cluster, node, vm};

@@ -34,3 +34,30 @@ impl Description {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Files, Rank, read_files};
+
+    #[test]
+    fn patches_come_from_the_farthest_to_the_nearest_with_their_places() {
+        let text = "proxmox_vm_worker_defaults:\n  patches: [{machine: {env: {A: role}}}]\n\
+            patches:\n  - {machine: {env: {A: one}}}\n  - two.yaml\n\
+            proxmox_vm_defaults:\n  patches: [{machine: {env: {A: all}}}]\n\
+            node_pools:\n  - name: pool\n    count: 1\n    addresses: 10.0.7.32/28\n    patches: [{machine: {env: {A: pool}}}]\n\
+            nodes:\n  - name: cp-1\n    address: 10.0.7.11\n    controller: true\n    patches: [{machine: {env: {A: node}}}]\n";
+        let outcome = read_files(Files::from_texts(text, None));
+        let places = |name: &str| {
+            let member = outcome.description.member(name).unwrap();
+            let patches = outcome.description.patches(&member);
+            patches.into_iter().map(|patch| (patch.place, patch.rank)).collect::<Vec<_>>()
+        };
+        let at = |line: u32, rank| (format!("cluster.yaml:{line}"), rank);
+        let cluster = [at(4, Rank::Cluster), at(5, Rank::Cluster), at(7, Rank::Cluster)];
+        assert_eq!(places("pool-1"), [&cluster[..], &[at(2, Rank::Role), at(12, Rank::Pool)]].concat());
+        assert_eq!(places("cp-1"), [&cluster[..], &[at(17, Rank::Node)]].concat());
+        let desired = outcome.desired.unwrap();
+        let node = desired.nodes.iter().find(|node| node.name.as_str() == "pool-1").unwrap();
+        assert_eq!(node.patches.len(), 5);
+    }
+}

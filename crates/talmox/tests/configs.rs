@@ -311,7 +311,7 @@ fn a_pool_has_guessed_addresses_until_somebody_looks() {
     assert!(
         guessed.stdout.contains("address: 10.0.7.32/24") || guessed.stdout.contains("address: 10.0.7.33/24")
     );
-    for part in ["is the address an empty pool would give", "left out the provider id"] {
+    for part in ["pool-1: the address is the one an empty pool would give", "left out the provider id"] {
         assert!(guessed.stderr.contains(part), "{}", guessed.stderr);
     }
     assert!(!guessed.stdout.contains("providerID"));

@@ -34,7 +34,7 @@ const LINES: [&[&str]; 16] = [
         "node_routes: [{network: 10.9.0.0/16, gateway: 10.0.7.2, metric: 50}, {network: 10.7.0.0/16, gateway: 10.0.7.3}]\n",
     ],
     &["", "kernel_modules: [nbd, zfs]\n"],
-    &["", "disk_encryption: tpm\n"],
+    &["", "disk_encryption: tpm\n", "disk_encryption: node-id\n"],
     &[
         "",
         "extension_services:\n  - {name: nut-client, config_files: [{mount_path: /etc/nut.conf, content: 'MODE=x'}], environment: [A=b]}\n",

@@ -6,7 +6,6 @@ use talmox_types::desired::{DiskBus, Node, NodeAddress, Patch};
 
 use super::vm;
 use crate::description::Description;
-use crate::file::DiskEncryption;
 use crate::layers::{Member, Rank};
 use crate::source::SourceId;
 
@@ -20,7 +19,7 @@ pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
         vm: vm::vm(description, member),
         install_disk: install_disk(member),
         schematic_id: member.pick(|s| s.schematic_id.as_ref()).map(|at| at.value.clone()),
-        disk_encryption: member.value(|s| s.disk_encryption.as_ref()) == DiskEncryption::Tpm,
+        disk_encryption: member.value(|s| s.disk_encryption.as_ref()),
         kernel_modules: member
             .pick(|s| s.kernel_modules.as_ref())
             .iter()

@@ -95,6 +95,26 @@ fn renewing_never_piles_up_contexts() {
     );
     assert_eq!(file.renew(&other).len(), 1);
     assert_eq!(file.contexts().count(), 2);
+    // And the one that got a number is found again.
+    assert_eq!(file.counterpart(&other), Some("test-1"));
+    assert!(file.renew(&other).is_empty());
+    assert_eq!((file.contexts().count(), file.current()), (2, Some("test-1")));
+}
+
+#[test]
+fn renewing_a_kubeconfig_changes_what_is_ours_and_nothing_else() {
+    let existing = "apiVersion: v1\nkind: Config\nclusters: []\nusers:\n- name: admin@test\n  user: {token: abc}\ncontexts:\n- name: admin@test\n  context: {cluster: gone, user: admin@test}\n";
+    let mut file = Kubeconfig::parse(source("config", existing)).unwrap();
+    assert_eq!(file.counterpart(&kubeconfig()), None, "a context without a certificate is somebody else's");
+    assert!(!file.renew(&kubeconfig()).is_empty());
+    let context = file.counterpart(&kubeconfig()).unwrap().to_owned();
+    assert_eq!(context, "admin@test-1");
+    let before = file.certificate(&context).unwrap();
+    assert!(file.leads_alike(&context, &kubeconfig()));
+    assert!(file.renew(&kubeconfig()).is_empty());
+    assert_eq!((file.contexts().len(), file.current()), (2, Some(context.as_str())));
+    assert_ne!(file.certificate(&context).unwrap(), before);
+    assert!(file.to_yaml().expose_secret().contains("token: abc"));
 }
 
 #[test]

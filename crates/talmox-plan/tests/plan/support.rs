@@ -140,7 +140,7 @@ fn node(text: &str, index: u8) -> Node {
         vm: vm(index),
         install_disk: "/dev/sda".to_owned(),
         schematic_id: None,
-        disk_encryption: false,
+        disk_encryption: DiskEncryption::None,
         kernel_modules: Vec::new(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Install disk, encryption, volumes, modules and extensions.
 
 use talmox_machine::{Map, Value};
-use talmox_types::desired::{ExtensionService, ExtraDisk};
+use talmox_types::desired::{DiskEncryption, ExtensionService, ExtraDisk};
 
 use super::{Layer, maps, number, quoted, since};
 use crate::inputs::Inputs;
@@ -17,8 +17,10 @@ const LEAST_VOLUME: &str = "512MiB";
 
 pub(super) fn add(layer: &mut Layer, inputs: &Inputs<'_>) {
     install(layer, inputs);
-    if inputs.node.disk_encryption {
-        encryption(layer, inputs);
+    match inputs.node.disk_encryption {
+        DiskEncryption::None => {}
+        DiskEncryption::Tpm => encryption(layer, inputs, "tpm"),
+        DiskEncryption::NodeId => encryption(layer, inputs, "nodeID"),
     }
     volumes(layer, inputs);
     modules(layer, inputs);
@@ -45,9 +47,7 @@ fn install(layer: &mut Layer, inputs: &Inputs<'_>) {
     layer.document("UnattendedInstallConfig", body);
 }
 
-/// Sealed to the TPM where there is one, else bound to the machine's uuid.
-fn encryption(layer: &mut Layer, inputs: &Inputs<'_>) {
-    let kind = if inputs.node.vm.tpm { "tpm" } else { "nodeID" };
+fn encryption(layer: &mut Layer, inputs: &Inputs<'_>, kind: &str) {
     let key = Map::new().with("slot", number(0)).with(kind, Map::new());
     let encryption = Map::new().with("provider", "luks2").with("keys", maps([key]));
     for (volume, section) in [("STATE", "state"), ("EPHEMERAL", "ephemeral")] {

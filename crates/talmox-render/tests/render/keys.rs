@@ -131,43 +131,25 @@ fn no_network_plugin_and_one_of_ones_own() {
 }
 
 #[test]
-fn encryption_is_sealed_to_the_tpm() {
-    for minor in MINORS {
-        let config = config(minor, "disk_encryption: tpm\n", "worker-1");
-        for volume in ["STATE", "EPHEMERAL"] {
-            let said = if minor >= 11 {
-                of(&config, &format!("VolumeConfig {volume}"), "encryption")
-            } else {
-                at(&config, &format!("machine.systemDiskEncryption.{}", volume.to_lowercase()))
-            };
-            assert!(said.contains("provider: luks2") && said.contains("tpm: {}"), "1.{minor}\n{said}");
+fn encryption_is_sealed_to_the_tpm_or_bound_to_the_machine() {
+    for (word, key) in [("tpm", "tpm: {}"), ("node-id", "nodeID: {}")] {
+        for minor in MINORS {
+            let config = config(minor, &format!("disk_encryption: {word}\n"), "worker-1");
+            for volume in ["STATE", "EPHEMERAL"] {
+                let said = if minor >= 11 {
+                    of(&config, &format!("VolumeConfig {volume}"), "encryption")
+                } else {
+                    at(&config, &format!("machine.systemDiskEncryption.{}", volume.to_lowercase()))
+                };
+                assert!(said.contains("provider: luks2") && said.contains(key), "1.{minor}\n{said}");
+            }
+            if minor >= 14 {
+                assert_eq!(of(&config, "VolumeConfig EPHEMERAL", "mount.secure"), "true");
+            }
         }
-        if minor >= 14 {
-            assert_eq!(of(&config, "VolumeConfig EPHEMERAL", "mount.secure"), "true");
-        }
+        let desired = desired(&format!("{}disk_encryption: {word}\n{NODES}", pinned(13)));
+        assert_eq!(desired.nodes[1].vm.tpm, word == "tpm");
     }
-}
-
-#[test]
-fn without_a_tpm_the_key_is_the_machines_uuid() {
-    let text = format!("{}disk_encryption: tpm\n{NODES}", pinned(13));
-    let mut desired = desired(&text);
-    for node in &mut desired.nodes {
-        node.vm.tpm = false;
-    }
-    let node = &desired.nodes[1];
-    let talmox_types::desired::NodeAddress::Declared(address) = node.address else { panic!() };
-    let config = talmox_render::render(&talmox_render::Inputs {
-        desired: &desired,
-        node,
-        bundle: crate::support::bundle(),
-        whereabouts: &talmox_render::Whereabouts::at(address),
-        install_images: &talmox_image::install::InstallImages::default(),
-        patches: &[],
-        cni_manifest: None,
-        variables: &talmox_render::Variables::default(),
-    });
-    assert!(of(&config.unwrap().config, "VolumeConfig STATE", "encryption").contains("nodeID: {}"));
 }
 
 #[test]

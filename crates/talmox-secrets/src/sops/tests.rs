@@ -233,7 +233,9 @@ fn line_by_line(documents: &[Mapping]) -> Vec<String> {
         }
     }
     let mut out = Vec::new();
-    documents.iter().for_each(|document| mapping("", document, &mut out));
+    for document in documents {
+        mapping("", document, &mut out);
+    }
     out
 }
 

@@ -97,18 +97,29 @@ impl Workshop {
     pub(super) fn render(&self, node: &Node, printer: &Printer) -> anyhow::Result<Rendered> {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
-        self.render_member(node, &member, printer)
+        let mut remarks = Remarks::default();
+        let rendered = self.render_member(node, &member, &mut remarks)?;
+        remarks.say(printer);
+        Ok(rendered)
     }
 
     /// The configurations of all nodes, in the order of the description.
     pub(super) fn render_all(&self, printer: &Printer) -> anyhow::Result<Vec<(&Node, Rendered)>> {
         let members = self.outcome.description.members();
-        let one = |(node, member)| Ok((node, self.render_member(node, member, printer)?));
-        self.desired.nodes.iter().zip(&members).map(one).collect()
+        let mut remarks = Remarks::default();
+        let mut one = |(node, member)| Ok((node, self.render_member(node, member, &mut remarks)?));
+        let all = self.desired.nodes.iter().zip(&members).map(&mut one).collect::<anyhow::Result<_>>()?;
+        remarks.say(printer);
+        Ok(all)
     }
 
-    fn render_member(&self, node: &Node, member: &Member<'_>, printer: &Printer) -> anyhow::Result<Rendered> {
-        let whereabouts = self.whereabouts(node, printer)?;
+    fn render_member(
+        &self,
+        node: &Node,
+        member: &Member<'_>,
+        remarks: &mut Remarks,
+    ) -> anyhow::Result<Rendered> {
+        let whereabouts = self.whereabouts(node, remarks)?;
         let patches = self.outcome.description.patches(member);
         let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
         let rendered = render(&Inputs {
@@ -123,15 +134,15 @@ impl Workshop {
         });
         let rendered = rendered.map_err(|error| failure(node, &error))?;
         for warning in &rendered.warnings {
-            printer.say(&format!("{}: Talos would warn: {warning}", node.name));
+            remarks.add(node, format!("Talos would warn: {warning}"));
         }
         for left_out in &rendered.left_out {
-            printer.say(&format!("{}: left out {left_out}", node.name));
+            remarks.add(node, format!("left out {left_out}"));
         }
         Ok(rendered)
     }
 
-    fn whereabouts(&self, node: &Node, printer: &Printer) -> Result<Whereabouts, Failure> {
+    fn whereabouts(&self, node: &Node, remarks: &mut Remarks) -> Result<Whereabouts, Failure> {
         let no_address = || {
             Failure::new(format!("there is no address left for {}", node.name))
                 .with_hint("widen the addresses of its pool")
@@ -141,14 +152,12 @@ impl Workshop {
                 let address = match &node.address {
                     NodeAddress::Declared(address) => *address,
                     NodeAddress::FromPool(_) => {
-                        let address =
-                            given.get(&node.name).and_then(|given| given.address).ok_or_else(no_address)?;
-                        let words = "is the address an empty pool would give; --live looks at what it has";
-                        printer.say(&format!("{}: {} {words}", node.name, address.primary()));
-                        address
+                        remarks.add(node, FROM_AN_EMPTY_POOL.to_owned());
+                        given.get(&node.name).and_then(|given| given.address).ok_or_else(no_address)?
                     }
                 };
-                Ok(Whereabouts { address, vmid: node.vm.id, host: node.vm.host.clone(), uuid: None })
+                let (vmid, host) = (node.vm.id, node.vm.host.clone());
+                Ok(Whereabouts { address, vmid, host, uuid: None })
             }
             World::Seen { view, uuids } => {
                 let seen = view.nodes.iter().find(|seen| seen.node == node.name);
@@ -166,10 +175,12 @@ impl Workshop {
     /// A talosconfig for this cluster. Its endpoints are the control planes; the node is the first of them alone, so that a
     /// command without `--nodes` never meets the whole cluster.
     pub(super) fn talosconfig(&self, now: Time, printer: &Printer) -> anyhow::Result<Talosconfig> {
+        let mut remarks = Remarks::default();
         let mut endpoints = Vec::new();
         for node in self.desired.nodes.iter().filter(|node| node.role == Role::Controller) {
-            endpoints.push(self.whereabouts(node, printer)?.address.primary().to_string());
+            endpoints.push(self.whereabouts(node, &mut remarks)?.address.primary().to_string());
         }
+        remarks.say(printer);
         let bundle = &self.secrets.bundle;
         let client = bundle.talos_client(
             &[TalosRole::Admin],
@@ -180,6 +191,34 @@ impl Workshop {
         let nodes = &endpoints[..endpoints.len().min(1)];
         let context = Context { name: self.desired.name.as_str(), endpoints: &endpoints, nodes };
         Ok(Talosconfig::new(&context, bundle, &client))
+    }
+}
+
+const FROM_AN_EMPTY_POOL: &str =
+    "the address is the one an empty pool would give; --live looks at what it has";
+
+/// More nodes than this are counted rather than named.
+const NAMED: usize = 4;
+
+/// What there is to say of nodes, each thing once with those it is true of.
+#[derive(Default)]
+struct Remarks(Vec<(String, Vec<NodeName>)>);
+
+impl Remarks {
+    fn add(&mut self, node: &Node, remark: String) {
+        match self.0.iter_mut().find(|(known, _)| *known == remark) {
+            Some((_, nodes)) => nodes.push(node.name.clone()),
+            None => self.0.push((remark, vec![node.name.clone()])),
+        }
+    }
+
+    fn say(&self, printer: &Printer) {
+        for (remark, nodes) in &self.0 {
+            let names: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
+            let more = nodes.len().saturating_sub(NAMED);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            printer.say(&format!("{}{more}: {remark}", names.join(", ")));
+        }
     }
 }
 

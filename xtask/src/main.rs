@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{conformance, docs, golden, talos, truth};
+use xtask::{conformance, docs, golden, talos, talosctl, truth};
 
 const USAGE: &str = "\
 usage:
@@ -11,6 +11,8 @@ usage:
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
   cargo xtask talos [--inputs N]                   compare random configs and patches with what Talos' library makes
+  cargo xtask talosctl [--version 1.12] [--inputs N]
+                                                   compare what we make and merge with what the real talosctl does
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
                                                    replay recorded replies of Proxmox VE against the simulator
   cargo xtask truth --parameters [--json]          compare its parameters with those of the API schema
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Some("docs") => docs::command(args),
         Some("golden") => golden::command(args),
         Some("talos") => talos::command(args),
+        Some("talosctl") => talosctl::command(args),
         Some("truth") => truth::command(args),
         _ => Err(anyhow::anyhow!(USAGE)),
     };

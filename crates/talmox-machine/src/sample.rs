@@ -161,7 +161,13 @@ impl Sampler {
             Type::Arguments => self.map(|sampler| {
                 // Lists of values came with 1.13.
                 let list = sampler.minor >= 13 && sampler.often(40);
-                if list { Value::from(vec!["x", "y"]) } else { Value::text(sampler.one_of(&TEXTS)) }
+                let text = sampler.one_of(&TEXTS);
+                match text {
+                    _ if list => Value::from(vec!["x", "y"]),
+                    // Kept before 1.13, and no argument since.
+                    "" if sampler.minor < 13 => Value::text("foo"),
+                    text => Value::text(text),
+                }
             }),
             Type::Object => self.map(|sampler| sampler.free(depth + 1)),
             Type::Bool => Value::Bool(self.often(50)),

@@ -98,19 +98,20 @@ impl Kubeconfig {
     }
 
     /// Adds another file's clusters, users and contexts, and makes its current context the current one. Entries that
-    /// say the same are kept as they are.
+    /// say the same are kept as they are. As with `talosctl`, a user is named after its cluster and a context after its
+    /// user: where one got another name, the next has it in its own.
     pub fn merge(&mut self, other: &Self, conflict: Conflict) -> Vec<Rename> {
-        let mut renames = Vec::new();
-        let clusters = self.merge_list(other, CLUSTERS, conflict, &[], &mut renames);
-        let users = self.merge_list(other, USERS, conflict, &[], &mut renames);
-        let references = [("cluster", clusters), ("user", users)];
-        let contexts = self.merge_list(other, CONTEXTS, conflict, &references, &mut renames);
+        let clusters = self.new_names(other, CLUSTERS, conflict, &[]);
+        let users = self.new_names(other, USERS, conflict, &clusters);
+        let contexts = self.new_names(other, CONTEXTS, conflict, &users);
+        self.add(other, CLUSTERS, &clusters, &[]);
+        self.add(other, USERS, &users, &[]);
+        self.add(other, CONTEXTS, &contexts, &[("cluster", &clusters), ("user", &users)]);
         if let Some(current) = other.current() {
-            let target =
-                contexts.iter().find(|rename| rename.from == current).map_or(current, |rename| &rename.to);
-            self.root.set("current-context", target);
+            let target = contexts.iter().find(|name| name.from == current);
+            self.root.set("current-context", target.map_or(current, |name| &name.to));
         }
-        renames
+        clusters.into_iter().chain(users).chain(contexts).filter(|name| name.from != name.to).collect()
     }
 
     fn entries(&self, list: &str) -> &[Value] {
@@ -122,32 +123,42 @@ impl Kubeconfig {
         self.entries(list).iter().find(named)?.at(&[key])
     }
 
-    /// Merges one list; `references` are fields that name entries which may have got another name.
-    fn merge_list(
-        &mut self,
+    /// Under which names the entries of another file's list come here; `inside` are names that may be part of theirs.
+    fn new_names(
+        &self,
         other: &Self,
         (list, key): (&str, &str),
         conflict: Conflict,
-        references: &[(&str, Vec<Rename>)],
-        renames: &mut Vec<Rename>,
+        inside: &[Rename],
     ) -> Vec<Rename> {
-        let mut here = Vec::new();
-        for entry in other.entries(list) {
-            let Some(name) = entry.at(&["name"]).and_then(Value::as_text) else { continue };
-            let mut body = entry.at(&[key]).cloned().unwrap_or(Value::Null);
-            follow(&mut body, references);
-            let existing = self.entry((list, key), name);
-            let target = match (existing, conflict) {
-                (Some(existing), Conflict::Rename) if *existing != body => self.free_name((list, key), name),
-                _ => name.to_owned(),
+        let names = other.entries(list).iter().filter_map(|entry| {
+            let from = entry.at(&["name"]).and_then(Value::as_text)?.to_owned();
+            let name = inside.iter().fold(from.clone(), |name, known| name.replace(&known.from, &known.to));
+            let existing = self.entry((list, key), &name);
+            let differs = existing.is_some_and(|existing| Some(existing) != entry.at(&[key]));
+            let to = if differs && conflict == Conflict::Rename {
+                self.free_name((list, key), &name)
+            } else {
+                name
             };
-            self.set((list, key), &target, body);
-            if target != name {
-                here.push(Rename { from: name.to_owned(), to: target });
-            }
+            Some(Rename { from, to })
+        });
+        names.collect()
+    }
+
+    /// Adds the entries of one list; `references` are fields that name entries of others.
+    fn add(
+        &mut self,
+        other: &Self,
+        (list, key): (&str, &str),
+        names: &[Rename],
+        references: &[(&str, &[Rename])],
+    ) {
+        for name in names {
+            let mut body = other.entry((list, key), &name.from).cloned().unwrap_or(Value::Null);
+            follow(&mut body, references);
+            self.set((list, key), &name.to, body);
         }
-        renames.extend(here.iter().cloned());
-        here
     }
 
     fn free_name(&self, list: (&str, &str), name: &str) -> String {
@@ -167,7 +178,7 @@ impl Kubeconfig {
     }
 }
 
-fn follow(body: &mut Value, references: &[(&str, Vec<Rename>)]) {
+fn follow(body: &mut Value, references: &[(&str, &[Rename])]) {
     for (field, renames) in references {
         let Some(map) = body.as_map_mut() else { return };
         let renamed = map.get(field).and_then(Value::as_text).and_then(|name| {

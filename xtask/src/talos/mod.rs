@@ -3,7 +3,6 @@
 //! The library of each version is a small program (`conformance/oracle`) that makes, patches and validates configs. What both
 //! refuse counts as the same; what only one refuses does not.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +15,7 @@ use talmox_types::{Contract, support};
 
 use crate::conformance::peers::{self, Peer};
 use crate::golden::compare;
+use crate::scratch::Scratch;
 
 /// How many configs, and how many chains of patches, are compared with each version.
 const INPUTS: usize = 200;
@@ -24,7 +24,7 @@ const INPUTS: usize = 200;
 const NOW: Time = Time::from_unix(1_790_000_000);
 
 /// Before 1.14 Talos could not merge an address over another, nor a number over the tag of a choice.
-const EXCUSED: &str = "is not settable";
+pub(crate) const UNSETTABLE: &str = "is not settable";
 
 /// Runs the chore and gives what it prints.
 pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
@@ -58,36 +58,18 @@ struct Judge<'a> {
     scratch: Scratch,
 }
 
-/// A folder that is gone at the end; it holds secrets.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Scratch {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let path = std::env::temp_dir().join(format!("talmox-talos-{name}-{}", std::process::id()));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-
-    fn write(&self, name: &str, text: &str) -> anyhow::Result<String> {
-        let path = self.0.join(name);
-        fs::write(&path, text)?;
-        Ok(path.to_string_lossy().into_owned())
-    }
-}
-
 impl<'a> Judge<'a> {
     fn new(folder: &Path, bundle: &'a Bundle) -> anyhow::Result<Self> {
         let name = folder.file_name().and_then(|name| name.to_str()).context("a folder with a version")?;
         let version = name.trim_start_matches("oracle-").to_owned();
         let minor = version.split('.').nth(1).context("a version has a minor number")?.parse()?;
-        Ok(Self { minor, program: folder.join("oracle"), bundle, scratch: Scratch::new(&version)?, version })
+        Ok(Self {
+            minor,
+            program: folder.join("oracle"),
+            bundle,
+            scratch: Scratch::new(&format!("talos-{version}"))?,
+            version,
+        })
     }
 
     fn run(&self, arguments: &[&str]) -> anyhow::Result<Result<String, String>> {
@@ -102,8 +84,7 @@ impl<'a> Judge<'a> {
             self.generated(seed).with_context(|| format!("Talos {}, config {seed}", self.version))?;
         }
         let mut excused = 0;
-        // 1.12 merges arguments of programs by rules of its own.
-        let chains = if self.minor < 13 { 0 } else { inputs };
+        let chains = inputs;
         for seed in 0..chains {
             let same =
                 self.patched(seed).with_context(|| format!("Talos {}, patches {seed}", self.version))?;
@@ -147,13 +128,13 @@ impl<'a> Judge<'a> {
         };
         let secrets = self.scratch.write("secrets.yaml", self.bundle.to_yaml().expose_secret())?;
         let contract = format!("v1.{minor}");
-        let folder = self.scratch.0.to_string_lossy().into_owned();
+        let folder = self.scratch.path().to_string_lossy().into_owned();
         let made =
             self.run(&["gen", &secrets, name, endpoint, &contract, &input.kubernetes, disk, image, &folder])?;
         made.map_err(anyhow::Error::msg)?;
         for (role, file) in [(Role::ControlPlane, "controlplane.yaml"), (Role::Worker, "worker.yaml")] {
             let config = input.generate(role)?;
-            let differences = compare::configs(&read(&self.scratch.0.join(file))?, &config.to_yaml())?;
+            let differences = compare::configs(&self.scratch.read(file)?, &config.to_yaml())?;
             ensure!(differences.is_empty(), "{contract} {file}: {}", differences.join(", "));
             let path = self.scratch.write(file, &config.to_yaml())?;
             for (mode, word) in [(Mode::Metal, "metal"), (Mode::Cloud, "cloud")] {
@@ -200,14 +181,9 @@ impl<'a> Judge<'a> {
                 Ok(true)
             }
             (Err(_), Err(_)) => Ok(true),
-            (Err(theirs), Ok(_)) if self.minor < 14 && theirs.contains(EXCUSED) => Ok(false),
+            (Err(theirs), Ok(_)) if self.minor < 14 && theirs.contains(UNSETTABLE) => Ok(false),
             (Err(theirs), Ok(_)) => bail!("only Talos refuses: {theirs}\n{shown}"),
             (Ok(_), Err(ours)) => bail!("only we refuse: {ours}\n{shown}"),
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "what a program wrote into a scratch folder")]
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))
 }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 23] = [
+const VERBS: [&[&str]; 25] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -27,6 +27,8 @@ const VERBS: [&[&str]; 23] = [
     &["schematic", "id"],
     &["schematic", "show"],
     &["schematic", "url"],
+    &["convert"],
+    &["convert", "talhelper"],
     &["sim"],
     &["sim", "behaviours"],
     &["schema"],

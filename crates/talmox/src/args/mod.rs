@@ -2,6 +2,7 @@
 
 mod adopt;
 mod before;
+mod convert;
 mod doing;
 mod others;
 mod pieces;
@@ -10,6 +11,7 @@ mod template;
 
 pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
+pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
@@ -94,6 +96,7 @@ pub(crate) enum Command {
     Render(Render),
     Output(Outputs),
     Schematic(Schematic),
+    Convert(Convert),
     Template(Template),
     Sim(Sim),
     Schema(Schema),

@@ -318,7 +318,7 @@ fn is_odd(number: &u16) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("{number}: control planes come in odd numbers, use 1, 3, 5 or 7")) }
 }
 
-fn new_uid() -> anyhow::Result<ClusterUid> {
+pub(super) fn new_uid() -> anyhow::Result<ClusterUid> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;

@@ -5,6 +5,7 @@ mod apply;
 mod carry_out;
 mod check;
 mod completion;
+mod convert;
 mod destroy;
 mod explain;
 mod init;
@@ -56,6 +57,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Render(args) => done(render::run(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
         Command::Schematic(args) => done(schematic::run(&args, printer)),
+        Command::Convert(args) => done(convert::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod check;
+mod conversion;
 mod ending;
 mod places;
 mod plan_data;
@@ -17,6 +18,7 @@ mod words;
 
 pub(crate) use adoption::{adoption_text, question};
 pub(crate) use check::{CheckData, check_text};
+pub(crate) use conversion::conversion_text;
 pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use places::Places;
 pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};

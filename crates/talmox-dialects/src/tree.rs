@@ -44,7 +44,7 @@ pub(crate) fn text(text: impl AsRef<str>) -> Node {
 }
 
 /// A number or a truth value.
-pub(crate) fn plain(value: impl ToString) -> Node {
+pub(crate) fn plain(value: &impl ToString) -> Node {
     node(NodeKind::Scalar(Scalar { text: value.to_string(), style: Style::Plain }))
 }
 

@@ -44,7 +44,7 @@ pub(super) fn convert(draft: &mut Draft<'_>, config: &TalconfigBlock) {
 /// Said in any case: by default workloads run on control planes here if there are no workers.
 fn scheduling(draft: &mut Draft<'_>, config: &TalconfigBlock) {
     let allowed = config.allow_scheduling.as_ref().is_some_and(|at| at.value);
-    draft.cluster_key("allow_scheduling_on_control_planes", tree::plain(allowed));
+    draft.cluster_key("allow_scheduling_on_control_planes", tree::plain(&allowed));
     if let Some(at) = &config.allow_scheduling {
         draft.honoured(at.key, "allow_scheduling_on_control_planes");
     }
@@ -59,13 +59,13 @@ fn networks(draft: &mut Draft<'_>, config: &TalconfigBlock) {
         if at.is_some() {
             draft.honoured(path, key);
         }
-        draft.cluster_key(key, one_or_more(given, default));
+        draft.cluster_key(key, one_or_more(&given, default));
     }
 }
 
 /// One value without brackets, several as a list.
-fn one_or_more(given: Vec<String>, default: &str) -> Node {
-    match given.as_slice() {
+fn one_or_more(given: &[String], default: &str) -> Node {
+    match given {
         [] => tree::text(default),
         [one] => tree::text(one),
         several => tree::list(several.iter().map(tree::text)),

@@ -127,7 +127,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Documents, as part of a patch.
-    pub(super) fn documents(&mut self, place: &Place, kind: &str, documents: Vec<Node>) {
+    pub(super) fn documents(&mut self, place: &Place, kind: &str, documents: &[Node]) {
         for whom in &place.whom {
             self.share(*whom).documents.extend(documents.iter().cloned());
         }

@@ -68,8 +68,8 @@ pub(super) fn nearest<'c, T>(config: &'c TalconfigBlock, key: &str, pick: Pick<T
     given(config, key, pick, &|node| pick(&node.group).is_some())
 }
 
-fn set(at: &Option<At<bool>>) -> Option<&At<bool>> {
-    at.as_ref().filter(|at| at.value)
+fn set(at: Option<&At<bool>>) -> Option<&At<bool>> {
+    at.filter(|at| at.value)
 }
 
 pub(super) fn convert(draft: &mut Draft<'_>, config: &TalconfigBlock, contract: Option<Contract>) {
@@ -91,7 +91,7 @@ pub(super) fn convert(draft: &mut Draft<'_>, config: &TalconfigBlock, contract: 
     for given in nearest(config, "kernelModules", |group| group.kernel_modules.as_ref()) {
         kernel_modules(draft, &given);
     }
-    for given in nearest(config, "disableSearchDomain", |group| set(&group.disable_search_domain)) {
+    for given in nearest(config, "disableSearchDomain", |group| set(group.disable_search_domain.as_ref())) {
         search_domain(draft, &given.place, contract);
     }
     documents(draft, config);
@@ -170,11 +170,11 @@ fn kernel_modules(draft: &mut Draft<'_>, given: &Given<'_, Tree>) {
 /// From 1.12 on this is part of a document.
 fn search_domain(draft: &mut Draft<'_>, place: &Place, contract: Option<Contract>) {
     if contract.is_some_and(|contract| contract < Contract { major: 1, minor: 12 }) {
-        draft.legacy(place, &["machine", "network", "disableSearchDomain"], &tree::plain(true));
+        draft.legacy(place, &["machine", "network", "disableSearchDomain"], &tree::plain(&true));
     } else {
-        let domains = tree::map([("disableDefault", tree::plain(true))]);
+        let domains = tree::map([("disableDefault", tree::plain(&true))]);
         let resolver = document("ResolverConfig", [("searchDomains".to_owned(), domains)]);
-        draft.documents(place, "ResolverConfig", vec![resolver]);
+        draft.documents(place, "ResolverConfig", &[resolver]);
     }
 }
 
@@ -193,8 +193,9 @@ fn documents(draft: &mut Draft<'_>, config: &TalconfigBlock) {
     ];
     for (key, kind, pick) in parts {
         for given in nearest(config, key, pick) {
-            let made = tree::items(&given.at.value.0).iter().map(|item| whole(kind, item));
-            draft.documents(&given.place, kind, made.collect());
+            let made: Vec<Node> =
+                tree::items(&given.at.value.0).iter().map(|item| whole(kind, item)).collect();
+            draft.documents(&given.place, kind, &made);
         }
     }
     for given in nearest(config, "ingressFirewall", |group| group.firewall.as_ref()) {
@@ -212,12 +213,12 @@ fn firewall(draft: &mut Draft<'_>, given: &Given<'_, Tree>) {
     let mut made = vec![document("NetworkDefaultActionConfig", [("ingress".to_owned(), action)])];
     let rules = tree::get(firewall, "rules").map(tree::items).unwrap_or_default();
     made.extend(rules.iter().map(|rule| whole("NetworkRuleConfig", rule)));
-    draft.documents(&given.place, "NetworkDefaultActionConfig and NetworkRuleConfig", made);
+    draft.documents(&given.place, "NetworkDefaultActionConfig and NetworkRuleConfig", &made);
 }
 
 /// What of a group and of a node adds up, unless the node says otherwise.
 fn added(draft: &mut Draft<'_>, config: &TalconfigBlock) {
-    let own = |node: &NodeBlock| set(&node.override_sans).is_some();
+    let own = |node: &NodeBlock| set(node.override_sans.as_ref()).is_some();
     for given in given(config, "certSANs", |group| group.cert_sans.as_ref(), &own) {
         let names = tree::list(given.at.value.iter().map(|san| tree::text(&san.value.0)));
         draft.legacy(&given.place, &["machine", "certSANs"], &names);
@@ -228,7 +229,7 @@ fn added(draft: &mut Draft<'_>, config: &TalconfigBlock) {
             (&node.override_manifests, "overrideExtraManifests"),
             (&node.override_sans, "overrideMachineCertSANs"),
         ] {
-            if set(at).is_some() {
+            if set(at.as_ref()).is_some() {
                 draft.translated(
                     format!("{}.{key}", path_of(index, node)),
                     "the group's go to the other nodes",
@@ -243,13 +244,13 @@ fn without_a_counterpart(draft: &mut Draft<'_>, config: &TalconfigBlock) {
     for given in nearest(config, "filenameTmpl", |group| group.filename_template.as_ref()) {
         draft.unsupported(given.place.path, "configs are called by their node");
     }
-    for given in nearest(config, "noSchematicValidate", |group| set(&group.no_schematic_validate)) {
+    for given in nearest(config, "noSchematicValidate", |group| set(group.no_schematic_validate.as_ref())) {
         draft.unsupported(given.place.path, "the Image Factory judges schematics");
     }
 }
 
 /// The value that counts for each node, by its position.
-pub(super) fn effective<'c, T>(config: &'c TalconfigBlock, pick: Pick<T>) -> Vec<Option<&'c At<T>>> {
+pub(super) fn effective<T>(config: &TalconfigBlock, pick: Pick<T>) -> Vec<Option<&At<T>>> {
     let group = |node: &NodeBlock| {
         let group = if is_control_plane(node) { &config.control_plane } else { &config.worker };
         group.as_ref().and_then(|group| pick(&group.value))

@@ -98,7 +98,7 @@ fn installer(draft: &mut Draft<'_>, place: &Place, url: &str) {
 fn machine_spec(draft: &mut Draft<'_>, place: &Place, spec: &MachineSpecBlock) {
     let path = |key: &str| format!("{}.{key}", place.path);
     if let Some(at) = &spec.secure_boot {
-        draft.setting(place, "secure_boot", &tree::plain(at.value));
+        draft.setting(place, "secure_boot", &tree::plain(&at.value));
         draft.honoured(path("secureboot"), "secure_boot");
     }
     if spec.mode.is_some() {

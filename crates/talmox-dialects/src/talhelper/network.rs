@@ -240,7 +240,7 @@ fn virtual_address(draft: &mut Draft<'_>, path: &str, vip: &Node, common: &mut C
                 draft.translated(path, "cluster_api_addr");
             }
             ("ip", _) => {
-                draft.unsupported(path, "control planes share one virtual address: cluster_api_addr")
+                draft.unsupported(path, "control planes share one virtual address: cluster_api_addr");
             }
             _ => draft.unsupported(path, "an address of a cloud, where Proxmox is none"),
         }
@@ -274,14 +274,14 @@ fn vlans(draft: &mut Draft<'_>, path: &str, vlans: &Node, own: &[IpAddr], common
 
 /// A device beside the first.
 fn further_device(draft: &mut Draft<'_>, place: &Place, device: &Node, slot: usize) -> Node {
-    let mut entries = vec![("slot".to_owned(), tree::plain(slot))];
+    let mut entries = vec![("slot".to_owned(), tree::plain(&slot))];
     for (key, value) in tree::entries(device) {
         let path = format!("{}.{key}", place.path);
         match key {
             "interface" => draft.translated(path, format!("vm_networks, slot {slot}")),
             "deviceSelector" => {
                 hardware_address(draft, &path, value, |_, mac| {
-                    entries.push(("mac".to_owned(), tree::text(mac)))
+                    entries.push(("mac".to_owned(), tree::text(mac)));
                 });
             }
             "addresses" | "mtu" => {

@@ -30,7 +30,7 @@ fn node(draft: &mut Draft<'_>, index: usize, at: &At<NodeBlock>) {
     }
     if let Some(at) = &node.control_plane {
         if at.value {
-            draft.setting(&place("controlPlane"), "controller", &tree::plain(true));
+            draft.setting(&place("controlPlane"), "controller", &tree::plain(&true));
         }
         draft.honoured(format!("{path}.controlPlane"), "controller");
     }

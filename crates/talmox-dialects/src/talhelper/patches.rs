@@ -64,19 +64,19 @@ fn owner(draft: &mut Draft<'_>, whom: &[Whom]) -> String {
 }
 
 /// A patch as a file: its text as it is, variables and comments with it.
-fn kept(draft: &mut Draft<'_>, path: &str, patch: &At<Tree>, owner: &str) -> Option<String> {
+fn kept(draft: &mut Draft<'_>, place: &str, patch: &At<Tree>, owner: &str) -> Option<String> {
     let text = match patch.value.0.as_scalar() {
         Some(scalar) => scalar.text.clone(),
         None => talmox_yaml::print(&patch.value.0),
     };
     if text.contains("{{") {
-        draft.unsupported(path, "a Go template; write what it stands for");
+        draft.unsupported(place, "a Go template; write what it stands for");
         return None;
     }
     if text.starts_with('@') && !text.trim_end().contains('\n') {
-        return file(draft, path, &text, patch.location);
+        return file(draft, place, &text, patch.location);
     }
-    draft.honoured(path, "patches");
+    draft.honoured(place, "patches");
     let text = if text.ends_with('\n') { text } else { text + "\n" };
     Some(draft.keep(&format!("{owner}-patch"), text))
 }

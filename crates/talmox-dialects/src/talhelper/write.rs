@@ -45,10 +45,10 @@ pub(super) fn files(mut draft: Draft<'_>, config: &TalconfigBlock) -> (Vec<(Stri
 /// What fields were made into comes before the patches somebody wrote.
 fn own_patch(draft: &mut Draft<'_>, whom: Whom) {
     let share = draft.share(whom);
-    let (name, patch) = (share.name.clone(), share.patch());
-    if let Some(text) = patch {
-        let path = draft.keep(&name, text);
-        draft.share(whom).patches.insert(0, path);
+    let name = share.name.clone();
+    if let Some(text) = share.patch() {
+        let file = draft.keep(&name, text);
+        draft.share(whom).patches.insert(0, file);
     }
 }
 

@@ -120,6 +120,11 @@ fn overruled(description: &Description, member: &Member<'_>, key: &str) -> Optio
             let own = member.value(|s| s.tpm.as_ref());
             if encrypted && !own { computed("true", "disk_encryption: tpm brings it along") } else { None }
         }
+        "disk" => {
+            let disk = node::install_disk(member);
+            let other = disk != member.value(|s| s.disk.as_ref()).0;
+            if other { computed(&disk, "the first disk on disk_bus virtio") } else { None }
+        }
         "boot" => {
             let decided = description.boot(member) != member.value(|s| s.boot.as_ref());
             if decided {

@@ -10,6 +10,7 @@ mod printer;
 mod progress;
 mod prompt;
 mod screens;
+mod secrets_file;
 mod simulate;
 
 use std::process::ExitCode;

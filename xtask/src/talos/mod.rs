@@ -1,7 +1,11 @@
 //! `cargo xtask talos`: random configs and patches, compared with what Talos' own library makes of them.
 //!
+//! Configs rendered from random descriptions must be accepted, in metal and in cloud mode.
+//!
 //! The library of each version is a small program (`conformance/oracle`) that makes, patches and validates configs. What both
 //! refuse counts as the same; what only one refuses does not.
+
+mod descriptions;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +20,8 @@ use talmox_types::{Contract, support};
 use crate::conformance::peers::{self, Peer};
 use crate::golden::compare;
 use crate::scratch::Scratch;
+
+use descriptions::DESCRIPTIONS;
 
 /// How many configs, and how many chains of patches, are compared with each version.
 const INPUTS: usize = 200;
@@ -90,8 +96,13 @@ impl<'a> Judge<'a> {
                 self.patched(seed).with_context(|| format!("Talos {}, patches {seed}", self.version))?;
             excused += usize::from(!same);
         }
+        let descriptions = DESCRIPTIONS.min(inputs);
+        for seed in 0..descriptions {
+            self.described(seed).with_context(|| format!("Talos {}, description {seed}", self.version))?;
+        }
         Ok(format!(
-            "Talos {}: {inputs} configs made and accepted alike, {} chains of patches applied alike ({excused} excused)",
+            "Talos {}: {inputs} configs made and accepted alike, {} chains of patches applied alike ({excused} excused), \
+             configs of {descriptions} descriptions accepted",
             self.version,
             chains - excused
         ))
@@ -146,6 +157,19 @@ impl<'a> Judge<'a> {
                     refused.is_none(),
                     "{contract} {file} in {word} mode: we refuse what Talos takes: {refused:?}"
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// The configs of a random description, which the library must accept.
+    fn described(&self, seed: usize) -> anyhow::Result<()> {
+        let case = descriptions::case(seed as u64, &self.version, self.minor, self.bundle)?;
+        for (node, config) in &case.configs {
+            let path = self.scratch.write("described.yaml", config)?;
+            for mode in ["metal", "cloud"] {
+                let verdict = self.run(&["validate", mode, &path])?;
+                ensure!(verdict.is_ok(), "{node} in {mode} mode: {verdict:?}\n{}", case.text);
             }
         }
         Ok(())

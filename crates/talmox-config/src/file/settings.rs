@@ -27,6 +27,7 @@ block! {
         /// The Proxmox host the VM is on. Default: placed on one of `proxmox_nodes`.
         host: HostName = "vm_host" | "node" | "proxmox_node",
         /// Disk Talos installs to: a path, or a serial number if it does not begin with `/`. Matters for ISO boots only.
+        /// On the bus `virtio` the default is `/dev/vda`.
         disk: Text = "disk",
         /// Disks beside the system disk.
         vm_disks: Vec<At<DiskBlock>> = "vm_disks",

@@ -5,8 +5,8 @@ pub(super) fn substitute(text: &str, value: &dyn Fn(&str) -> Option<String>) -> 
     let mut replaced = String::new();
     let mut rest = text;
     while let Some(start) = rest.find("${") {
-        replaced.push_str(&rest[..start]);
         let Some(length) = rest[start..].find('}') else { break };
+        replaced.push_str(&rest[..start]);
         let inside = &rest[start + 2..start + length];
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default.to_owned())),

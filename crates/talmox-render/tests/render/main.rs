@@ -1,0 +1,7 @@
+//! From descriptions to configurations.
+
+mod keys;
+mod network;
+mod patches;
+mod snapshots;
+mod support;

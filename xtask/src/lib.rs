@@ -8,6 +8,7 @@ pub mod recorded;
 mod scratch;
 mod side_by_side;
 mod simulator;
+pub mod talhelper;
 pub mod talos;
 pub mod talosctl;
 pub mod truth;

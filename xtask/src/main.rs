@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{conformance, docs, golden, talos, talosctl, truth};
+use xtask::{conformance, docs, golden, talhelper, talos, talosctl, truth};
 
 const USAGE: &str = "\
 usage:
@@ -10,6 +10,7 @@ usage:
                                                    run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
+  cargo xtask talhelper [--inputs N]               compare converted talconfigs with what talhelper makes of them
   cargo xtask talos [--inputs N]                   compare random configs and patches with what Talos' library makes
   cargo xtask talosctl [--version 1.12] [--inputs N]
                                                    compare what we make and merge with what the real talosctl does
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
         Some("golden") => golden::command(args),
+        Some("talhelper") => talhelper::command(args),
         Some("talos") => talos::command(args),
         Some("talosctl") => talosctl::command(args),
         Some("truth") => truth::command(args),

@@ -10,7 +10,7 @@ use talmox_types::desired::{Desired, Node, NodeAddress};
 use talmox_types::{HostName, VmId};
 
 /// How many are judged by each version.
-pub(super) const DESCRIPTIONS: usize = 64;
+pub(crate) const DESCRIPTIONS: usize = 64;
 
 /// Lines that may stand in any description, each alone or with any of the others.
 const LINES: [&[&str]; 16] = [
@@ -91,13 +91,13 @@ fn draw(sampler: &mut Sampler, version: &str, minor: u16) -> anyhow::Result<Stri
 }
 
 /// One drawn description and the configs of its nodes, by name.
-pub(super) struct Case {
+pub(crate) struct Case {
     pub text: String,
     pub configs: Vec<(String, String)>,
 }
 
 /// Draws and renders; both nodes of it must come out.
-pub(super) fn case(seed: u64, version: &str, minor: u16, bundle: &Bundle) -> anyhow::Result<Case> {
+pub(crate) fn case(seed: u64, version: &str, minor: u16, bundle: &Bundle) -> anyhow::Result<Case> {
     let mut sampler = Sampler::new(seed + 1, minor);
     let text = draw(&mut sampler, version, minor)?;
     let outcome = read_files(Files::from_texts(&text, None));

@@ -5,7 +5,7 @@
 //! The library of each version is a small program (`conformance/oracle`) that makes, patches and validates configs. What both
 //! refuse counts as the same; what only one refuses does not.
 
-mod descriptions;
+pub(crate) mod descriptions;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,12 +3,13 @@
 use anyhow::{Context as _, ensure};
 use talmox_machine::sample::Sampler;
 use talmox_machine::validate::{Mode, Severity};
-use talmox_machine::{Config, Role};
+use talmox_machine::{Config, Role, Source};
 use talmox_types::Contract;
 
 use super::{Talosctl, inputs};
 use crate::golden::compare;
 use crate::scratch::Scratch;
+use crate::talos::descriptions;
 
 pub(super) fn check(talosctl: &Talosctl, scratch: &Scratch, case: usize) -> anyhow::Result<()> {
     let mut sampler = Sampler::new(case as u64 + 1, talosctl.minor);
@@ -23,6 +24,16 @@ pub(super) fn check(talosctl: &Talosctl, scratch: &Scratch, case: usize) -> anyh
         ensure!(differences.is_empty(), "contract {}, {name}: {}", drawn.contract, differences.join(", "));
         accepted(talosctl, scratch, &config)
             .with_context(|| format!("contract {}, {name}", drawn.contract))?;
+    }
+    Ok(())
+}
+
+/// Configs of the nodes of a drawn description are accepted.
+pub(super) fn described(talosctl: &Talosctl, scratch: &Scratch, case: usize) -> anyhow::Result<()> {
+    let drawn = descriptions::case(case as u64, &talosctl.version, talosctl.minor, &talosctl.bundle)?;
+    for (node, text) in &drawn.configs {
+        let config = Config::parse(Source { name: node, text })?;
+        accepted(talosctl, scratch, &config).with_context(|| format!("{node} of\n{}", drawn.text))?;
     }
     Ok(())
 }

@@ -82,6 +82,11 @@ impl Talosctl {
                 cases: inputs,
                 run: configs::check,
             },
+            Check {
+                title: "descriptions rendered, accepted in metal and cloud mode",
+                cases: inputs / 4,
+                run: configs::described,
+            },
             Check { title: "chains of patches applied alike", cases: inputs, run: patches::check },
             Check {
                 title: "bundles of its own read by us",

@@ -4,7 +4,7 @@
 
 use crate::document::Config;
 use crate::print::print;
-use crate::schema::{self, API_VERSION, Field, Kind, Struct, Type};
+use crate::schema::{self, API_VERSION, Choice, Field, Kind, Struct, Type};
 use crate::value::{Map, Value};
 
 /// Texts that YAML, or a reader of it, might take for something else.
@@ -174,12 +174,8 @@ impl Sampler {
             Type::Signed(_) | Type::Unsigned(_) => Value::Integer([0, 1, 7, 100][self.below(4)]),
             Type::FileMode => Value::Octal(0o644),
             Type::Choice(choice) => {
-                let names: Vec<&str> = choice
-                    .names
-                    .iter()
-                    .copied()
-                    .filter(|name| self.minor >= 14 || *name != "btrfs")
-                    .collect();
+                let names: Vec<&str> =
+                    choice.names.iter().copied().filter(|name| Choice::since(name) <= self.minor).collect();
                 Value::text(self.one_of(&names))
             }
             _ => Value::text(self.scalar(kind)),

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 25] = [
+const VERBS: [&[&str]; 30] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -21,7 +21,12 @@ const VERBS: [&[&str]; 25] = [
     &["explain"],
     &["render"],
     &["render", "vm"],
+    &["render", "config"],
+    &["render", "all"],
     &["render", "install-image"],
+    &["diff"],
+    &["talosconfig"],
+    &["kubeconfig"],
     &["output"],
     &["schematic"],
     &["schematic", "id"],

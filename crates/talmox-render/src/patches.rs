@@ -49,11 +49,11 @@ pub(crate) fn apply(config: Config, name: &str, patches: &[Patch]) -> Result<Con
     if patches.is_empty() {
         return Ok(config);
     }
-    let patched = patch::apply(config, name, patches).map_err(RenderError::Patch)?;
-    if !patched.ignored.is_empty() {
-        return Err(RenderError::Idle(Faults(patched.ignored)));
+    let result = patch::apply(config, name, patches).map_err(RenderError::Patch)?;
+    if !result.ignored.is_empty() {
+        return Err(RenderError::Idle(Faults(result.ignored)));
     }
-    patched.into_config(name).map_err(|faults| RenderError::Patch(PatchError::Config(faults)))
+    result.into_config(name).map_err(|faults| RenderError::Patch(PatchError::Config(faults)))
 }
 
 /// Says of everything Talos would refuse which patch brought it; what none did comes from the description.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use talmox_image::install::{InstallImages, customize};
+use talmox_image::install::{Customization, InstallImages, customize};
 use talmox_image::{Factory, Platform, Schematic};
 use talmox_machine::validate::Problem;
 use talmox_machine::{Config, Faults, Input, InputError, Options, Patch, PatchError, Role, Source};
@@ -173,7 +173,7 @@ fn kernel_arguments(inputs: &Inputs<'_>) -> Vec<String> {
         return Vec::new();
     }
     let found = customize(PROVIDER, &talos.version, inputs.install_images);
-    let console = found.iter().flat_map(|found| found.extra_kernel_args()).map(|text| (*text).to_owned());
+    let console = found.iter().flat_map(Customization::extra_kernel_args).map(|text| (*text).to_owned());
     let forgotten = version < INSTALLER_HAS_ARGUMENTS && !inputs.node.vm.secure_boot;
     let own = inputs.node.schematic_id.is_none().then_some(&talos.schematic.kernel_args);
     let own = own.filter(|_| forgotten).into_iter().flatten().cloned();

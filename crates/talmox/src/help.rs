@@ -10,7 +10,21 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate", "check"]),
     ("Doing", &["plan", "apply", "status", "destroy"]),
-    ("Pieces", &["adopt", "template", "explain", "render", "output", "schematic", "convert"]),
+    (
+        "Pieces",
+        &[
+            "adopt",
+            "template",
+            "explain",
+            "render",
+            "diff",
+            "talosconfig",
+            "kubeconfig",
+            "output",
+            "schematic",
+            "convert",
+        ],
+    ),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 

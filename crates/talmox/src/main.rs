@@ -7,11 +7,13 @@ mod failure;
 mod help;
 mod plan_file;
 mod printer;
+mod private_file;
 mod progress;
 mod prompt;
 mod screens;
 mod secrets_file;
 mod simulate;
+mod variables_file;
 
 use std::process::ExitCode;
 

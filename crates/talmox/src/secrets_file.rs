@@ -39,14 +39,14 @@ pub(crate) fn load(desired: &Desired, folder: &Path) -> Result<Loaded, Failure> 
         let place = if here { "this folder".to_owned() } else { folder.display().to_string() };
         return Err(missing(format!("there is no secrets bundle: {place} has none of {}", NAMES.join(", "))));
     };
+    if !path.exists() {
+        let place = path.display();
+        return Err(missing(format!(
+            "there is no secrets bundle at {place}, where secrets_file of the description says"
+        )));
+    }
     let text = read(&path)?;
     let name = path.display().to_string();
-    if is_encrypted(&name, &text) {
-        return Err(Failure::new(format!(
-            "{name} is encrypted with SOPS, and this talmox reads no such bundle yet"
-        ))
-        .with_hint("sops decrypt it beside the description, and name the result with secrets_file"));
-    }
     let bundle = Bundle::parse(Source { name: &name, text: &text })
         .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?;
     Ok(Loaded { path, bundle })
@@ -64,19 +64,21 @@ fn missing(message: String) -> Failure {
     )
 }
 
-fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
-    let name = path.display();
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => missing(format!(
-            "there is no secrets bundle at {name}, where secrets_file of the description says"
-        )),
-        _ => Failure::new(format!("could not read the secrets bundle {name}: {error}")),
-    };
+/// The text of a file with secrets in it, in the clear.
+pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let name = path.display().to_string();
+    let failed = |error: std::io::Error| Failure::new(format!("could not read {name}: {error}"));
     let mut text = Zeroizing::new(String::new());
     let file = std::fs::File::open(path).map_err(failed)?;
     let read = file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
     if read as u64 > MAX_SIZE {
-        return Err(Failure::new(format!("{name} is too large to be a secrets bundle")));
+        return Err(Failure::new(format!("{name} is too large for a file of secrets")));
+    }
+    if is_encrypted(&name, &text) {
+        let message = format!("{name} is encrypted with SOPS, and this talmox reads no such files yet");
+        let hint =
+            "sops decrypt it beside the description; secrets_file names a bundle that is called otherwise";
+        return Err(Failure::new(message).with_hint(hint));
     }
     Ok(text)
 }

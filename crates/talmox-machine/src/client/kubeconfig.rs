@@ -35,6 +35,9 @@ const CLUSTERS: (&str, &str) = ("clusters", "cluster");
 const USERS: (&str, &str) = ("users", "user");
 const CONTEXTS: (&str, &str) = ("contexts", "context");
 
+/// Where a cluster's entry has the certificate of its authority.
+const AUTHORITY: &str = "certificate-authority-data";
+
 impl Kubeconfig {
     /// A file for one cluster.
     pub fn new(cluster: &str, endpoint: &str, bundle: &Bundle, client: &ClientCertificate) -> Self {
@@ -45,7 +48,7 @@ impl Kubeconfig {
         };
         let server = Map::new()
             .with("server", endpoint)
-            .with("certificate-authority-data", STANDARD.encode(bundle.kubernetes.certificate.pem()));
+            .with(AUTHORITY, STANDARD.encode(bundle.kubernetes.certificate.pem()));
         let user = Map::new().with("client-certificate-data", certificate).with("client-key-data", key);
         let context =
             Map::new().with("cluster", cluster).with("namespace", "default").with("user", admin.as_str());
@@ -112,6 +115,59 @@ impl Kubeconfig {
             self.root.set("current-context", target.map_or(current, |name| &name.to));
         }
         clusters.into_iter().chain(users).chain(contexts).filter(|name| name.from != name.to).collect()
+    }
+
+    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
+    /// same name or one that was given because that was taken.
+    pub fn counterpart(&self, other: &Self) -> Option<&str> {
+        let name = other.current()?;
+        let authority = other.cluster_of(name)?.at(&[AUTHORITY])?;
+        let numbered = |context: &str| {
+            let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.contexts().into_iter().filter(|context| *context == name || numbered(context)).find(|context| {
+            let mine = self.cluster_of(context).and_then(|cluster| cluster.at(&[AUTHORITY]));
+            mine == Some(authority) && self.certificate(context).is_some()
+        })
+    }
+
+    /// Whether a context leads where another file's current one does.
+    pub fn leads_alike(&self, context: &str, other: &Self) -> bool {
+        let server =
+            |file: &Self, name: &str| file.cluster_of(name).and_then(|one| one.at(&["server"])).cloned();
+        other.current().is_some_and(|theirs| server(self, context) == server(other, theirs))
+    }
+
+    /// Renews the counterpart in place, keeping what else it says; without one it merges, under new names where they are
+    /// taken.
+    pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
+        let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
+            return self.merge(other, Conflict::Rename);
+        };
+        for (part, key, fields) in [
+            (CLUSTERS, "cluster", ["server", AUTHORITY]),
+            (USERS, "user", ["client-certificate-data", "client-key-data"]),
+        ] {
+            let name = |file: &Self, context: &str| {
+                file.entry(CONTEXTS, context)?.at(&[key])?.as_text().map(str::to_owned)
+            };
+            let (Some(mine), Some(theirs)) = (name(self, &mine), name(other, theirs)) else { continue };
+            let Some(mut body) = self.entry(part, &mine).and_then(Value::as_map).cloned() else { continue };
+            for field in fields {
+                if let Some(value) = other.entry(part, &theirs).and_then(|entry| entry.at(&[field])) {
+                    body.set(field, value.clone());
+                }
+            }
+            self.set(part, &mine, Value::Map(body));
+        }
+        self.root.set("current-context", mine.as_str());
+        Vec::new()
+    }
+
+    fn cluster_of(&self, context: &str) -> Option<&Value> {
+        let cluster = self.entry(CONTEXTS, context)?.at(&["cluster"])?.as_text()?;
+        self.entry(CLUSTERS, cluster)
     }
 
     fn entries(&self, list: &str) -> &[Value] {

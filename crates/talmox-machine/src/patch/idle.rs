@@ -3,11 +3,6 @@
 //! A merge never unsets: a null, an empty text where Talos cannot tell it from none, and an empty list that would be
 //! appended change nothing, though whoever wrote them meant something.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "types that are not named have nothing inside to look at"
-)]
-
 use talmox_yaml::{Node, NodeKind};
 
 use super::{Change, Patch};

@@ -21,7 +21,8 @@ use crate::render::RenderError;
 pub(crate) struct Layer {
     /// The document with `machine` and `cluster`.
     main: Map,
-    documents: Vec<Map>,
+    /// The others, by kind.
+    documents: Vec<(&'static str, Map)>,
     /// What could not be said because it is not known yet.
     pub(crate) left_out: Vec<String>,
 }
@@ -36,11 +37,15 @@ impl Layer {
         Ok(layer)
     }
 
-    /// As the text of a patch; none if there is nothing to say.
+    /// As the text of a patch.
     pub(crate) fn to_patch(&self) -> String {
-        let main = (!self.main.is_empty()).then_some(&self.main);
-        let texts = main.into_iter().chain(&self.documents).map(|map| print(&Value::Map(map.clone())));
-        texts.collect::<Vec<_>>().join("---\n")
+        let main = (!self.main.is_empty()).then(|| self.main.clone());
+        let document = |(kind, body): &(&str, Map)| {
+            let head = Map::new().with("apiVersion", "v1alpha1").with("kind", *kind);
+            body.iter().fold(head, |map, (key, value)| map.with(key, value.clone()))
+        };
+        let documents = main.into_iter().chain(self.documents.iter().map(document));
+        documents.map(|map| print(&Value::Map(map))).collect::<Vec<_>>().join("---\n")
     }
 
     /// Sets a field of the document with `machine` and `cluster`.
@@ -48,13 +53,12 @@ impl Layer {
         set(&mut self.main, path, value.into());
     }
 
-    fn document(&mut self, kind: &str, body: Map) {
-        let head = Map::new().with("apiVersion", "v1alpha1").with("kind", kind);
-        self.documents.push(body.iter().fold(head, |map, (key, value)| map.with(key, value.clone())));
+    fn document(&mut self, kind: &'static str, body: Map) {
+        self.documents.push((kind, body));
     }
 
     /// Takes a document out that is there by default.
-    fn delete(&mut self, kind: &str) {
+    fn delete(&mut self, kind: &'static str) {
         self.document(kind, Map::new().with("$patch", "delete"));
     }
 }

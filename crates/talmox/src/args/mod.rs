@@ -2,6 +2,7 @@
 
 mod adopt;
 mod before;
+mod configs;
 mod convert;
 mod doing;
 mod others;
@@ -11,6 +12,7 @@ mod template;
 
 pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
+pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
@@ -94,6 +96,9 @@ pub(crate) enum Command {
     Adopt(Adopt),
     Explain(Explain),
     Render(Render),
+    Diff(Diff),
+    Talosconfig(Talosconfig),
+    Kubeconfig(Kubeconfig),
     Output(Outputs),
     Schematic(Schematic),
     Convert(Convert),

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use xtask::{conformance, docs, golden, talhelper, talos, talosctl, truth};
+use xtask::{bench_render, conformance, docs, golden, talhelper, talos, talosctl, truth};
 
 const USAGE: &str = "\
 usage:
+  cargo xtask bench-render                         how long configs of many nodes take us, talhelper and talosctl
   cargo xtask conformance [proxmoxer] [ansible] [bpg]
                                                    run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
@@ -23,6 +24,7 @@ usage:
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
+        Some("bench-render") => bench_render::command(args),
         Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
         Some("golden") => golden::command(args),

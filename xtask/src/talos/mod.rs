@@ -6,6 +6,7 @@
 //! refuse counts as the same; what only one refuses does not.
 
 pub(crate) mod descriptions;
+mod mutants;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,8 +21,10 @@ use talmox_types::{Contract, support};
 use crate::conformance::peers::{self, Peer};
 use crate::golden::compare;
 use crate::scratch::Scratch;
+use crate::side_by_side;
 
 use descriptions::DESCRIPTIONS;
+use mutants::Verdicts;
 
 /// How many configs, and how many chains of patches, are compared with each version.
 const INPUTS: usize = 200;
@@ -34,11 +37,12 @@ pub(crate) const UNSETTABLE: &str = "is not settable";
 
 /// Runs the chore and gives what it prints.
 pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
-    let mut inputs = INPUTS;
+    let (mut inputs, mut mutants) = (INPUTS, None);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--inputs" => inputs = args.next().context("--inputs wants a number")?.parse()?,
-            _ => bail!("talos knows --inputs N, not {arg}"),
+            "--mutants" => mutants = Some(args.next().context("--mutants wants a number")?.parse()?),
+            _ => bail!("talos knows --inputs N and --mutants N, not {arg}"),
         }
     }
     let folders = match peers::get("oracle")? {
@@ -50,7 +54,17 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
         .to_str()
         .context("folders of programs are text")?
         .lines()
-        .map(|folder| Judge::new(Path::new(folder), &bundle)?.compare(inputs))
+        .map(|folder| {
+            let judge = Judge::new(Path::new(folder), &bundle)?;
+            match mutants {
+                Some(mutants) => judge.mutants(mutants),
+                None => Ok(format!(
+                    "{}\n{}",
+                    judge.compare(inputs)?,
+                    judge.mutants(mutants::MUTANTS.min(3 * inputs))?
+                )),
+            }
+        })
         .collect();
     lines.map(|lines| lines.join("\n"))
 }
@@ -106,6 +120,24 @@ impl<'a> Judge<'a> {
             self.version,
             chains - excused
         ))
+    }
+
+    /// Configs with one field made another: both take them, or both refuse.
+    fn mutants(&self, count: usize) -> anyhow::Result<String> {
+        let outcomes = side_by_side::run(count, |seed| {
+            let mutant = mutants::draw(seed, &self.version, self.minor, self.bundle)?;
+            let path = self.scratch.write(&format!("mutant-{seed}.yaml"), &mutant.text)?;
+            let theirs = self.run(&["validate", "metal", &path])?.err();
+            std::fs::remove_file(&path)?;
+            Ok((mutant.change, theirs, mutants::refused(&mutant.text, self.minor)))
+        });
+        let mut verdicts = Verdicts::default();
+        for outcome in outcomes {
+            let outcome: anyhow::Result<_> = outcome;
+            let (change, theirs, ours) = outcome?;
+            verdicts.count(change, theirs, ours);
+        }
+        verdicts.summary(&self.version)
     }
 
     /// A config of random inputs, compared with the library's, and validated by both.

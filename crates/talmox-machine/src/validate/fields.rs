@@ -52,6 +52,7 @@ const RULES: &[(&str, &[&str], Rule)] = &[
     ("DiscoveryServiceConfig", &["endpoint"], Scheme(&["https", "http"])),
     ("EthernetConfig", &["name"], Present),
     ("EventSinkConfig", &["endpoint"], HostPort),
+    ("ExtensionServiceConfig", &["name"], Present),
     ("ExternalVolumeConfig", &["filesystemType"], OneOf(&["virtiofs"])),
     ("ExternalVolumeConfig", &["filesystemType"], Present),
     ("ExternalVolumeConfig", &["mount", "virtiofs", "tag"], Present),
@@ -125,9 +126,17 @@ fn broken(value: Option<&Value>, rule: Rule) -> Option<String> {
         StorageName => !written.is_empty() && written.bytes().all(named),
         Number => written.parse::<u32>().is_ok(),
         Key => is_wireguard_key(written),
-        HostPort => written.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()),
+        HostPort => is_host_and_port(written),
     };
     (!holds).then(|| said(rule))
+}
+
+/// What Go splits into host and port: one colon, or one after brackets. Neither part is looked at.
+fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    !port.contains([']', '['])
+        && bare.map_or(!host.contains([':', '[', ']']), |host| !host.contains(['[', ']']))
 }
 
 fn said(rule: Rule) -> String {
@@ -191,7 +200,10 @@ fn together(checker: &mut Checker<'_>, document: &Document) {
         {
             checker.error(document, "", "needs configFiles or environment");
         }
-        "ExtensionServiceConfig" => items(checker, document, "configFiles", "mountPath"),
+        "ExtensionServiceConfig" => {
+            items(checker, document, "configFiles", "mountPath");
+            items(checker, document, "configFiles", "content");
+        }
         "RegistryMirrorConfig" => items(checker, document, "endpoints", "url"),
         "ImageVerificationConfig" => items(checker, document, "rules", "image"),
         "RegistryTLSConfig" if body.contains("clientIdentity") => {

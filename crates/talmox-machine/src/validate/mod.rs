@@ -5,6 +5,7 @@
 
 mod cluster;
 mod exclusive;
+mod expression;
 mod fields;
 mod interfaces;
 mod kubernetes;
@@ -75,6 +76,7 @@ impl Config {
         volumes::check(&mut checker);
         kubernetes::check(&mut checker);
         fields::check(&mut checker);
+        expression::check(&mut checker);
         exclusive::check(&mut checker);
         whole::check(&mut checker);
         checker.problems

@@ -3,6 +3,8 @@
 //! One `talconfig.yaml` is the input of all: talhelper reads it as it is, we read what it was converted into, and talosctl makes
 //! the configs of both roles once and patches them node by node. Programs are run whole, from starting to files on disk.
 
+#![expect(clippy::cast_precision_loss, reason = "numbers of nodes are far below 2^52")]
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -106,12 +108,12 @@ fn talmox() -> anyhow::Result<PathBuf> {
         .context("could not run cargo")?;
     ensure!(built.status.success(), "talmox could not be built");
     let messages = String::from_utf8(built.stdout)?;
-    let programs = messages.lines().filter_map(|line| {
+    let mut programs = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let is_ours = message["target"]["name"] == "talmox";
         message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
     });
-    programs.last().context("cargo named no program")
+    programs.next_back().context("cargo named no program")
 }
 
 /// Drawn files name no others and have no variables.

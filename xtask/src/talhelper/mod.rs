@@ -227,7 +227,7 @@ fn collect(value: &Value, path: &str, found: &mut BTreeSet<String>) {
             }
         }
         Value::Null => {}
-        value => {
+        Value::Bool(_) | Value::Integer(_) | Value::Octal(_) | Value::Float(_) | Value::Text(_) => {
             found.insert(format!("{path} = {}", talmox_machine::print(value).trim_end()));
         }
     }

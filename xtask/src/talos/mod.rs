@@ -135,7 +135,7 @@ impl<'a> Judge<'a> {
         for outcome in outcomes {
             let outcome: anyhow::Result<_> = outcome;
             let (change, theirs, ours) = outcome?;
-            verdicts.count(change, theirs, ours);
+            verdicts.count(&change, theirs, ours);
         }
         verdicts.summary(&self.version)
     }

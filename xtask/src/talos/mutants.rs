@@ -221,39 +221,34 @@ pub(super) fn refused(text: &str, minor: u16) -> Option<String> {
     }
 }
 
-/// What differs and may: how a change begins, and why.
-const KNOWN: [(&str, &str); 0] = [];
-
 /// How verdicts compare, and every difference.
 #[derive(Default)]
 pub(super) struct Verdicts {
     both_take: usize,
     both_refuse: usize,
-    known: usize,
     different: Vec<String>,
 }
 
 impl Verdicts {
-    pub(super) fn count(&mut self, change: String, theirs: Option<String>, ours: Option<String>) {
+    pub(super) fn count(&mut self, change: &str, theirs: Option<String>, ours: Option<String>) {
         let first = |text: &str| {
             text.lines().map(str::trim).filter(|line| !line.is_empty()).take(4).collect::<Vec<_>>().join(" ")
         };
         match (theirs, ours) {
             (None, None) => self.both_take += 1,
             (Some(_), Some(_)) => self.both_refuse += 1,
-            _ if KNOWN.iter().any(|(begin, _)| change.starts_with(begin)) => self.known += 1,
             (Some(theirs), None) => {
-                self.different.push(format!("only Talos refuses {change}: {}", first(&theirs)))
+                self.different.push(format!("only Talos refuses {change}: {}", first(&theirs)));
             }
             (None, Some(ours)) => self.different.push(format!("only we refuse {change}: {}", first(&ours))),
         }
     }
 
     pub(super) fn summary(self, version: &str) -> anyhow::Result<String> {
-        let Self { both_take, both_refuse, known, different } = self;
-        let total = both_take + both_refuse + known + different.len();
+        let Self { both_take, both_refuse, different } = self;
+        let total = both_take + both_refuse + different.len();
         let summary = format!(
-            "Talos {version}: {} of {total} mutants judged alike ({both_take} taken, {both_refuse} refused, {known} known to differ)",
+            "Talos {version}: {} of {total} mutants judged alike ({both_take} taken, {both_refuse} refused)",
             both_take + both_refuse
         );
         ensure!(different.is_empty(), "{summary}\n{}", different.join("\n"));

@@ -113,8 +113,11 @@ pub(super) fn kubeconfigs(talosctl: &Talosctl, scratch: &Scratch, case: usize) -
         ["home", "home-1", "home-2", "lab"].into_iter().filter(|_| sampler.below(2) == 0).collect();
     let base = kubeconfig(&mut sampler, &present);
     let other = kubeconfig(&mut sampler, &["home"]);
-    let (conflict, word) =
-        if case % 3 == 0 { (Conflict::Overwrite, "overwrite") } else { (Conflict::Rename, "rename") };
+    let (conflict, word) = if case.is_multiple_of(3) {
+        (Conflict::Overwrite, "overwrite")
+    } else {
+        (Conflict::Rename, "rename")
+    };
     let (file, from) = (scratch.write("base", &base)?, scratch.write("other", &other)?);
     talosctl.program("kubemerge", scratch, &[word, &file, &from])?.map_err(anyhow::Error::msg)?;
     let mut ours = Kubeconfig::parse(Source { name: "base", text: &base })?;
@@ -141,7 +144,13 @@ fn sorted(text: &str) -> anyhow::Result<String> {
                 items.sort_by_key(name);
                 tidy.set(key, Value::List(items));
             }
-            other => tidy.set(key, other.clone()),
+            Value::Map(_)
+            | Value::Null
+            | Value::Bool(_)
+            | Value::Integer(_)
+            | Value::Octal(_)
+            | Value::Float(_)
+            | Value::Text(_) => tidy.set(key, value.clone()),
         }
     }
     Ok(print(&Value::Map(tidy)))

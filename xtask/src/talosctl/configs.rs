@@ -1,6 +1,6 @@
 //! Machine configs: made by both, validated by both.
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use talmox_machine::sample::Sampler;
 use talmox_machine::validate::{Mode, Severity};
 use talmox_machine::{Config, Role, Source};
@@ -43,7 +43,9 @@ pub(super) fn accepted(talosctl: &Talosctl, scratch: &Scratch, config: &Config) 
     let path = scratch.write("ours.yaml", &config.to_yaml())?;
     for (mode, word) in [(Mode::Metal, "metal"), (Mode::Cloud, "cloud")] {
         let verdict = talosctl.run(scratch, &["validate", "--config", &path, "--mode", word])?;
-        ensure!(verdict.is_ok(), "refused in {word} mode: {}", verdict.unwrap_err());
+        if let Err(reason) = verdict {
+            bail!("refused in {word} mode: {reason}");
+        }
         let problems = config.validate(mode, Contract { major: 1, minor: talosctl.minor });
         let refused = problems.iter().find(|problem| problem.severity == Severity::Error);
         ensure!(refused.is_none(), "we refuse in {word} mode what Talos takes: {refused:?}");

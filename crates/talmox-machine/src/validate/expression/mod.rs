@@ -31,6 +31,16 @@ pub(super) struct Environment {
     names: &'static [(&'static str, Kind)],
     functions: &'static [&'static str],
     has_units: bool,
+    memory: Memory,
+}
+
+/// What is known of memory.
+enum Memory {
+    Nothing,
+    /// Classes of processes.
+    Classes,
+    /// Classes, and how long processes waited for it.
+    Pressure,
 }
 
 /// Sizes, in bytes.
@@ -61,12 +71,14 @@ static DISK: Environment = Environment {
     names: &[("disk", Kind::Other), ("system_disk", Kind::Bool)],
     functions: &["glob"],
     has_units: true,
+    memory: Memory::Nothing,
 };
 static VOLUME: Environment = Environment {
     wanted: Kind::Bool,
     names: &[("volume", Kind::Other), ("disk", Kind::Other)],
     functions: &[],
     has_units: true,
+    memory: Memory::Nothing,
 };
 static MEMBER: Environment = Environment {
     wanted: Kind::Bool,
@@ -78,18 +90,21 @@ static MEMBER: Environment = Environment {
     ],
     functions: &["glob"],
     has_units: true,
+    memory: Memory::Nothing,
 };
 static LINK: Environment = Environment {
     wanted: Kind::Bool,
     names: &[("link", Kind::Other)],
     functions: &["glob", "mac"],
     has_units: false,
+    memory: Memory::Nothing,
 };
 static TRIGGER: Environment = Environment {
     wanted: Kind::Bool,
     names: &[("time_since_trigger", Kind::Other)],
     functions: &["multiply_qos_vectors"],
     has_units: true,
+    memory: Memory::Pressure,
 };
 static RANKING: Environment = Environment {
     wanted: Kind::Double,
@@ -102,6 +117,7 @@ static RANKING: Environment = Environment {
     ],
     functions: &[],
     has_units: true,
+    memory: Memory::Classes,
 };
 
 impl Environment {
@@ -113,11 +129,11 @@ impl Environment {
         if self.has_units && UNITS.contains(&name) {
             return Some(Kind::Uint);
         }
-        let about_memory = std::ptr::eq(self, &TRIGGER) || std::ptr::eq(self, &RANKING);
-        if about_memory && CLASSES.contains(&name) {
-            return Some(Kind::Int);
+        match self.memory {
+            Memory::Classes | Memory::Pressure if CLASSES.contains(&name) => Some(Kind::Int),
+            Memory::Pressure => pressure(name),
+            Memory::Nothing | Memory::Classes => None,
         }
-        std::ptr::eq(self, &TRIGGER).then(|| pressure(name)).flatten()
     }
 
     fn has_function(&self, name: &str) -> bool {

@@ -88,7 +88,9 @@ impl Parser<'_> {
             Kind::Bool | Kind::Text | Kind::Uint | Kind::Other if minuses > 0 => {
                 Err("has a minus before what is no number".to_owned())
             }
-            kind => Ok(kind),
+            Kind::Bool | Kind::Int | Kind::Uint | Kind::Double | Kind::Text | Kind::Other | Kind::Unknown => {
+                Ok(kind)
+            }
         }
     }
 

@@ -12,7 +12,8 @@ usage:
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
   cargo xtask talhelper [--inputs N]               compare converted talconfigs with what talhelper makes of them
-  cargo xtask talos [--inputs N]                   compare random configs and patches with what Talos' library makes
+  cargo xtask talos [--inputs N] [--mutants N]     compare random configs and patches with what Talos' library makes, and
+                                                   what it says of configs with one field changed
   cargo xtask talosctl [--version 1.12] [--inputs N]
                                                    compare what we make and merge with what the real talosctl does
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]

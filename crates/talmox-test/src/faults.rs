@@ -37,6 +37,17 @@ impl Fault {
     pub fn reply(status: u16, reason: &str) -> Self {
         Self::Reply { status, reason: reason.to_owned() }
     }
+
+    /// Whether it makes a difference to whatever call it meets. The others need a worker or a VM.
+    pub(crate) fn always_strikes(&self) -> bool {
+        use talmox_sim::Fault as Sim;
+        !matches!(
+            self,
+            Self::KillWorker { .. }
+                | Self::FailWorker { .. }
+                | Self::Simulated(Sim::Backup { .. } | Sim::CloseIdle)
+        )
+    }
 }
 
 impl From<talmox_sim::Fault> for Fault {

@@ -170,10 +170,11 @@ impl StepError {
             }
             Self::NotOurs { vmid, .. } => vec![format!("nothing was done to VM {vmid}: plan again")],
             Self::Changed { .. } | Self::Gone { .. } => vec!["plan again".to_owned()],
-            Self::Wait { source: WaitError::Deadline { .. }, .. }
-            | Self::Impossible { .. }
-            | Self::Gate { .. }
-            | Self::Interrupted { .. } => Vec::new(),
+            Self::Wait { source: WaitError::Deadline { .. }, .. } => vec![
+                "what was waited for may still come: `pvenode task list` on the host shows what works on it"
+                    .to_owned(),
+            ],
+            Self::Impossible { .. } | Self::Gate { .. } | Self::Interrupted { .. } => Vec::new(),
         }
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use talmox_exec::{Because, Limits, StepError, execute};
 use talmox_plan::{Effect, Goal, Planned, Step};
 use talmox_pve::client::{ConfigChange, Method};
+use talmox_pve::property::{DiskSize, Slot};
 use talmox_sim::Reach;
-use talmox_test::{Fault, Lab, When, host, vmid};
+use talmox_test::{Fault, Lab, When, host, storage, vmid};
 
 use crate::support::{
     Bench, create, description, expected, make_node, make_pool, mark, node, plan_of, planned, remove,
@@ -89,6 +90,30 @@ async fn limits_are_kept() {
         assert_eq!(most_at_once(&lines, |step| step.ends_with("/clone")), clones, "{lines:#?}");
         assert!(most_at_once(&lines, |_| true) <= all, "{lines:#?}");
     }
+}
+
+/// Proxmox lets allocations on a storage through one by one, and gives up on those that waited too long.
+#[tokio::test(start_paused = true)]
+async fn few_steps_allocate_on_one_storage() {
+    let lab = Lab::one_host(1);
+    running(&lab).await;
+    let disk = |(name, id): (&str, u32)| {
+        let step = Step::AddDisk {
+            vm: expected(name, id, "a1"),
+            slot: Slot::parse("scsi1").unwrap(),
+            storage: storage("local-zfs"),
+            size: DiskSize::from_gib(5),
+            value: "local-zfs:5".to_owned(),
+        };
+        planned(name, step, Effect::ChangeLive, &[])
+    };
+    let mut bench = Bench::new(description(3, 3, ""));
+    bench.limits = Limits { parallelism: 8, per_host: 8, per_storage: 2, per_template: 8 };
+    let client = lab.client();
+    let outcome = execute(&bench.run(&client), &plan_of(NODES.map(disk).into())).await;
+    assert!(outcome.is_complete() && outcome.done.len() == NODES.len(), "{outcome:#?}");
+    let lines = bench.told.lines();
+    assert_eq!(most_at_once(&lines, |_| true), 2, "{lines:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ pub mod docs;
 pub mod golden;
 pub mod parameters;
 pub mod recorded;
+pub mod sabotage;
 mod simulator;
 pub mod talos;
 pub mod truth;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use xtask::{conformance, docs, golden, talos, truth};
+use xtask::{conformance, docs, golden, sabotage, talos, truth};
 
 const USAGE: &str = "\
 usage:
@@ -10,6 +10,7 @@ usage:
                                                    run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
   cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
+  cargo xtask sabotage [DEFECT...]                 see whether tests notice deliberate defects
   cargo xtask talos [--inputs N]                   compare random configs and patches with what Talos' library makes
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
                                                    replay recorded replies of Proxmox VE against the simulator
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
         Some("golden") => golden::command(args),
+        Some("sabotage") => sabotage::command(args),
         Some("talos") => talos::command(args),
         Some("truth") => truth::command(args),
         _ => Err(anyhow::anyhow!(USAGE)),

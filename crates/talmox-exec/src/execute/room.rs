@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_plan::{CloneKind, Planned, Step};
 use talmox_pve::property::{Disk, DriveSource, Slot};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, StorageId, VmId};
 
 use crate::Limits;
@@ -151,6 +152,7 @@ impl Room {
         let limit = match place {
             Place::Everywhere => parallelism,
             Place::Host(_) => per_host,
+            Place::Storage(..) if sabotaged(Defect::StorageLimitGone) => usize::MAX,
             Place::Storage(..) => per_storage,
             Place::Template(_) => per_template,
             Place::File(..) => 1,

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use talmox_pve::client::{self, Client, Error, ErrorKind, Look, Outcome, TaskError, Upid, VmResource};
 use talmox_types::desired::{Desired, VmIdRange};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, VmId};
 
 use super::doubles;
@@ -211,10 +212,12 @@ async fn whose<O: Order>(work: &Work<'_>, host: &HostName, order: &O, wrote: boo
     let found = find(work.client(), host, order.vmid()).await.map_err(StepError::call(doing))?;
     let Some(found) = found else { return Ok(Attempt::Nothing) };
     let found = match found.config.lock() {
-        Some(lock) if is_of_making(lock) => match work.settle(found, COPY_LIMIT).await? {
-            Settled::Free(found) => found,
-            Settled::Gone => return Ok(Attempt::Nothing),
-        },
+        Some(lock) if is_of_making(lock) && !sabotaged(Defect::LockNotWaitedFor) => {
+            match work.settle(found, COPY_LIMIT).await? {
+                Settled::Free(found) => found,
+                Settled::Gone => return Ok(Attempt::Nothing),
+            }
+        }
         _ => found,
     };
     Ok(match order.judge(&found) {

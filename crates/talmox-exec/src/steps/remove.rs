@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use talmox_plan::Expected;
-use talmox_pve::client::{ConfigChange, ErrorKind};
+use talmox_pve::client::{Client, ConfigChange, ErrorKind};
 use talmox_pve::property::{Disk, Slot, VolumeId};
+use talmox_types::VmId;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::{CHANGE_LIMIT, follow};
 use crate::StepError;
-use crate::find::{Found, find};
+use crate::find::{Found, find, vms};
 use crate::work::{End, Result, Work};
 
 pub(super) async fn run(work: &Work<'_>, vm: &Expected, detach: &BTreeSet<Slot>, purge: bool) -> Result {
@@ -60,7 +62,7 @@ pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
         .filter(|(_, volume)| volume.owner() == Some(found.vmid) && !named.contains(volume))
         .map(|(slot, volume)| format!("{volume} ({slot})"))
         .collect();
-    if lost.is_empty() {
+    if lost.is_empty() || sabotaged(Defect::VolumesNotReadAgain) {
         return Ok(());
     }
     Err(StepError::WouldLose { vmid: found.vmid, host: found.host.clone(), volumes: lost })
@@ -70,8 +72,10 @@ pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
 pub(super) async fn destroy(work: &Work<'_>, found: &Found, purge: bool) -> Result<()> {
     let (client, vmid, host) = (work.client(), found.vmid, &found.host);
     let doing = format!("remove {}", found.name());
+    let vmid = if sabotaged(Defect::RemovedByName) { first_named(client, found).await } else { vmid };
     let task = match client.delete_vm(host, vmid, purge).await {
         Err(error) if error.is_not_found() => None,
+        Err(error) if sabotaged(Defect::DeniedIsDone) && matches!(error.kind(), ErrorKind::Denied(_)) => None,
         other => Some(other.map_err(StepError::call(doing.clone()))?),
     };
     match follow(work, task, &doing, CHANGE_LIMIT).await {
@@ -81,4 +85,11 @@ pub(super) async fn destroy(work: &Work<'_>, found: &Found, purge: bool) -> Resu
         }
         other => other,
     }
+}
+
+/// What a removal must never go by.
+async fn first_named(client: &Client, found: &Found) -> VmId {
+    let listed = vms(client).await.unwrap_or_default();
+    let mut named = listed.iter().filter(|vm| vm.name.as_deref() == found.config.name());
+    named.next().map_or(found.vmid, |vm| vm.vmid)
 }

@@ -1,11 +1,14 @@
 //! The client: one call over several endpoints.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
+use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::sync::Semaphore;
 
 use crate::client::call::{Call, Time};
@@ -284,6 +287,8 @@ impl Client {
             let words = format!("other requests to this host took all of {seconds} s");
             return Err(Error::new(name, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));
         };
+        let name =
+            &*if sabotaged(Defect::SecretInError) { shown(name, &request).into() } else { Cow::from(name) };
         tracing::trace!(%endpoint, ?request, "request");
         let answer =
             tokio::time::timeout_at(time.deadline, self.0.transport.send(&host.target, request)).await;
@@ -315,6 +320,11 @@ fn retries(error: &Error) -> bool {
                     && words.ends_with("got timeout"))
         }
     }
+}
+
+/// What no error may say.
+fn shown(name: &str, request: &HttpRequest) -> String {
+    request.headers.iter().fold(name.to_owned(), |text, (_, value)| text + " " + value.expose_secret())
 }
 
 fn transport_error(name: &str, endpoint: &Endpoint, error: TransportError) -> Error {

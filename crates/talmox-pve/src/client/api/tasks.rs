@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, VmId};
 use tokio::time::Instant;
 
@@ -180,7 +181,7 @@ impl Client {
     }
 
     async fn judge(&self, upid: &Upid, name: &str, exit_status: String) -> Result<TaskEnd, TaskError> {
-        if exit_status == "OK" {
+        if exit_status == "OK" || sabotaged(Defect::TaskEndIgnored) {
             return Ok(TaskEnd { upid: upid.clone(), warnings: Vec::new() });
         }
         if exit_status.starts_with("WARNINGS:") {

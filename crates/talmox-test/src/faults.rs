@@ -92,6 +92,11 @@ impl When {
         Self { calls: Calls::any(), nth: None }
     }
 
+    /// Every one of these calls.
+    pub fn all(calls: Calls) -> Self {
+        Self { calls, nth: None }
+    }
+
     /// The first call with this method and this part in its path.
     pub fn first(method: Method, part: &str) -> Self {
         Self::nth(method, part, 1)

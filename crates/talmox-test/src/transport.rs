@@ -71,6 +71,11 @@ impl MemoryTransport {
         self.state().plan.append(plan.map(Fault::from));
     }
 
+    /// Whatever was to go wrong and has not yet does not.
+    pub fn forget_faults(&self) {
+        self.state().plan.clear();
+    }
+
     /// Everything asked so far.
     pub fn calls(&self) -> CallLog {
         self.state().log.clone()

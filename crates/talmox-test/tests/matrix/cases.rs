@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use talmox_pve::client::Entropy as _;
-use talmox_test::{CallLog, Seeded};
+use talmox_sim::Calls;
+use talmox_test::{CallLog, Seeded, When};
 
 use crate::faults::{self, Mishap};
 use crate::scenarios::Scenario;
@@ -22,14 +23,26 @@ pub(crate) struct Case {
     pub(crate) scenario: usize,
     pub(crate) work: &'static str,
     pub(crate) kind: String,
-    /// The number of the call, from 1.
-    pub(crate) call: usize,
+    /// The number of the call, from 1; none for every call of the kind.
+    pub(crate) call: Option<usize>,
     pub(crate) mishap: Mishap,
 }
 
 impl Case {
     pub(crate) fn name(&self) -> String {
-        format!("{}: {} at {} (call {})", self.work, self.mishap.name, self.kind, self.call)
+        let call = self.call.map(|number| format!(" (call {number})")).unwrap_or_default();
+        format!("{}: {} at {}{call}", self.work, self.mishap.name, self.kind)
+    }
+
+    /// The calls the fault meets.
+    pub(crate) fn when(&self) -> Vec<When> {
+        if let Some(number) = self.call {
+            return vec![When::call(u64::try_from(number).unwrap())];
+        }
+        let (method, path) = self.kind.split_once(' ').unwrap();
+        let bare = When::all(Calls::to(method, path));
+        let further = if path.contains('?') { format!("{path}&*") } else { format!("{path}?*") };
+        vec![bare, When::all(Calls::to(method, &further))]
     }
 }
 
@@ -69,17 +82,19 @@ pub(crate) fn all(scenarios: &[Scenario]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, scenario) in scenarios.iter().enumerate() {
         for asked in &scenario.asked {
+            let case = |call, mishap| Case {
+                scenario: index,
+                work: scenario.name,
+                kind: asked.kind.clone(),
+                call,
+                mishap,
+            };
             let mut calls = vec![asked.first, asked.last];
             calls.dedup();
             for call in calls {
-                cases.extend(faults::all().into_iter().map(|mishap| Case {
-                    scenario: index,
-                    work: scenario.name,
-                    kind: asked.kind.clone(),
-                    call,
-                    mishap,
-                }));
+                cases.extend(faults::all().into_iter().map(|mishap| case(Some(call), mishap)));
             }
+            cases.extend(faults::lasting().into_iter().map(|mishap| case(None, mishap)));
         }
     }
     cases

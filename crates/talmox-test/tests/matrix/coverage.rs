@@ -38,7 +38,7 @@ pub(crate) struct Coverage {
 
 impl Coverage {
     pub(crate) fn of(cases: &[Case], ended: &[Ended]) -> Self {
-        let names = faults::all().iter().map(|mishap| mishap.name).collect();
+        let names = faults::all().iter().chain(&faults::lasting()).map(|mishap| mishap.name).collect();
         let mut coverage = Self {
             names,
             cells: BTreeMap::new(),

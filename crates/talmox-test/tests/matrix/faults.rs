@@ -23,6 +23,19 @@ pub(crate) fn all() -> Vec<Mishap> {
     simulated.chain(own.map(|(name, fault)| Mishap { name, fault })).collect()
 }
 
+/// Those that are also tried at every call of a kind, for as long as the run lasts.
+pub(crate) fn lasting() -> Vec<Mishap> {
+    let lasting = [
+        ("500 each time", answer(500, "something is wrong", false)),
+        ("401 each time", answer(401, "authentication failure", false)),
+        ("403 each time", answer(403, "Permission check failed (/vms/100, VM.Allocate)", false)),
+        ("595 each time", answer(595, "No route to host", false)),
+        ("lost reply each time", Sim::LoseReply),
+        ("hang each time", Sim::Hang),
+    ];
+    lasting.map(|(name, fault)| Mishap { name, fault: Fault::from(fault) }).into()
+}
+
 fn answer(status: u16, text: &str, happens: bool) -> Sim {
     Sim::Answer { status, text: text.to_owned(), happens }
 }

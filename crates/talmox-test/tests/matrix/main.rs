@@ -2,8 +2,10 @@
 //!
 //! Each piece of work is done once undisturbed: its log says which kinds of calls it takes, and its end is what every
 //! other run must end with. Then it is done again for each kind of call and each fault, with the fault at the first such
-//! call and at the last. A run gets there, or stops with an error that says what to do next; that is done, and a
-//! run without a fault gets there. Nothing may hang, be made twice, be left behind or happen to what is not ours.
+//! call and at the last; some faults also at every one of them, for as long as the run lasts.
+//!
+//! A run gets there, or stops with an error that says what to do next; that is done, and a run without a fault gets there.
+//! Nothing may hang, be made twice, be left behind or happen to what is not ours, and no error may show a secret.
 //!
 //! The whole product takes minutes, so a seeded sample is run unless `TALMOX_MATRIX_RUNS` asks for another number or
 //! for `all`. `TALMOX_MATRIX_ONLY` runs only cases with that text in their name, and says how each ended.
@@ -38,6 +40,11 @@ fn every_fault_at_every_kind_of_call() {
     let product = all.len();
     let chosen = choose(all);
     let ended = run_all(&scenarios, &chosen);
+    if setting("TALMOX_MATRIX_ONLY").is_some() {
+        for (case, ended) in chosen.iter().zip(&ended) {
+            println!("{}: {}", case.name(), ended.word());
+        }
+    }
     let coverage = Coverage::of(&chosen, &ended);
     println!("{coverage}");
     println!(
@@ -51,9 +58,12 @@ fn every_fault_at_every_kind_of_call() {
     assert_eq!(coverage.failures(), 0, "{}", coverage.told_failures());
 }
 
+#[expect(clippy::disallowed_methods, reason = "how much is run is said to the tests, not to the program")]
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 fn choose(all: Vec<Case>) -> Vec<Case> {
-    #[expect(clippy::disallowed_methods, reason = "how much is run is said to the tests, not to the program")]
-    let setting = |name: &str| std::env::var(name).ok();
     if let Some(part) = setting("TALMOX_MATRIX_ONLY") {
         return all.into_iter().filter(|case| case.name().contains(&part)).collect();
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use talmox_exec::Summary;
-use talmox_test::When;
 
 use crate::bed::{Bed, Stopped};
 use crate::cases::Case;
@@ -25,6 +24,17 @@ pub(crate) enum Ended {
     Failed(String),
 }
 
+impl Ended {
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Missed => "could not strike",
+            Self::Through => "went through",
+            Self::Stopped { .. } => "stopped with a next step, then went through",
+            Self::Failed(_) => "FAILED",
+        }
+    }
+}
+
 /// Runs after the disturbed one: the second only because the first says what to type.
 const FURTHER_RUNS: u32 = 2;
 
@@ -36,8 +46,9 @@ pub(crate) fn run(scenario: &Scenario, case: &Case) -> Ended {
     let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         runtime().block_on(async {
             let bed = Bed::new(scenario.before.clone(), &scenario.wanted);
-            let call = u64::try_from(case.call).unwrap();
-            bed.lab.plan(When::call(call), case.mishap.fault.clone());
+            for when in case.when() {
+                bed.lab.plan(when, case.mishap.fault.clone());
+            }
             let ended = disturbed(&bed, scenario, case).await;
             let failed = |words: String| Ended::Failed(format!("{words}\n{}", bed.lab.calls()));
             ended.unwrap_or_else(failed)
@@ -48,6 +59,7 @@ pub(crate) fn run(scenario: &Scenario, case: &Case) -> Ended {
 
 async fn disturbed(bed: &Bed, scenario: &Scenario, case: &Case) -> Result<Ended, String> {
     let first = bounded(bed, scenario, 0xa).await?;
+    bed.lab.transport().forget_faults();
     settle().await;
     let struck = bed.lab.transport().faults_struck() > 0;
     let mut said = Vec::new();

@@ -45,7 +45,7 @@ impl Fault {
             self,
             Self::KillWorker { .. }
                 | Self::FailWorker { .. }
-                | Self::Simulated(Sim::Backup { .. } | Sim::CloseIdle)
+                | Self::Simulated(Sim::Backup { .. } | Sim::DiskError | Sim::CloseIdle)
         )
     }
 }

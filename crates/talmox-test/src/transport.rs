@@ -186,13 +186,16 @@ impl MemoryTransport {
 
     /// Has a fault of the simulator's own happen; a reply if the call gets no further.
     fn befall(&self, fault: &talmox_sim::Fault, host: &str, path: &str) -> Option<Reply> {
-        let is_backup = matches!(fault, talmox_sim::Fault::Backup { .. });
-        let (reply, locked) = self.world(|world| {
+        use talmox_sim::Fault as Sim;
+        let (reply, struck) = self.world(|world| {
             let reply = world.befall(fault, host, path);
-            let locked = is_backup && world.dump().vms.values().any(|vm| vm.is_locked_by("backup"));
-            (reply, locked)
+            let runs = |id: u32| world.dump().vms.get(&id).is_some_and(|vm| vm.running);
+            let struck = (matches!(fault, Sim::DiskError) && vm_of(path).is_some_and(runs))
+                || (matches!(fault, Sim::Backup { .. })
+                    && world.dump().vms.values().any(|vm| vm.is_locked_by("backup")));
+            (reply, struck)
         });
-        self.state().struck += usize::from(locked);
+        self.state().struck += usize::from(struck);
         reply
     }
 
@@ -332,6 +335,11 @@ impl Transport for MemoryTransport {
             answer
         })
     }
+}
+
+/// The VM a path is about.
+fn vm_of(path: &str) -> Option<u32> {
+    path.split_once("/qemu/")?.1.split('/').next()?.parse().ok()
 }
 
 fn set_reach(world: &mut World, host: &str, reach: Reach) {

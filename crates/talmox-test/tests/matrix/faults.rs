@@ -69,11 +69,12 @@ fn simulated() -> Vec<(&'static str, Sim)> {
         ("clock jumps back", Sim::JumpClock { by: -7_200_000 }),
         ("busy host", Sim::BusyHost { lasts: 20_000 }),
         ("backup", Sim::Backup { lasts: 60_000 }),
+        ("disk error", Sim::DiskError),
     ]
 }
 
 /// The kinds there are. A new one fails to compile here until it is named, and then the test below until it is tried.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 14] = [
     "answer",
     "lost reply",
     "hang",
@@ -87,6 +88,7 @@ const KINDS: [&str; 13] = [
     "jump clock",
     "busy host",
     "backup",
+    "disk error",
 ];
 
 fn kind(fault: &Sim) -> &'static str {
@@ -104,6 +106,7 @@ fn kind(fault: &Sim) -> &'static str {
         Sim::JumpClock { .. } => "jump clock",
         Sim::BusyHost { .. } => "busy host",
         Sim::Backup { .. } => "backup",
+        Sim::DiskError => "disk error",
     }
 }
 
@@ -114,6 +117,7 @@ pub(crate) fn why_it_may_miss(fault: &Fault) -> Option<&'static str> {
             Some("the call starts no task, or it had ended by then")
         }
         Fault::Simulated(Sim::Backup { .. }) => Some("the call is about no VM, or it was locked already"),
+        Fault::Simulated(Sim::DiskError) => Some("the call is about no VM that runs"),
         Fault::Simulated(Sim::CloseIdle) => {
             Some("in memory no connection is kept open; crates/talmox/tests/sim tries it over HTTPS")
         }

@@ -152,6 +152,7 @@ async fn send(
     let client = work.client();
     let answer = if touches_volume {
         // In a task: a call that makes a volume is given up after 30 seconds, while Proxmox works on.
+        let _turn = work.turn_for_little().await;
         let task = client.change_config_in_task(&found.host, found.vmid, &change).await;
         match task.map_err(StepError::call(doing.clone())) {
             Ok(task) => follow(work, task, &doing, CHANGE_LIMIT).await,

@@ -63,6 +63,9 @@ pub(super) trait Order: Send + Sync + Sized {
     /// Who is asked to make it.
     fn asked(&self) -> &HostName;
 
+    /// The template that is copied, if one is.
+    fn source(&self) -> Option<VmId>;
+
     fn send(&self, client: &Client) -> impl Future<Output = std::result::Result<Upid, Error>> + Send;
 
     /// What a VM is to this order.
@@ -145,12 +148,18 @@ async fn attempt<O: Order>(work: &Work<'_>, order: &O) -> Result<Attempt> {
 
 async fn send<O: Order>(work: &Work<'_>, order: &O) -> Result<Attempt> {
     let doing = order.doing();
+    let turn = work.turn_to_begin(order.source(), order.asked()).await?;
     let upid = match order.send(work.client()).await {
         Ok(upid) => upid,
-        Err(error) => return after_refusal(work, order, StepError::call(doing)(error)).await,
+        Err(error) => {
+            drop(turn);
+            return after_refusal(work, order, StepError::call(doing)(error)).await;
+        }
     };
     work.reserved.note_made(order.vmid(), order.whose(), Made::Accepted);
-    match work.follow(&upid, &doing, COPY_LIMIT).await {
+    let end = work.follow(&upid, &doing, COPY_LIMIT).await;
+    drop(turn);
+    match end {
         Ok(()) => whose(work, order.asked(), order, true).await,
         Err(error) => after_failure(work, order, doing, error).await,
     }

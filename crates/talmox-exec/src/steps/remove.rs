@@ -45,6 +45,7 @@ async fn let_go(work: &Work<'_>, found: &Found, slots: &BTreeSet<Slot>) -> Resul
     if let Some(digest) = found.config.digest() {
         change = change.if_digest(digest);
     }
+    let _turn = work.turn_for_little().await;
     let task = work.client().change_config_in_task(&found.host, found.vmid, &change).await;
     follow(work, task.map_err(StepError::call(doing.clone()))?, &doing, CHANGE_LIMIT).await?;
     Ok(true)
@@ -70,11 +71,14 @@ pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
 pub(super) async fn destroy(work: &Work<'_>, found: &Found, purge: bool) -> Result<()> {
     let (client, vmid, host) = (work.client(), found.vmid, &found.host);
     let doing = format!("remove {}", found.name());
+    let turn = work.turn(host).await;
     let task = match client.delete_vm(host, vmid, purge).await {
         Err(error) if error.is_not_found() => None,
         other => Some(other.map_err(StepError::call(doing.clone()))?),
     };
-    match follow(work, task, &doing, CHANGE_LIMIT).await {
+    let end = follow(work, task, &doing, CHANGE_LIMIT).await;
+    drop(turn);
+    match end {
         Err(error) if error.kind() == Some(&ErrorKind::NotFound) => {
             let left = find(client, host, vmid).await.map_err(StepError::call(doing))?;
             if left.is_none() { Ok(()) } else { Err(error) }

@@ -1,5 +1,6 @@
 //! Chores of the workspace that are programs of their own.
 
+pub mod bench;
 pub mod conformance;
 pub mod docs;
 pub mod golden;

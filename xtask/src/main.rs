@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use xtask::{conformance, docs, golden, talos, truth};
+use xtask::{bench, conformance, docs, golden, talos, truth};
 
 const USAGE: &str = "\
 usage:
+  cargo xtask bench [--quick] [--vms N]... [--repeat N] [--only TOOL]... [--no-write] [--no-build]
+                                                   measure talmox beside other tools, and write docs/benchmarks.md
   cargo xtask conformance [proxmoxer] [ansible] [bpg]
                                                    run programs of other projects against the simulator
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
@@ -20,6 +22,7 @@ usage:
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
+        Some("bench") => bench::command(args),
         Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
         Some("golden") => golden::command(args),

@@ -11,6 +11,7 @@ mod ansible;
 mod bpg;
 mod calls;
 pub(crate) mod peers;
+pub(crate) mod provider;
 mod proxmoxer;
 mod session;
 mod view;
@@ -95,7 +96,7 @@ fn folder(name: &str) -> PathBuf {
     root().join("conformance").join(name)
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 

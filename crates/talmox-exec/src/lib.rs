@@ -27,6 +27,6 @@ pub use execute::execute;
 pub use factories::Factories;
 pub use gate::{Gate, GateFuture, Interruption};
 pub use images::{Arriving, ImageError, ImageFault, ImageFuture, Images};
-pub use observe::{ObserveError, observe, observe_for};
+pub use observe::{Look, ObserveError, observe, observe_for};
 pub use report::{Event, Reporter};
 pub use run::{Because, Done, Failure, Limits, Outcome, Run, Skip};

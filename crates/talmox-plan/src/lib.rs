@@ -19,8 +19,8 @@ pub use check::{Rule, Violation, check};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use observed::{
-    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenHa, SeenPool,
-    Storage,
+    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenHa, SeenJobs,
+    SeenPool, Storage,
 };
 pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, HaRule, HaScope,

@@ -28,8 +28,19 @@ pub struct Observed {
     pub files: BTreeMap<(HostName, StorageId), Vec<SeenFile>>,
     /// What HA looks after; none unless a node wants it or a VM of ours has it.
     pub ha: Option<SeenHa>,
+    /// Jobs that name guests; nobody asks for them unless something is to be removed.
+    pub jobs: Option<SeenJobs>,
     pub rights: Rights,
     pub depth: Depth,
+}
+
+/// Jobs of the cluster that name guests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenJobs {
+    /// The guests each backup job lists; none if the credentials may not look.
+    pub backups: Option<BTreeMap<String, BTreeSet<VmId>>>,
+    /// The guest of each replication job.
+    pub replications: BTreeMap<String, VmId>,
 }
 
 /// What HA looks after, and how.

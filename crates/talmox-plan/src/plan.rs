@@ -252,7 +252,8 @@ pub enum Step {
     RemoveVm {
         vm: Expected,
         detach: BTreeSet<Slot>,
-        purge: bool,
+        /// Where else the VM is named and will not be any more: `backup job nightly`.
+        purges: Vec<String>,
     },
     /// Puts a VM under HA.
     AddHa {

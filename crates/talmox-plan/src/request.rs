@@ -42,6 +42,11 @@ pub enum Goal {
 }
 
 impl Request {
+    /// Whether a VM may go in this run.
+    pub fn removes(&self) -> bool {
+        self.goal == Goal::Destroy || self.prune || !self.remove.is_empty() || !self.replace.is_empty()
+    }
+
     /// Whether a node is within what this run looks at.
     pub fn covers(&self, node: &NodeName) -> bool {
         self.targets.is_empty() || self.targets.contains(node)

@@ -41,6 +41,10 @@ pub struct NodeView {
     pub lock: Option<String>,
     /// Tasks that run on it, as `qmstart UPID:…`. Not part of what a plan is made from: whoever asks for them adds them.
     pub tasks: Vec<String>,
+    /// What QEMU says of a VM that is on and does not run: `paused`, `io-error`. Added by whoever asks, as tasks are.
+    pub halted: Option<String>,
+    /// Names of its snapshots, the oldest first. Of more than the last only whoever asks knows.
+    pub snapshots: Vec<String>,
     pub pool: Option<PoolName>,
     pub ha: Option<String>,
     /// What an apply would change.
@@ -135,6 +139,12 @@ fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned
         mac: config.and_then(|config| macs(config).first().map(ToString::to_string)),
         lock: guest.and_then(|guest| guest.lock.clone()),
         tasks: Vec::new(),
+        halted: None,
+        snapshots: guest
+            .and_then(Guest::seen)
+            .and_then(|seen| seen.live.get("parent"))
+            .map(|last| vec![last.to_owned()])
+            .unwrap_or_default(),
         pool: guest.and_then(|guest| guest.pool.clone()),
         ha: guest.and_then(|guest| guest.ha.clone()),
         drift: drift(plan, node),

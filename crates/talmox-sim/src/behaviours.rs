@@ -277,6 +277,8 @@ const TABLE: &[Behaviour] = &[
     row("vm.migrate.target.bridge", "What is said when a bridge is missing on the host a running VM moves to.", Unproven),
     row("vm.snapshot", "Snapshots are taken, listed, rolled back and removed as far as other calls depend on them.", Transcript("04-clone-template-delete-lock-snapshot-task"),
     ),
+    row("vm.destroy.jobs", "A replication job keeps a VM from being removed without `purge`; with it the VM leaves backup and replication jobs, and a backup job without guests goes.", Sources("qemu-server API2/Qemu.pm destroy_vm, pve-guest-common")),
+    row("vm.io-error", "A guest whose disk takes no more writes is halted and says so; resuming lets it go on.", Unproven),
     row("vm.agent.errors", "No agent configured, VM not running, agent not running are 500 each.", Transcript("11-guest-agent"),
     ),
     row("vm.agent.answers", "What the agent says is passed through; a refusal of the agent is 200 with an error inside.", Unproven),

@@ -35,6 +35,9 @@ pub enum Fault {
     BusyHost { lasts: u64 },
     /// A backup of the VM the call is about begins before the call is looked at, and locks it for so long.
     Backup { lasts: u64 },
+    /// A disk of the VM the call is about takes no more writes before the call is looked at: QEMU halts the guest until it
+    /// is told to go on.
+    DiskError,
 }
 
 /// Which calls a rule is about; what is not said matches everything.

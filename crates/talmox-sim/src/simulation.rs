@@ -135,7 +135,8 @@ impl Simulation {
             | Fault::LoseHost { .. }
             | Fault::JumpClock { .. }
             | Fault::BusyHost { .. }
-            | Fault::Backup { .. } => Delivery::Reply(reply),
+            | Fault::Backup { .. }
+            | Fault::DiskError => Delivery::Reply(reply),
         }
     }
 
@@ -165,6 +166,11 @@ impl World {
             Fault::Backup { lasts } => {
                 if let Some(vmid) = vm_of(path) {
                     self.back_up(vmid, *lasts);
+                }
+            }
+            Fault::DiskError => {
+                if let Some(run) = vm_of(path).and_then(|vmid| self.vms.get_mut(&vmid)?.run.as_mut()) {
+                    run.io_error = true;
                 }
             }
             Fault::Answer { .. }

@@ -40,6 +40,9 @@ pub(crate) struct Run {
     pub(crate) since: u64,
     pub(crate) pid: u32,
     pub(crate) paused: bool,
+    /// Halted by QEMU, because a disk did not take what was written.
+    #[serde(default)]
+    pub(crate) io_error: bool,
     /// The machine it runs on, with its version.
     #[serde(default)]
     pub(crate) machine: String,
@@ -201,7 +204,7 @@ impl World {
         devices: Vec<String>,
     ) -> Run {
         let machine = machine_on(config, self.release_of(node));
-        Run { since: self.clock, pid: self.take_pid(node), paused: false, machine, devices }
+        Run { since: self.clock, pid: self.take_pid(node), paused: false, io_error: false, machine, devices }
     }
 
     pub(crate) fn reacts(&self, vm: &Vm) -> bool {

@@ -169,6 +169,12 @@ pub struct World {
     pub(crate) ha_rules: BTreeMap<String, BTreeMap<String, String>>,
     #[serde(default)]
     pub(crate) ha_groups: BTreeMap<String, BTreeMap<String, String>>,
+    /// Backup jobs by id, each with its options; `vmid` lists the guests.
+    #[serde(default)]
+    pub backup_jobs: BTreeMap<String, BTreeMap<String, String>>,
+    /// Replication jobs by id, `GUEST-NUMBER`, each with its options.
+    #[serde(default)]
+    pub replication_jobs: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) pci_mappings: BTreeMap<String, PciMapping>,
     pub options: BTreeMap<String, String>,
     /// Web servers by `host:port`.
@@ -232,6 +238,8 @@ impl World {
             ha_resources: BTreeMap::new(),
             ha_rules: BTreeMap::new(),
             ha_groups: BTreeMap::new(),
+            backup_jobs: BTreeMap::new(),
+            replication_jobs: BTreeMap::new(),
             pci_mappings: BTreeMap::new(),
             options: BTreeMap::new(),
             sites: BTreeMap::new(),

@@ -57,7 +57,8 @@ impl From<talmox_sim::Fault> for Fault {
             | Sim::LoseHost { .. }
             | Sim::JumpClock { .. }
             | Sim::BusyHost { .. }
-            | Sim::Backup { .. }) => Self::Simulated(other),
+            | Sim::Backup { .. }
+            | Sim::DiskError) => Self::Simulated(other),
         }
     }
 }

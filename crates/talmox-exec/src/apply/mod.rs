@@ -125,7 +125,7 @@ impl Rounds<'_> {
 async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     let mut tries = 1;
     loop {
-        match observe_for(run.client, run.desired, run.request.goal).await {
+        match observe_for(run.client, run.desired, run.request).await {
             Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
                 tracing::warn!(tries, "looking again: {}", error.source);
                 run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;

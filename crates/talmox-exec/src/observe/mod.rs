@@ -21,11 +21,12 @@ pub(crate) mod configs;
 mod files;
 mod ha;
 pub(crate) mod inventory;
+mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join5;
-use talmox_plan::{Depth, Goal, Observed, Rights, SeenPool};
+use talmox_plan::{Depth, Goal, Observed, Request, Rights, SeenPool};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
 use talmox_types::desired::{Desired, PciSource};
 use talmox_types::{HostName, MappingName, VmId};
@@ -63,8 +64,33 @@ pub async fn observe(client: &Client, desired: &Desired) -> Result<Observed, Obs
     observe_for(client, desired, Goal::Converge).await
 }
 
+/// What a look is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    goal: Goal,
+    /// Whether a VM may go: then jobs that name it are of interest.
+    removes: bool,
+}
+
+impl From<Goal> for Look {
+    fn from(goal: Goal) -> Self {
+        Self { goal, removes: goal == Goal::Destroy }
+    }
+}
+
+impl From<&Request> for Look {
+    fn from(request: &Request) -> Self {
+        Self { goal: request.goal, removes: request.removes() }
+    }
+}
+
 /// The same for a plan with another goal: one about templates needs every VM, since each may stand on one.
-pub async fn observe_for(client: &Client, desired: &Desired, goal: Goal) -> Result<Observed, ObserveError> {
+pub async fn observe_for(
+    client: &Client,
+    desired: &Desired,
+    look: impl Into<Look>,
+) -> Result<Observed, ObserveError> {
+    let Look { goal, removes } = look.into();
     let (resources, version, rights, pool, mappings) = try_join5(
         resources(client),
         version(client),
@@ -75,12 +101,13 @@ pub async fn observe_for(client: &Client, desired: &Desired, goal: Goal) -> Resu
     .await?;
     let Inventory { hosts, storages, guests, pools } = Inventory::of(resources);
     let mut looker = Looker::new(client, hosts, guests);
-    let depth = look(&mut looker, desired, goal).await?;
+    let depth = self::look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
     let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
     let ha = ha::ha(client, desired, &version).await?;
-    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, rights, depth })
+    let jobs = if removes { Some(jobs::jobs(client).await?) } else { None };
+    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, jobs, rights, depth })
 }
 
 /// Reads candidates, and everything else too if that leaves a node without a VM or templates are what it is about.

@@ -81,7 +81,7 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::SetHaGroup { group, hosts, comment } => ha::set_group(work, group, hosts, comment).await,
         Step::SetHaRule { rule } => ha::set_rule(work, rule).await,
         Step::DeleteHaRule { rule } => ha::delete_rule(work, rule).await,
-        Step::RemoveVm { vm, detach, purge } => remove::run(work, vm, detach, *purge).await,
+        Step::RemoveVm { vm, detach, .. } => remove::run(work, vm, detach).await,
     }
 }
 

@@ -11,12 +11,12 @@ use crate::StepError;
 use crate::find::{Found, find};
 use crate::work::{End, Result, Work};
 
-pub(super) async fn run(work: &Work<'_>, vm: &Expected, detach: &BTreeSet<Slot>, purge: bool) -> Result {
+pub(super) async fn run(work: &Work<'_>, vm: &Expected, detach: &BTreeSet<Slot>) -> Result {
     let Some(found) = work.find(vm).await? else { return Ok(End::Unchanged) };
     must_be_stopped(work, &found).await?;
     let found = if let_go(work, &found, detach).await? { work.expect(vm).await? } else { found };
     check_volumes(work, &found)?;
-    destroy(work, &found, purge).await?;
+    destroy(work, &found, true).await?;
     Ok(End::Changed)
 }
 
@@ -67,7 +67,8 @@ pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
     Err(StepError::WouldLose { vmid: found.vmid, host: found.host.clone(), volumes: lost })
 }
 
-/// Removes a VM that has just been seen to be the right one. If it is gone anyway, that is as good.
+/// Removes a VM that has just been seen to be the right one, with `purge` also from HA and the jobs that name it. If it
+/// is gone anyway, that is as good.
 pub(super) async fn destroy(work: &Work<'_>, found: &Found, purge: bool) -> Result<()> {
     let (client, vmid, host) = (work.client(), found.vmid, &found.host);
     let doing = format!("remove {}", found.name());

@@ -8,7 +8,7 @@ use talmox_types::{NodeName, VmId};
 
 use super::converge::shutdown_timeout;
 use super::{Draft, Planner, is_our_pool};
-use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Seen, Step, StepId, Volume, Waiting};
+use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Seen, SeenJobs, Step, StepId, Volume, Waiting};
 
 impl Planner<'_> {
     /// Shows what is ours and not described, and removes what was asked for.
@@ -109,7 +109,8 @@ impl Planner<'_> {
             let draft = Draft::new(Some(name), step, "it is to be removed", Effect::Stop);
             needs.push(self.push(Draft { part: part.clone(), ..draft }));
         }
-        let step = Step::RemoveVm { vm, detach, purge: guest.ha.is_some() };
+        self.tell_of_unseen_jobs();
+        let step = Step::RemoveVm { vm, detach, purges: self.purges(guest) };
         let reason = match (effect, node) {
             (Effect::Replace, _) => "it is to be built anew, as asked",
             (_, Some(_)) => "it is to be destroyed, as asked",
@@ -117,6 +118,30 @@ impl Planner<'_> {
         };
         let draft = Draft::new(Some(name), step, reason, effect).after(needs);
         Some(self.push(Draft { part, destroys: goes, ..draft }))
+    }
+
+    /// Says once that there may be backup jobs nobody could list.
+    fn tell_of_unseen_jobs(&mut self) {
+        let unseen = self.observed.jobs.as_ref().is_some_and(|jobs| jobs.backups.is_none());
+        let text = "backup jobs that name what is removed forget it; which those are, these credentials may not see \
+                    (Sys.Audit on /)";
+        if unseen && !self.plan.notes.iter().any(|note| note.text == text) {
+            self.note(None, NoteKind::Warning, text.to_owned());
+        }
+    }
+
+    /// Where Proxmox forgets the VM when it goes.
+    fn purges(&self, guest: &Guest) -> Vec<String> {
+        let vmid = guest.vmid;
+        let ha = guest.ha.as_ref().map(|_| format!("HA resource vm:{vmid}"));
+        let Some(SeenJobs { backups, replications }) = &self.observed.jobs else {
+            return ha.into_iter().collect();
+        };
+        let backups = backups.iter().flatten().filter(|(_, guests)| guests.contains(&vmid));
+        let backups = backups.map(|(id, _)| format!("backup job {id}"));
+        let replications = replications.iter().filter(|(_, guest)| **guest == vmid);
+        let replications = replications.map(|(id, _)| format!("replication job {id}"));
+        ha.into_iter().chain(backups).chain(replications).collect()
     }
 
     fn refuse_protected(&mut self, name: &NodeName, vmid: VmId, node: Option<&Node>) {

@@ -1,8 +1,8 @@
 //! VMs that shall go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_plan::{Goal, NoteKind, Request, Step};
+use talmox_plan::{Goal, NoteKind, Observed, Request, SeenJobs, Step};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, ExtraDisk};
 
@@ -156,6 +156,34 @@ fn data_that_shall_stay_stops_a_removal() {
         panic!("{plan:?}")
     };
     assert_eq!(detach.iter().map(ToString::to_string).collect::<Vec<_>>(), ["scsi9"]);
+}
+
+#[test]
+fn what_else_forgets_a_vm_is_named() {
+    let desired = desired(1, 1);
+    let mut observed = converged(&desired);
+    observed.guests.get_mut(&id(2001)).unwrap().ha = Some("started".to_owned());
+    let request = Request { goal: Goal::Destroy, targets: names(&["w-1"]), ..Request::default() };
+    let purges = |observed: &Observed| {
+        let plan = planned(&desired, observed, &request);
+        let removal = plan.steps.iter().find_map(|step| match &step.step {
+            Step::RemoveVm { purges, .. } => Some(purges.clone()),
+            _ => None,
+        });
+        (removal.unwrap(), plan.notes.iter().any(|note| note.text.starts_with("backup jobs that name")))
+    };
+    assert_eq!(purges(&observed), (vec!["HA resource vm:2001".to_owned()], false));
+    let replications = BTreeMap::from([("2000-0".to_owned(), id(2000)), ("2001-3".to_owned(), id(2001))]);
+    observed.jobs = Some(SeenJobs { backups: None, replications: replications.clone() });
+    let found = vec!["HA resource vm:2001".to_owned(), "replication job 2001-3".to_owned()];
+    assert_eq!(purges(&observed), (found, true));
+    let backups = BTreeMap::from([
+        ("nightly".to_owned(), BTreeSet::from([id(2000), id(2001)])),
+        ("weekly".to_owned(), BTreeSet::from([id(2000)])),
+    ]);
+    observed.jobs = Some(SeenJobs { backups: Some(backups), replications: BTreeMap::new() });
+    let found = vec!["HA resource vm:2001".to_owned(), "backup job nightly".to_owned()];
+    assert_eq!(purges(&observed), (found, false));
 }
 
 #[test]

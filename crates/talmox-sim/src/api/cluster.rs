@@ -1,5 +1,7 @@
 //! The cluster as a whole: what there is, where, and in what state.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{Call, ha, mapping, subdirs, tasks, unknown};
@@ -33,9 +35,39 @@ pub(crate) fn dispatch(world: &mut World, method: &str, template: &str, call: &C
         ("GET", "/qemu") => Ok(subdirs("name", "cpu-flags custom-cpu-models")),
         ("GET", "/config/nodes") => Ok(config_nodes(world)),
         ("GET", "/config/join") => join_info(world),
-        ("GET", "/backup" | "/sdn/zones" | "/sdn/vnets" | "/qemu/custom-cpu-models") => Ok(json!([])),
+        ("GET", "/backup") => Ok(backup_jobs(world)),
+        ("GET", "/replication") => Ok(replication_jobs(world, call)),
+        ("GET", "/sdn/zones" | "/sdn/vnets" | "/qemu/custom-cpu-models") => Ok(json!([])),
         _ => unknown(method, template),
     }
+}
+
+/// Options of a job as the reply has them: numbers are numbers.
+fn job(id: &str, options: &BTreeMap<String, String>) -> Map<String, Value> {
+    let value = |text: &String| text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
+    let options = options.iter().map(|(key, text)| {
+        (key.clone(), if matches!(key.as_str(), "vmid" | "exclude") { json!(text) } else { value(text) })
+    });
+    std::iter::once(("id".to_owned(), json!(id))).chain(options).collect()
+}
+
+fn backup_jobs(world: &World) -> Value {
+    world.backup_jobs.iter().map(|(id, options)| Value::Object(job(id, options))).collect()
+}
+
+/// Only those of guests the caller may look at.
+fn replication_jobs(world: &World, call: &Call) -> Value {
+    let may_see = world.vm_right(&call.caller, "VM.Audit");
+    let jobs = world.replication_jobs.iter().filter_map(|(id, options)| {
+        let (guest, number) = id.split_once('-')?;
+        let (guest, number): (u32, u32) = (guest.parse().ok()?, number.parse().ok()?);
+        let mut entry = job(id, options);
+        entry.insert("guest".into(), json!(guest));
+        entry.insert("jobnum".into(), json!(number));
+        entry.insert("type".into(), json!("local"));
+        may_see(guest).then_some(Value::Object(entry))
+    });
+    jobs.collect()
 }
 
 /// A VM as the others know it: before its host's next broadcast that is little.

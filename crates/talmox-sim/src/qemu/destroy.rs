@@ -30,6 +30,11 @@ pub(crate) fn destroy(world: &mut World, call: &Call) -> Answer {
         let text = format!("unable to remove VM {vmid} - used in HA resources and purge parameter not set.");
         return Err(ApiError::Plain(text));
     }
+    if let Some(id) = world.replication_of(vmid).filter(|_| !purge) {
+        let text =
+            format!("There is a replication job '{id}' for guest '{vmid}' - Please remove that first.");
+        return Err(ApiError::Plain(text));
+    }
     if vm.run.is_some() {
         return Err(ApiError::plain(format!("VM {vmid} is running - destroy failed")));
     }
@@ -70,6 +75,7 @@ impl DestroyJob {
         if self.purge {
             world.log(job, format!("purging VM {} from related configurations..", self.vmid));
             world.ha_resources.remove(&format!("vm:{}", self.vmid));
+            world.purge_jobs(self.vmid);
         }
         world.vms.remove(&self.vmid);
         for pool in world.pools.values_mut() {
@@ -78,6 +84,25 @@ impl DestroyJob {
         let path = format!("/vms/{}", self.vmid);
         world.access.acl.retain(|entry| entry.path != path);
         Ok(())
+    }
+}
+
+impl World {
+    fn replication_of(&self, vmid: u32) -> Option<&String> {
+        let prefix = format!("{vmid}-");
+        self.replication_jobs.keys().find(|id| id.starts_with(&prefix))
+    }
+
+    /// Takes a guest out of backup and replication jobs; a backup job that has nobody left goes too.
+    fn purge_jobs(&mut self, vmid: u32) {
+        let (own, prefix) = (vmid.to_string(), format!("{vmid}-"));
+        self.replication_jobs.retain(|id, _| !id.starts_with(&prefix));
+        self.backup_jobs.retain(|_, options| {
+            let Some(list) = options.get_mut("vmid") else { return true };
+            let left: Vec<&str> = list.split(',').filter(|id| *id != own).collect();
+            *list = left.join(",");
+            !list.is_empty()
+        });
     }
 }
 

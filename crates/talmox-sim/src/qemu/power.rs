@@ -229,6 +229,7 @@ impl PowerJob {
                 let paused = self.action == Action::Suspend;
                 if let Some(run) = &mut world.vm_mut(self.vmid)?.run {
                     run.paused = paused;
+                    run.io_error = false;
                 }
             }
         }

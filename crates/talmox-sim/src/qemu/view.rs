@@ -113,6 +113,7 @@ pub(crate) fn boot_disk_size(vm: &Vm) -> u64 {
 fn qmp_status(vm: &Vm) -> &'static str {
     match &vm.run {
         None => "stopped",
+        Some(run) if run.io_error => "io-error",
         Some(run) if run.paused => "paused",
         Some(_) => "running",
     }

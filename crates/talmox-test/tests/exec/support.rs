@@ -263,7 +263,7 @@ pub(crate) fn create_as(name: &str, id: u32, incarnation: &str) -> Vec<Planned> 
 pub(crate) fn remove(name: &str, id: u32, incarnation: &str) -> Vec<Planned> {
     let vm = expected(name, id, incarnation);
     let first = planned(name, Step::StopVm { vm: vm.clone(), timeout: 60 }, Effect::Stop, &[]);
-    let last = Step::RemoveVm { vm, detach: BTreeSet::new(), purge: false };
+    let last = Step::RemoveVm { vm, detach: BTreeSet::new(), purges: Vec::new() };
     let mut removal = planned(name, last, Effect::Destroy, &[&format!("{name}/stop")]);
     let volume = |slot: &str, name: &str| Volume {
         slot: Slot::parse(slot).unwrap(),

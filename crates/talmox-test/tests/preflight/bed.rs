@@ -126,6 +126,13 @@ impl Bed {
         if left == 0 { Ok(()) } else { Err(format!("{left} VMs are left")) }
     }
 
+    /// It comes, and it goes.
+    pub(crate) async fn come_and_go(&self, client: &Client, desired: &Desired) -> Result<(), String> {
+        self.converge(client, desired, &Request::default()).await?;
+        let destroy = Request { goal: talmox_plan::Goal::Destroy, ..Request::default() };
+        self.converge(client, desired, &destroy).await
+    }
+
     /// The cluster stands.
     pub(crate) async fn live_a_little(&self, client: &Client) {
         self.converge(client, &small(), &Request::default()).await.unwrap();

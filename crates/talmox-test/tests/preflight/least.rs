@@ -4,13 +4,36 @@ use std::collections::BTreeSet;
 
 use talmox_exec::preflight::{Report, Verdict, Weight, needs, setup};
 use talmox_pve::client::{Client, Credentials};
+use talmox_types::desired::Desired;
 
-use crate::bed::{ACCOUNT, Bed, small};
+use crate::bed::{ACCOUNT, Bed, described, small};
 use crate::paste::{each_left_out, granted, paste};
 
+async fn block_for(bed: &Bed, desired: &Desired) -> String {
+    let facts = bed.facts(desired, &bed.root()).await;
+    setup(desired, &facts, &bed.account())
+}
+
 async fn block(bed: &Bed) -> String {
-    let facts = bed.facts(&small(), &bed.root()).await;
-    setup(&small(), &facts, &bed.account())
+    block_for(bed, &small()).await
+}
+
+/// What a cluster lives through.
+#[derive(Clone, Copy)]
+enum Life {
+    /// Of `small()`: everything.
+    Whole,
+    /// It comes, and it goes.
+    Short,
+}
+
+impl Life {
+    async fn of(self, bed: &Bed, client: &Client, desired: &Desired) -> Result<(), String> {
+        match self {
+            Self::Whole => bed.live(client).await,
+            Self::Short => bed.come_and_go(client, desired).await,
+        }
+    }
 }
 
 /// Whoever the pasted lines made.
@@ -48,10 +71,11 @@ async fn what_is_granted_suffices_on_eight() {
 }
 
 /// Without any one of them `check` names it, and a life ends early if and only if it was said to be a must.
-async fn nothing_is_spare(release: &str) {
+async fn nothing_is_spare(release: &str, desired: &Desired, life: Life) {
     let first = Bed::new(release, |_| {}).await;
-    let whole = block(&first).await;
-    let needs = needs(&small(), &first.facts(&small(), &first.root()).await);
+    let whole = block_for(&first, desired).await;
+    let needs = needs(desired, &first.facts(desired, &first.root()).await);
+    life.of(&first, &made(&first, &whole).await, desired).await.unwrap();
     let variants = each_left_out(&whole);
     assert!(variants.len() > 25, "{}", variants.len());
     for (what, left) in variants {
@@ -68,7 +92,7 @@ async fn nothing_is_spare(release: &str) {
         assert!(!gone.is_empty(), "{what}");
         let bed = Bed::new(release, |_| {}).await;
         let client = made(&bed, &left).await;
-        let report = bed.check(&small(), &client).await;
+        let report = bed.check(desired, &client).await;
         let mut must = false;
         for (path, privilege) in &gone {
             let need = needs.iter().find(|need| need.path == *path && need.privilege == privilege.as_str());
@@ -80,19 +104,35 @@ async fn nothing_is_spare(release: &str) {
             let expected = if need.weight == Weight::Must { Verdict::Problem } else { Verdict::Warning };
             assert_eq!(check.verdict, expected, "{what}");
         }
-        let lived = bed.live(&client).await;
+        let lived = life.of(&bed, &client, desired).await;
         assert_eq!(lived.is_err(), must, "without {what}: {lived:?}\n{left}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_of_it_is_spare_on_nine() {
-    nothing_is_spare("9.2").await;
+    nothing_is_spare("9.2", &small(), Life::Whole).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_of_it_is_spare_on_eight() {
-    nothing_is_spare("8.4").await;
+    nothing_is_spare("8.4", &small(), Life::Whole).await;
+}
+
+/// A VM that boots an ISO and is under HA.
+fn from_iso() -> Desired {
+    let node = "  - name: cp-1\n    address: 10.0.7.11\n    controller: true\n    ha_managed: true\n";
+    described("boot: iso\n", node)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_iso_and_ha_need_is_not_spare_on_nine() {
+    nothing_is_spare("9.2", &from_iso(), Life::Short).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_iso_and_ha_need_is_not_spare_on_eight() {
+    nothing_is_spare("8.4", &from_iso(), Life::Short).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use talmox_types::NodeName;
 
-use super::{Connection, Description};
+use super::{Connection, Description, Output};
 
 /// Take VMs that are there into the description
 ///
@@ -17,6 +17,7 @@ use super::{Connection, Description};
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox adopt --all-matching --dry-run         what could be taken, and what would be written
+  talmox adopt --all-matching --dry-run -o json the same for programs
   talmox adopt --all-matching                   take every VM that plainly is a node
   talmox adopt cp-1                             the VM of one node
   talmox adopt cp-1 --vmid 105                  this very VM, whatever it is called; a lost one too
@@ -58,6 +59,8 @@ pub(crate) struct Adopt {
     pub description: Description,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,11 +6,11 @@ use talmox_types::{FamilyPair, VmId};
 
 use super::replace_files::replace;
 use super::shared::{Job, block_on, nonce};
-use crate::args::{Adopt, RoleWord};
+use crate::args::{Adopt, Format, RoleWord};
 use crate::failure::{Failure, Told, causes};
 use crate::printer::Printer;
 use crate::prompt;
-use crate::screens::{adoption_text, plural, question};
+use crate::screens::{AdoptionData, adoption_text, plural, question};
 
 pub(super) fn run(args: &Adopt, printer: &Printer) -> anyhow::Result<()> {
     let selection = selection(args)?;
@@ -56,7 +56,14 @@ fn address(args: &Adopt) -> anyhow::Result<Option<FamilyPair<std::net::IpAddr>>>
 
 async fn adopt(job: &Job, args: &Adopt, selection: &Selection, printer: &Printer) -> anyhow::Result<()> {
     let proposal = proposed(job, args, selection).await?;
-    printer.data(&adoption_text(&proposal, selection == &Selection::AllMatching))?;
+    match args.output.output {
+        Format::Table => {
+            printer.data(&adoption_text(&proposal, selection == &Selection::AllMatching))?;
+        }
+        format @ (Format::Json | Format::Yaml) => {
+            printer.structured(format, &AdoptionData::new(&proposal, args.dry_run))?;
+        }
+    }
     if !proposal.adoptions.is_empty() && !args.dry_run {
         if !args.auto_approve {
             confirm(job, args, &proposal)?;

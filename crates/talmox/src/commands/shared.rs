@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use talmox_config::Outcome;
+use talmox_exec::Look;
 use talmox_plan::{Goal, Nonce, Observed, Plan, Request, check, plan};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, TemplateRef};
@@ -56,8 +57,8 @@ impl Job {
     }
 
     /// Looks at Proxmox as far as a goal needs it.
-    pub(super) async fn observe_for(&self, goal: Goal) -> anyhow::Result<Observed> {
-        let observed = talmox_exec::observe_for(&self.session.client, &self.desired, goal);
+    pub(super) async fn observe_for(&self, look: impl Into<Look>) -> anyhow::Result<Observed> {
+        let observed = talmox_exec::observe_for(&self.session.client, &self.desired, look);
         observed.await.context("could not look at Proxmox; nothing was changed")
     }
 
@@ -69,7 +70,7 @@ impl Job {
 
     /// Looks, plans, and has the plan checked.
     pub(super) async fn plan(&self, request: &Request, nonce: &Nonce) -> anyhow::Result<Plan> {
-        let observed = self.observe_for(request.goal).await?;
+        let observed = self.observe_for(request).await?;
         let plan = plan(&self.desired, &observed, request, nonce);
         let violations = check(&plan, &self.desired, &observed, request);
         if violations.is_empty() {

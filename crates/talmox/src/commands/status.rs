@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use talmox_plan::{NodeView, View, view};
-use talmox_pve::client::{Client, TaskQuery, TaskSource};
+use talmox_plan::{NodeView, Power, View, view};
+use talmox_pve::client::{Client, TaskQuery, TaskSource, VmPower};
 use talmox_types::HostName;
 use talmox_types::desired::DriftPolicy;
 
@@ -36,6 +36,7 @@ pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
 async fn once(job: &Job, format: Format, before: &str, printer: &Printer) -> anyhow::Result<()> {
     let mut view = view(&job.desired, &job.observe().await?);
     add_tasks(&job.session.client, &mut view).await;
+    add_obstacles(&job.session.client, &mut view).await;
     match format {
         Format::Table => printer.data(&format!("{before}{}", status_text(&view, &job.flags))),
         Format::Json | Format::Yaml => printer.structured(format, &StatusData::new(&view)),
@@ -58,6 +59,34 @@ async fn add_tasks(client: &Client, view: &mut View) {
             }
         }
     }
+}
+
+/// Adds what stands in the way of changes and no plan is made from: guests that are halted, and snapshots. Who gets no
+/// answer sees the rest.
+async fn add_obstacles(client: &Client, view: &mut View) {
+    let hosts: BTreeSet<HostName> = running(view).filter_map(|node| node.host.clone()).collect();
+    for host in hosts {
+        let seen = client.vms_in_full(&host).await.unwrap_or_default();
+        for vm in seen {
+            let halted = vm.qmpstatus.filter(|state| vm.status == VmPower::Running && state != "running");
+            let mut nodes = view.nodes.iter_mut().chain(&mut view.undeclared);
+            if let Some(node) = nodes.find(|node| node.vmid == Some(vm.vmid)) {
+                node.halted = halted;
+            }
+        }
+    }
+    // The configuration names the last one, so only those that have any are asked.
+    for node in view.nodes.iter_mut().chain(&mut view.undeclared).filter(|node| !node.snapshots.is_empty()) {
+        let (Some(host), Some(vmid)) = (&node.host, node.vmid) else { continue };
+        let Ok(mut snapshots) = client.snapshots(host, vmid).await else { continue };
+        snapshots.retain(|snapshot| snapshot.name != "current");
+        snapshots.sort_by_key(|snapshot| snapshot.snaptime);
+        node.snapshots = snapshots.into_iter().map(|snapshot| snapshot.name).collect();
+    }
+}
+
+fn running(view: &View) -> impl Iterator<Item = &NodeView> {
+    view.nodes.iter().chain(&view.undeclared).filter(|node| node.power == Some(Power::Running))
 }
 
 /// Again and again until Ctrl-C. A look that fails is told, and the next one may succeed.

@@ -1,6 +1,7 @@
 //! What people and programs are shown, made from plain data: no screen asks anything of the world.
 
 mod adoption;
+mod adoption_data;
 mod check;
 mod ending;
 mod places;
@@ -16,6 +17,7 @@ mod things;
 mod words;
 
 pub(crate) use adoption::{adoption_text, question};
+pub(crate) use adoption_data::AdoptionData;
 pub(crate) use check::{CheckData, check_text};
 pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use places::Places;

@@ -56,6 +56,8 @@ struct StepData<'p> {
     effect: Effect,
     changes: Vec<ChangeData<'p>>,
     destroys: Vec<VolumeData>,
+    /// Jobs and the like that will not name the VM any more.
+    purges: &'p [String],
 }
 
 #[derive(Serialize)]
@@ -164,6 +166,7 @@ fn step<'p>(planned: &'p Planned, places: &'p Places) -> StepData<'p> {
                 bytes: volume.size.map(talmox_pve::property::DiskSize::bytes),
             })
             .collect(),
+        purges: if let Step::RemoveVm { purges, .. } = step { purges } else { &[] },
     }
 }
 

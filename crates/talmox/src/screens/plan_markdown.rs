@@ -59,7 +59,9 @@ fn row(story: &Story<'_>, act: &Act<'_>, places: &Places) -> String {
         let bytes = volume_size(volume);
         format!("destroys {} {bytes}", code(&volume.volume.to_string()))
     });
-    let details: Vec<String> = details.into_iter().chain(changes).chain(deeds).chain(lost).collect();
+    let purged = act.purges().map(|place| format!("leaves {}", cell(place)));
+    let details: Vec<String> =
+        details.into_iter().chain(changes).chain(deeds).chain(lost).chain(purged).collect();
     let sign = act.sign.symbol();
     format!("| `{sign}` | {} | {} | {at} | {} |\n", act.kind(), cell(act.name()), details.join("<br>"))
 }

@@ -264,7 +264,7 @@ fn deed(planned: &Planned) -> String {
     format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))
 }
 
-/// Volumes that go, each with its size.
+/// Volumes that go, each with its size, and the jobs that forget the VM.
 fn lost(act: &Act<'_>) -> Vec<String> {
     let volumes: Vec<(String, String)> = act
         .destroys()
@@ -276,7 +276,8 @@ fn lost(act: &Act<'_>) -> Vec<String> {
     let wide = width(volumes.iter().map(|(text, _)| text.as_str()));
     let line =
         |(text, bytes): (String, String)| format!("{RED}destroys{RED:#} {}  {bytes}", padded(&text, wide));
-    volumes.into_iter().map(line).collect()
+    let purged = act.purges().map(|place| format!("{RED}leaves{RED:#} {}", safe(place)));
+    volumes.into_iter().map(line).chain(purged).collect()
 }
 
 pub(super) fn volume_size(volume: &Volume) -> String {

@@ -31,7 +31,7 @@ pub(crate) fn status_text(view: &View, flags: &str) -> String {
     let declared = view.nodes.iter().map(|node| row(node, &remarks(node)));
     let undeclared = view.undeclared.iter().map(|node| {
         let mut remarks = vec!["not in the description".to_owned()];
-        remarks.extend(node.lock.as_ref().map(|lock| format!("busy ({})", safe(lock))));
+        remarks.extend(obstacles(node));
         row(node, &remarks)
     });
     head + &table(&["NODE", "VM", "HOST", "ADDRESS", "NOTES"], declared.chain(undeclared))
@@ -79,10 +79,11 @@ fn next(view: &View, flags: &str) -> String {
 fn sum(view: &View) -> String {
     let count = |is: &dyn Fn(&NodeView) -> bool| view.nodes.iter().filter(|node| is(node)).count();
     let all = view.nodes.len();
-    let running = count(&|node| node.power == Some(Power::Running));
+    let running = count(&|node| node.power == Some(Power::Running) && node.halted.is_none());
     let style = if running == all { GREEN } else { YELLOW };
     let mut parts = vec![format!("{style}{running} of {} run{style:#}", plural(all, "VM"))];
     for (number, what) in [
+        (count(&|node| node.halted.is_some()), "halted"),
         (count(&|node| node.state == NodeState::Missing), "missing"),
         (count(&|node| !node.drift.is_empty()), "not as described"),
         (count(&|node| pending(node).next().is_some()), "waiting for a restart"),
@@ -98,6 +99,7 @@ fn sum(view: &View) -> String {
 fn row(node: &NodeView, remarks: &[String]) -> Vec<Cell> {
     let nothing = || "–".to_owned();
     let power = match node.power {
+        Some(Power::Running) if node.halted.is_some() => (" halted", RED),
         Some(Power::Running) => (" run", GREEN),
         Some(Power::Stopped) => (" stop", YELLOW),
         Some(Power::Unknown) => (" ?", YELLOW),
@@ -133,7 +135,7 @@ fn remarks(node: &NodeView) -> Vec<String> {
         NodeState::Double => vec!["has more than one VM".to_owned()],
         NodeState::Unknown => vec!["not known".to_owned()],
     };
-    remarks.extend(node.lock.as_ref().map(|lock| format!("busy ({})", safe(lock))));
+    remarks.extend(obstacles(node));
     remarks.extend(node.tasks.iter().map(|task| format!("under way: {}", safe(task))));
     remarks.extend(node.ha.as_ref().map(|state| format!("HA {}", safe(state))));
     let keys: Vec<String> = pending(node).map(|key| safe(key)).collect();
@@ -146,6 +148,36 @@ fn remarks(node: &NodeView) -> Vec<String> {
     }
     remarks.extend(node.notes.iter().map(|note| safe(note)));
     remarks
+}
+
+/// What stands in the way, and of what.
+fn obstacles(node: &NodeView) -> Vec<String> {
+    let vmid = node.vmid.map(|vmid| vmid.to_string()).unwrap_or_default();
+    let lock = node.lock.as_deref().map(|lock| match lock {
+        "suspended" => format!("suspended to disk: nothing changes on it until qm resume {vmid}"),
+        "backup" | "snapshot" | "snapshot-delete" | "rollback" | "migrate" => {
+            format!("busy ({lock}): changes, restarts, moves and removal wait until that is over")
+        }
+        _ => format!("busy ({})", safe(lock)),
+    });
+    let halted = node.halted.as_deref().map(|state| match state {
+        "paused" => {
+            format!("paused: it hears no shutdown, so a restart or removal pulls the plug; qm resume {vmid}")
+        }
+        "io-error" => {
+            format!("halted, its disk took no more writes: look at its storage, then qm resume {vmid}")
+        }
+        other => format!("QEMU says {}", safe(other)),
+    });
+    let names: Vec<String> = node.snapshots.iter().map(|name| safe(name)).collect();
+    let snapshots = (!names.is_empty()).then(|| {
+        let noun = if names.len() == 1 { "snapshot" } else { "snapshots" };
+        format!(
+            "{noun} {}: they go with the VM, and keep it from moving live with local disks",
+            listed(&names)
+        )
+    });
+    lock.into_iter().chain(halted).chain(snapshots).collect()
 }
 
 /// What other tools want to know of a node, under the names they know it by.

@@ -286,6 +286,13 @@ impl<'p> Act<'p> {
         self.steps.iter().flat_map(|planned| &planned.destroys)
     }
 
+    /// Where else what is removed will not be named any more.
+    pub(super) fn purges(&self) -> impl Iterator<Item = &'p String> {
+        self.steps.iter().flat_map(|planned| {
+            if let Step::RemoveVm { purges, .. } = &planned.step { purges.as_slice() } else { &[] }
+        })
+    }
+
     pub(super) fn effects(&self) -> impl Iterator<Item = Effect> {
         let now = self.steps.iter().map(|planned| planned.effect);
         now.chain(self.later.iter().map(|intent| intent.effect))

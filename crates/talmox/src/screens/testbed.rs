@@ -114,7 +114,11 @@ pub(crate) fn start(node: &str, vmid: u32) -> Planned {
 }
 
 fn remove(node: &str, vmid: u32, effect: Effect, disks: &[(&str, &str, Option<&str>)]) -> Planned {
-    let step = Step::RemoveVm { vm: vm(node, vmid), detach: BTreeSet::new(), purge: true };
+    let step = Step::RemoveVm {
+        vm: vm(node, vmid),
+        detach: BTreeSet::new(),
+        purges: vec![format!("HA resource vm:{vmid}"), "backup job nightly".to_owned()],
+    };
     let volume = |(slot, volume, size): &(&str, &str, Option<&str>)| Volume {
         slot: slot.parse().unwrap(),
         volume: volume.parse().unwrap(),

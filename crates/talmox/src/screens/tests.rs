@@ -234,6 +234,8 @@ fn node(name: &str, vmid: Option<u32>) -> NodeView {
         ha: None,
         drift: Vec::new(),
         tasks: Vec::new(),
+        halted: None,
+        snapshots: Vec::new(),
         power_differs: false,
         pending: Vec::new(),
         notes: Vec::new(),
@@ -288,6 +290,29 @@ fn status() {
             .collect::<Vec<_>>()
             .join("\n")
     );
+}
+
+/// What keeps changes from happening is told with what it keeps from happening.
+#[test]
+fn obstacles() {
+    let halted =
+        |name, vmid, state: &str| NodeView { halted: Some(state.to_owned()), ..node(name, Some(vmid)) };
+    let locked = |name, vmid, lock: &str| NodeView { lock: Some(lock.to_owned()), ..node(name, Some(vmid)) };
+    let view = View {
+        nodes: vec![
+            locked("cp-1", 2000, "backup"),
+            locked("cp-2", 2001, "suspended"),
+            halted("worker-1", 2003, "paused"),
+            halted("worker-2", 2004, "io-error"),
+            NodeView {
+                snapshots: vec!["before-upgrade".to_owned(), "odd\u{7}name".to_owned()],
+                ..node("worker-3", Some(2005))
+            },
+        ],
+        undeclared: vec![halted("old-worker", 2009, "prelaunch")],
+        ..view()
+    };
+    assert_snapshot!(plain(&status_text(&view, "")));
 }
 
 #[test]

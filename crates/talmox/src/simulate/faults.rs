@@ -295,6 +295,7 @@ impl Reader<'_> {
             "host-lost" => Ok(Fault::LoseHost { host: text("node"), after, back: span("back") }),
             "clock-jump" => time("by").map(|by| Fault::JumpClock { by }).ok_or_else(|| missing("by")),
             "busy" => span("lasts").map(|lasts| Fault::BusyHost { lasts }).ok_or_else(|| missing("lasts")),
+            "disk-error" => Ok(Fault::DiskError),
             _ => span("lasts").map(|lasts| Fault::Backup { lasts }).ok_or_else(|| missing("lasts")),
         };
         // A value that was written and is wrong has been reported already.

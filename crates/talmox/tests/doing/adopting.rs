@@ -29,6 +29,12 @@ fn a_lost_vm_comes_back() {
     let before = std::fs::read_to_string(lab.scratch.path("nodes.yaml")).unwrap();
     let dry = lab.run(&["adopt", "worker-1", "--dry-run"]).succeeded();
     assert_snapshot!(lab.shown(&dry));
+    let data = lab.run(&["adopt", "worker-1", "--dry-run", "-o", "json"]).succeeded();
+    let data: Value = serde_json::from_str(&data.stdout).unwrap();
+    assert_eq!((&data["format"], &data["dry_run"]), (&json!("talmox.adoption/v1"), &json!(true)));
+    let one = &data["adoptions"][0];
+    assert_eq!((&one["node"], &one["vmid"], &one["host"]), (&json!("worker-1"), &json!(2001), &json!("pve")));
+    assert!(one["settings"].as_array().unwrap().contains(&json!("vm_memory")), "{data}");
     assert_snapshot!(lab.shown(&lab.run(&["adopt", "--all-matching"]).failed()));
     assert_eq!(std::fs::read_to_string(lab.scratch.path("nodes.yaml")).unwrap(), before);
     assert_snapshot!(lab.shown(&lab.run(&["adopt", "worker-1", "--auto-approve"]).succeeded()));

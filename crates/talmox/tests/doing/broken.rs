@@ -92,3 +92,57 @@ async fn a_task_under_way_is_shown() {
     let line = status.lines().find(|line| line.starts_with("worker-1")).unwrap();
     assert!(line.contains("under way: qmshutdown UPID:pve:"), "{status}");
 }
+
+/// What keeps changes from happening, on every VM another thing.
+#[tokio::test(flavor = "multi_thread")]
+async fn obstacles_are_shown_with_what_they_block() {
+    let remote = remote("obstacles").await;
+    remote.run(&APPLY, &[]).await.succeeded();
+    let now = |path: &str, params: &[(&str, &str)]| {
+        remote.server.with(|simulation| simulation.world.root_call("POST", path, params)).unwrap();
+        remote.server.advance(std::time::Duration::from_mins(1));
+    };
+    now("/nodes/pve/qemu/2000/snapshot", &[("snapname", "first")]);
+    now("/nodes/pve/qemu/2000/snapshot", &[("snapname", "second")]);
+    now("/nodes/pve/qemu/2001/status/suspend", &[]);
+    let line = async |node: &str| {
+        let status = remote.run(&["status"], &[]).await.succeeded().stdout;
+        status.lines().find(|line| line.starts_with(node)).unwrap().to_owned()
+    };
+    assert!(line("cp-1").await.contains("snapshots first and second: they go with the VM"));
+    assert!(line("worker-1").await.contains("2001 halted"), "{}", line("worker-1").await);
+    assert!(line("worker-1").await.contains("qm resume 2001"));
+    now("/nodes/pve/qemu/2001/status/resume", &[]);
+    assert!(line("worker-1").await.contains("2001 run"));
+    let disk = Calls::to("GET", "/nodes/pve/qemu/2001/pending");
+    remote.server.with(|simulation| simulation.faults.next(disk, Fault::DiskError));
+    assert!(line("worker-1").await.contains("its disk took no more writes"));
+    now("/nodes/pve/qemu/2001/status/resume", &[]);
+    remote.server.with(|simulation| simulation.world.back_up(2001, 3_600_000));
+    let shown = line("worker-1").await;
+    assert!(shown.contains("busy (backup): changes, restarts, moves and removal wait"), "{shown}");
+    assert!(shown.contains("under way: vzdump UPID:"), "{shown}");
+}
+
+/// A VM leaves the jobs that name it, and the plan has said so.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_purging_removes_is_told_before() {
+    let remote = remote("purge").await;
+    remote.run(&APPLY, &[]).await.succeeded();
+    let job = |key: &str, value: &str| std::collections::BTreeMap::from([(key.to_owned(), value.to_owned())]);
+    remote.server.with(|simulation| {
+        let world = &mut simulation.world;
+        world.backup_jobs.insert("nightly".to_owned(), job("vmid", "2000,2001"));
+        world.backup_jobs.insert("only-it".to_owned(), job("vmid", "2001"));
+        world.replication_jobs.insert("2001-0".to_owned(), job("target", "pve2"));
+    });
+    let destroyed = remote.run(&["destroy", "--auto-approve", "--target", "worker-1"], &[]).await.succeeded();
+    for line in ["leaves backup job nightly", "leaves backup job only-it", "leaves replication job 2001-0"] {
+        assert!(destroyed.stdout.contains(line), "{}", destroyed.stdout);
+    }
+    remote.server.with(|simulation| {
+        let world = &simulation.world;
+        assert_eq!(world.backup_jobs["nightly"]["vmid"], "2000");
+        assert!(!world.backup_jobs.contains_key("only-it") && world.replication_jobs.is_empty());
+    });
+}

@@ -6,6 +6,7 @@
 mod support;
 
 mod adopting;
+mod asked;
 mod broken;
 mod checking;
 mod connecting;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod terminal;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

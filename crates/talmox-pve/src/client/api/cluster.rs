@@ -25,6 +25,31 @@ impl Version {
     }
 }
 
+/// A backup job: when what is saved where.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BackupJob {
+    pub id: String,
+    /// The guests it lists; empty where it takes all, or a pool's.
+    #[serde(default, rename = "vmid", deserialize_with = "scalar::or_default")]
+    guests: String,
+}
+
+impl BackupJob {
+    /// The guests it names.
+    pub fn guests(&self) -> impl Iterator<Item = VmId> {
+        let ids = self.guests.split([',', ';', ' ']).filter_map(|id| id.parse().ok());
+        ids.filter_map(|id: u32| VmId::try_from(id).ok())
+    }
+}
+
+/// A job that copies a guest's disks to another host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ReplicationJob {
+    pub id: String,
+    #[serde(deserialize_with = "scalar::scalar")]
+    pub guest: VmId,
+}
+
 /// Whether a host is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -236,6 +261,15 @@ impl PciMapping {
 impl Client {
     pub async fn version(&self) -> Result<Version, Error> {
         self.get("/version", Params::new()).await
+    }
+
+    pub async fn backup_jobs(&self) -> Result<Vec<BackupJob>, Error> {
+        self.get("/cluster/backup", Params::new()).await
+    }
+
+    /// Those of guests the credentials may see.
+    pub async fn replication_jobs(&self) -> Result<Vec<ReplicationJob>, Error> {
+        self.get("/cluster/replication", Params::new()).await
     }
 
     /// Guests, hosts, storages and pools, as far as the credentials may see them.

@@ -17,14 +17,14 @@ pub use access::{Permissions, TokenInfo};
 pub use agent::{AgentAddress, AgentInterface};
 pub use change::{ChangeError, ConfigChange, PendingItem};
 pub use cluster::{
-    ClusterNode, ClusterOptions, ClusterStatus, MappingCheck, NodeResource, NodeState, PciMapping,
-    PoolResource, Resource, StorageResource, TagStyle, Version, VirtualNetwork, VmResource,
+    BackupJob, ClusterNode, ClusterOptions, ClusterStatus, MappingCheck, NodeResource, NodeState, PciMapping,
+    PoolResource, ReplicationJob, Resource, StorageResource, TagStyle, Version, VirtualNetwork, VmResource,
 };
 pub use content::{Download, ImageKind, Upload, UrlMetadata};
 pub use ha::{HaGroup, HaResource, HaRule, HaRuleScope, HaStatus, NewHaResource, NewHaRule};
 pub use nodes::{Amount, Bridge, CpuInfo, Node, NodeStatus, PciHardware, Peer};
 pub use pools::{Pool, PoolChange, PoolMember};
-pub use qemu::{CloneKind, CloneVm, CreateVm, Feature, MigratePreconditions, Migration, MoveDisk};
+pub use qemu::{CloneKind, CloneVm, CreateVm, Feature, MigratePreconditions, Migration, MoveDisk, Snapshot};
 pub use status::{VmPower, VmStatus};
 pub use storage::{StorageState, Volume, VolumeInfo};
 pub use tasks::{TaskEnd, TaskError, TaskInfo, TaskLine, TaskQuery, TaskSource, TaskState};

@@ -32,6 +32,15 @@ pub struct CloneVm {
     pub kind: CloneKind,
 }
 
+/// A state of a VM that can be gone back to.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Snapshot {
+    pub name: String,
+    /// Unix seconds; none for `current`.
+    #[serde(default, deserialize_with = "scalar::optional")]
+    pub snaptime: Option<u64>,
+}
+
 /// Whether the copy stands on the template's disks or has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloneKind {
@@ -219,6 +228,11 @@ impl Client {
             .with_flag("with-local-disks", migration.with_local_disks)
             .with_some("targetstorage", migration.target_storage.as_ref());
         self.post(&vm_path(node, vmid, &[&"migrate"]), params).await
+    }
+
+    /// Its snapshots; the last entry is called `current` and is the VM itself.
+    pub async fn snapshots(&self, node: &HostName, vmid: VmId) -> Result<Vec<Snapshot>, Error> {
+        self.get(&vm_path(node, vmid, &[&"snapshot"]), Params::new()).await
     }
 
     /// Removes a VM, its disks and unused disks, and with `purge` its HA, backup and replication entries.

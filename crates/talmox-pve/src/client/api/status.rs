@@ -54,6 +54,11 @@ impl Client {
         self.get(&path(&[&"nodes", node, &"qemu"]), Params::new()).await
     }
 
+    /// The same with what QEMU says of each; it is asked one by one, so this takes longer.
+    pub async fn vms_in_full(&self, node: &HostName) -> Result<Vec<VmStatus>, Error> {
+        self.get(&path(&[&"nodes", node, &"qemu"]), Params::new().with_flag("full", true)).await
+    }
+
     pub async fn vm_status(&self, node: &HostName, vmid: VmId) -> Result<VmStatus, Error> {
         self.get(&vm_path(node, vmid, &[&"status", &"current"]), Params::new()).await
     }

@@ -102,6 +102,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: "backup", meaning: "a backup of the VM the call is about begins and locks it", keys: &[
         key("lasts", Form::Duration, "how long, in simulated time"),
     ] },
+    Kind { name: "disk-error", meaning: "a disk of the VM the call is about takes no more writes, and QEMU halts the guest", keys: &[] },
 ];
 
 /// The JSON Schema of a fault plan.

@@ -61,6 +61,7 @@ fn every_kind_can_be_written() {
         ),
         ("clock-jump, by: -2h", Fault::JumpClock { by: -7_200_000 }),
         ("busy, lasts: 40s", Fault::BusyHost { lasts: 40_000 }),
+        ("disk-error", Fault::DiskError),
         ("backup, lasts: 10m", Fault::Backup { lasts: 600_000 }),
     ];
     let written: std::collections::BTreeSet<&str> =

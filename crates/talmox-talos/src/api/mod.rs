@@ -1,0 +1,13 @@
+//! The calls talmox makes, by subject.
+
+mod etcd;
+mod files;
+mod life;
+mod machine;
+mod resources;
+mod wrapped;
+
+pub use etcd::{EtcdHealth, Member, MemberId, NoSnapshot, Snapshot};
+pub use life::{Installer, PullProgress, ResetPlan, Store};
+pub use machine::{Applied, ApplyMode, Platform, Release, ServiceState};
+pub use resources::{Change, MachineState, Phase, Resource, Specification, Stage, Unmet, Watched, kinds};

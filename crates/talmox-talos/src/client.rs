@@ -1,0 +1,124 @@
+//! Typed calls to one node.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use talmox_proto::{Message, Method};
+
+use crate::{Access, BoxStream, Call, Code, Error, Messages, Status, Transport, TransportError};
+
+/// How long calls may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// Of calls that only look or start something.
+    pub quick: Duration,
+    /// Of calls that work before they answer: pulling an image, leaving etcd, a snapshot.
+    pub long: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { quick: Duration::from_secs(15), long: Duration::from_mins(10) }
+    }
+}
+
+/// A node, and how it is approached.
+#[derive(Clone)]
+pub struct Client {
+    transport: Arc<dyn Transport>,
+    node: IpAddr,
+    access: Access,
+    deadlines: Deadlines,
+}
+
+impl Client {
+    pub fn new(transport: Arc<dyn Transport>, node: IpAddr, access: Access) -> Self {
+        Self { transport, node, access, deadlines: Deadlines::default() }
+    }
+
+    #[must_use]
+    pub fn with_deadlines(mut self, deadlines: Deadlines) -> Self {
+        self.deadlines = deadlines;
+        self
+    }
+
+    pub fn node(&self) -> IpAddr {
+        self.node
+    }
+
+    pub(crate) fn deadlines(&self) -> Deadlines {
+        self.deadlines
+    }
+
+    /// A call with one reply.
+    pub(crate) async fn ask<Request: Message, Reply: Message + Default + 'static>(
+        &self,
+        method: Method<Request, Reply>,
+        request: Request,
+        deadline: Duration,
+    ) -> Result<Reply, Error> {
+        let messages = Messages::One(Bytes::from(request.encode_to_vec()));
+        let mut replies = self.send(method, messages, Some(deadline)).await?;
+        let none = || self.error(method.name(), Status::new(Code::Internal, "the reply is empty"));
+        let reply = replies.next().await.ok_or_else(none)??;
+        // What follows is the status, which may still say that it failed.
+        while let Some(more) = replies.next().await {
+            more?;
+        }
+        Ok(reply)
+    }
+
+    /// A call with many replies. Without a deadline it is followed until somebody ends it.
+    pub(crate) async fn stream<Request: Message, Reply: Message + Default + 'static>(
+        &self,
+        method: Method<Request, Reply>,
+        request: Request,
+        deadline: Option<Duration>,
+    ) -> Result<BoxStream<Result<Reply, Error>>, Error> {
+        self.send(method, Messages::One(Bytes::from(request.encode_to_vec())), deadline).await
+    }
+
+    /// A call with many requests and one reply.
+    pub(crate) async fn pour<Request: Message + 'static, Reply: Message + Default + 'static>(
+        &self,
+        method: Method<Request, Reply>,
+        requests: BoxStream<Request>,
+        deadline: Duration,
+    ) -> Result<Reply, Error> {
+        let messages = requests.map(|request| Bytes::from(request.encode_to_vec()));
+        let mut replies = self.send(method, Messages::Many(Box::pin(messages)), Some(deadline)).await?;
+        let none = || self.error(method.name(), Status::new(Code::Internal, "the reply is empty"));
+        replies.next().await.ok_or_else(none)?
+    }
+
+    async fn send<Request, Reply: Message + Default + 'static>(
+        &self,
+        method: Method<Request, Reply>,
+        messages: Messages,
+        deadline: Option<Duration>,
+    ) -> Result<BoxStream<Result<Reply, Error>>, Error> {
+        let (node, name) = (self.node, method.name());
+        let call = Call { node, access: self.access.clone(), path: method.path, messages, deadline };
+        let failed = move |cause: TransportError| Error { node, method: name, cause };
+        let replies = self.transport.call(call).await.map_err(failed)?;
+        Ok(Box::pin(replies.map(move |reply| {
+            let reply = reply.map_err(failed)?;
+            Reply::decode(reply).map_err(|error| {
+                failed(TransportError::Lost { reason: format!("the reply makes no sense: {error}") })
+            })
+        })))
+    }
+
+    pub(crate) fn error(&self, method: &'static str, status: Status) -> Error {
+        Error { node: self.node, method, cause: TransportError::Status(status) }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("node", &self.node).finish_non_exhaustive()
+    }
+}

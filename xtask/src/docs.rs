@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 23] = [
+const VERBS: [&[&str]; 37] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -21,12 +21,26 @@ const VERBS: [&[&str]; 23] = [
     &["explain"],
     &["render"],
     &["render", "vm"],
+    &["render", "config"],
+    &["render", "all"],
     &["render", "install-image"],
+    &["diff"],
+    &["talosconfig"],
+    &["kubeconfig"],
     &["output"],
+    &["secrets"],
+    &["secrets", "generate"],
+    &["secrets", "show"],
+    &["secrets", "check"],
+    &["secrets", "encrypt"],
+    &["secrets", "decrypt"],
+    &["secrets", "rotate-client"],
     &["schematic"],
     &["schematic", "id"],
     &["schematic", "show"],
     &["schematic", "url"],
+    &["convert"],
+    &["convert", "talhelper"],
     &["sim"],
     &["sim", "behaviours"],
     &["schema"],

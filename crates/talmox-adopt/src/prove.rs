@@ -8,6 +8,7 @@ use talmox_plan::{
 };
 use talmox_types::NodeName;
 use talmox_types::desired::Desired;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::judge::Candidate;
 
@@ -77,7 +78,8 @@ pub(crate) fn prove(
     against.extend(plan.waiting.iter().filter_map(|waiting| blocks(waiting, after)));
     let violations = check(&plan, desired, after, &request);
     against.extend(violations.iter().map(ToString::to_string));
-    if against.is_empty() { Ok(Proof { plan }) } else { Err(against) }
+    let proven = against.is_empty() || sabotaged(Defect::AdoptedWithoutProof);
+    if proven { Ok(Proof { plan }) } else { Err(against) }
 }
 
 fn is_harmless(planned: &Planned) -> bool {

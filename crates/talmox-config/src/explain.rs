@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_types::NodeName;
-use talmox_types::desired::ConfigDelivery;
+use talmox_types::desired::{ConfigDelivery, DiskEncryption};
 
 use crate::description::Description;
-use crate::file::{CloudInit, Cluster, DiskEncryption, NodeBlock, Settings, show_drift};
+use crate::file::{CloudInit, Cluster, NodeBlock, Settings, show_drift};
 use crate::layers::{Member, Rank};
 use crate::read::{Block, KeyInfo, Shown, Value as _, show_map, suggest};
 use crate::resolve::{Computed, cluster, node, vm};
@@ -119,6 +119,11 @@ fn overruled(description: &Description, member: &Member<'_>, key: &str) -> Optio
             let encrypted = member.value(|s| s.disk_encryption.as_ref()) == DiskEncryption::Tpm;
             let own = member.value(|s| s.tpm.as_ref());
             if encrypted && !own { computed("true", "disk_encryption: tpm brings it along") } else { None }
+        }
+        "disk" => {
+            let disk = node::install_disk(member);
+            let other = disk != member.value(|s| s.disk.as_ref()).0;
+            if other { computed(&disk, "the first disk on disk_bus virtio") } else { None }
         }
         "boot" => {
             let decided = description.boot(member) != member.value(|s| s.boot.as_ref());

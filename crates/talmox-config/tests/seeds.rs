@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use talmox_config::{Files, Severity, read_files};
-use talmox_types::desired::{Bios, Desired, MachineType, PciSource, ScsiController, TemplateRef};
+use talmox_types::desired::{
+    Bios, Desired, DiskEncryption, MachineType, PciSource, ScsiController, TemplateRef,
+};
 
 fn read(cluster: &str, nodes: Option<&str>) -> Desired {
     let outcome = read_files(Files::from_texts(cluster, nodes));
@@ -91,7 +93,7 @@ nodes:
     assert_eq!((first.vm.startup.order, first.vm.startup.up, first.vm.startup.down), (9, 20, 90));
     assert_eq!(first.vm.nics[0].mtu, Some(1500));
     assert_eq!(first.vm.nics[0].vlan, Some(7));
-    assert!(first.vm.secure_boot && first.vm.tpm && first.disk_encryption);
+    assert!(first.vm.secure_boot && first.vm.tpm && first.disk_encryption == DiskEncryption::Tpm);
     assert_eq!(first.kernel_modules, ["nvidia"]);
     assert_eq!((second.vm.cores, second.vm.memory, second.vm.disk_size), (8, 16384, 256));
     assert_eq!(second.vm.startup.order, 5, "position 2, plus 3");

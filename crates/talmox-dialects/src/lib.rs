@@ -6,5 +6,8 @@
 
 pub mod karpenter;
 mod list;
+pub mod talhelper;
+mod tree;
 
 pub use list::Listed;
+pub use tree::Tree;

@@ -1,6 +1,7 @@
 //! Why a step was not done.
 
 use talmox_pve::client::{ChangeError, Error, ErrorKind, Outcome, TaskError, WaitError};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{Checksum, HostName, SchematicId, StorageId, Version, VmId};
 
 use crate::images::{ImageError, ImageFault};
@@ -118,7 +119,8 @@ impl StepError {
 
     /// Whether nobody can tell what became of the last call.
     pub(crate) fn may_have_happened(&self) -> bool {
-        matches!(self, Self::Call { source, .. } if source.outcome() == Outcome::MayHaveHappened)
+        !sabotaged(Defect::LostReplyIsFailure)
+            && matches!(self, Self::Call { source, .. } if source.outcome() == Outcome::MayHaveHappened)
     }
 
     /// The next things to look at or do, most useful first. Running the same command again is always safe.
@@ -170,10 +172,11 @@ impl StepError {
             }
             Self::NotOurs { vmid, .. } => vec![format!("nothing was done to VM {vmid}: plan again")],
             Self::Changed { .. } | Self::Gone { .. } => vec!["plan again".to_owned()],
-            Self::Wait { source: WaitError::Deadline { .. }, .. }
-            | Self::Impossible { .. }
-            | Self::Gate { .. }
-            | Self::Interrupted { .. } => Vec::new(),
+            Self::Wait { source: WaitError::Deadline { .. }, .. } => vec![
+                "what was waited for may still come: `pvenode task list` on the host shows what works on it"
+                    .to_owned(),
+            ],
+            Self::Impossible { .. } | Self::Gate { .. } | Self::Interrupted { .. } => Vec::new(),
         }
     }
 }

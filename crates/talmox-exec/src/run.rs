@@ -44,20 +44,22 @@ impl Run<'_> {
 /// a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Steps at once. More would only queue: a host's API has three workers of each kind.
+    /// Steps at once, on all hosts together. Most of a step's time is looking, which costs Proxmox little; how much one
+    /// host, storage or template is asked to do at once is limited by the others.
     pub parallelism: usize,
-    /// Steps that work on one host.
+    /// What one host works on at once: Proxmox's own limit where it acts on many VMs. Of this and the following, three
+    /// times as many steps may be under way, so that some look while others' work is done.
     pub per_host: usize,
-    /// Steps that make or remove volumes on one storage. Proxmox lets them through one by one and gives up on those
+    /// What makes or removes volumes on one storage at once. Proxmox lets them through one by one and gives up on those
     /// that waited ten seconds for the storage's lock.
     pub per_storage: usize,
-    /// Clones of one template. They share its lock, but each reads all of it from the same disks.
+    /// Clones of one template at once. They share its lock, but each reads all of it from the same disks.
     pub per_template: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { parallelism: 8, per_host: 4, per_storage: 2, per_template: 3 }
+        Self { parallelism: 36, per_host: 4, per_storage: 2, per_template: 3 }
     }
 }
 

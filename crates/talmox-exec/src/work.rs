@@ -2,17 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use talmox_plan::{Expected, ExpectedTemplate, Plan, Planned, Step};
 use talmox_pve::client::{Client, Error, Look, Progress, TaskError, Upid, Wait, Waiting};
 use talmox_types::desired::VmIdRange;
-use talmox_types::{StorageId, VmId};
+use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{HostName, StorageId, VmId};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::find::Found;
 use crate::locks::{Settled, Watch};
-use crate::{Event, Run, StepError};
+use crate::{Event, Limits, Run, StepError};
 
 /// How a step ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +57,20 @@ pub(crate) struct Reserved {
     shared: BTreeSet<StorageId>,
     ids: Mutex<BTreeSet<VmId>>,
     made: Mutex<BTreeMap<VmId, (String, Made)>>,
+    /// Who may have a host work now.
+    turns: Mutex<BTreeMap<Busy, Arc<Semaphore>>>,
 }
+
+/// What has only so much done to it at once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Busy {
+    Template(VmId),
+    Storage(StoragePlace),
+    Host(HostName),
+}
+
+/// A storage of one host, or of all of them if they share it.
+pub(crate) type StoragePlace = (StorageId, Option<HostName>);
 
 /// How sure it is that this run makes a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +85,18 @@ impl Reserved {
     pub(crate) fn of(plan: &Plan, shared: Option<&BTreeSet<StorageId>>) -> Self {
         let ids = plan.steps.iter().filter_map(|planned| vmid_of(&planned.step));
         let shared = shared.cloned().unwrap_or_default();
-        Self { shared, ids: Mutex::new(ids.collect()), made: Mutex::default() }
+        Self { shared, ids: Mutex::new(ids.collect()), ..Self::default() }
+    }
+
+    fn turns(&self, busy: Busy, limits: Limits) -> Arc<Semaphore> {
+        let at_once = match busy {
+            Busy::Host(_) => limits.per_host,
+            Busy::Storage(_) if sabotaged(Defect::StorageLimitGone) => Semaphore::MAX_PERMITS,
+            Busy::Storage(_) => limits.per_storage,
+            Busy::Template(_) => limits.per_template,
+        };
+        let new = || Arc::new(Semaphore::new(at_once.max(1)));
+        Arc::clone(lock(&self.turns).entry(busy).or_insert_with(new))
     }
 
     /// Whether several hosts share a storage.
@@ -116,16 +143,26 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Somebody's turn, for as long as it is kept.
+pub(crate) struct Turn(#[expect(dead_code, reason = "held, not read")] Vec<OwnedSemaphorePermit>);
+
 /// A step under way.
 pub(crate) struct Work<'a> {
     pub(crate) run: &'a Run<'a>,
     pub(crate) planned: &'a Planned,
     pub(crate) reserved: &'a Reserved,
+    /// Where it makes or removes volumes, in order.
+    storages: Vec<StoragePlace>,
 }
 
 impl<'a> Work<'a> {
-    pub(crate) fn new(run: &'a Run<'a>, planned: &'a Planned, reserved: &'a Reserved) -> Self {
-        Self { run, planned, reserved }
+    pub(crate) fn new(
+        run: &'a Run<'a>,
+        planned: &'a Planned,
+        reserved: &'a Reserved,
+        storages: Vec<StoragePlace>,
+    ) -> Self {
+        Self { run, planned, reserved, storages }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -138,6 +175,39 @@ impl<'a> Work<'a> {
 
     pub(crate) fn warn(&self, words: &str) {
         self.event(Event::Warned { step: self.planned, words });
+    }
+
+    /// Waits until a host, and the storages this step makes or removes volumes on, may be given more work. Whoever has a
+    /// turn keeps it from the call that begins the work until its end was seen.
+    pub(crate) async fn turn(&self, host: &HostName) -> Turn {
+        self.take(None, Some(host)).await
+    }
+
+    /// The same for what begins something new, perhaps one more copy of a template: told to stop while it waits, it gives
+    /// up.
+    pub(crate) async fn turn_to_begin(&self, template: Option<VmId>, host: &HostName) -> Result<Turn> {
+        let mut turn = std::pin::pin!(self.take(template, Some(host)));
+        match turn.as_mut().now_or_never() {
+            Some(turn) => Ok(turn),
+            None => self.unless_stopped(&format!("other work of {host}"), turn).await,
+        }
+    }
+
+    /// For what is no work for a host: a line in a configuration, an empty volume. Only the storages' locks are in its way.
+    pub(crate) async fn turn_for_little(&self) -> Turn {
+        self.take(None, None).await
+    }
+
+    async fn take(&self, template: Option<VmId>, host: Option<&HostName>) -> Turn {
+        // Everybody asks in the same order, so that nobody waits for somebody who waits.
+        let storages = self.storages.iter().cloned().map(Busy::Storage);
+        let all = template.map(Busy::Template).into_iter().chain(storages);
+        let mut permits = Vec::new();
+        for busy in all.chain(host.cloned().map(Busy::Host)) {
+            // They are never closed.
+            permits.extend(self.reserved.turns(busy, self.run.limits).acquire_owned().await.ok());
+        }
+        Turn(permits)
     }
 
     /// Passes on how a wait of this step goes.

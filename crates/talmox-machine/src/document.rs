@@ -217,7 +217,10 @@ fn words(kind: &FaultKind) -> String {
         FaultKind::Syntax(words) => format!("not YAML: {words}"),
         FaultKind::Tab => "a tab, where YAML wants blanks".to_owned(),
         FaultKind::DuplicateKey { key, .. } => format!("`{key}` is there twice"),
-        FaultKind::UnknownAlias(name) => format!("*{name} is used, but &{name} is nowhere"),
+        // What looks like an alias may be a secret without its quotes.
+        FaultKind::UnknownAlias(_) => {
+            "an alias without its anchor; text that begins with * needs quotes".to_owned()
+        }
         FaultKind::AliasBomb => "aliases that unfold into too much".to_owned(),
         FaultKind::TooDeep => "nested too deep".to_owned(),
         FaultKind::ComplexKey => "a key that is a list or a mapping".to_owned(),

@@ -4,7 +4,7 @@
 
 use crate::document::Config;
 use crate::print::print;
-use crate::schema::{self, API_VERSION, Field, Kind, Struct, Type};
+use crate::schema::{self, API_VERSION, Choice, Field, Kind, Struct, Type};
 use crate::value::{Map, Value};
 
 /// Texts that YAML, or a reader of it, might take for something else.
@@ -161,19 +161,21 @@ impl Sampler {
             Type::Arguments => self.map(|sampler| {
                 // Lists of values came with 1.13.
                 let list = sampler.minor >= 13 && sampler.often(40);
-                if list { Value::from(vec!["x", "y"]) } else { Value::text(sampler.one_of(&TEXTS)) }
+                let text = sampler.one_of(&TEXTS);
+                match text {
+                    _ if list => Value::from(vec!["x", "y"]),
+                    // Kept before 1.13, and no argument since.
+                    "" if sampler.minor < 13 => Value::text("foo"),
+                    text => Value::text(text),
+                }
             }),
             Type::Object => self.map(|sampler| sampler.free(depth + 1)),
             Type::Bool => Value::Bool(self.often(50)),
             Type::Signed(_) | Type::Unsigned(_) => Value::Integer([0, 1, 7, 100][self.below(4)]),
             Type::FileMode => Value::Octal(0o644),
             Type::Choice(choice) => {
-                let names: Vec<&str> = choice
-                    .names
-                    .iter()
-                    .copied()
-                    .filter(|name| self.minor >= 14 || *name != "btrfs")
-                    .collect();
+                let names: Vec<&str> =
+                    choice.names.iter().copied().filter(|name| Choice::since(name) <= self.minor).collect();
                 Value::text(self.one_of(&names))
             }
             _ => Value::text(self.scalar(kind)),

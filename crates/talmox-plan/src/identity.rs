@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use talmox_pve::property::{IpConfig, Ipv4Setting, Ipv6Setting, Smbios, VmConfig};
 use talmox_types::desired::{Desired, Node, NodeAddress};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{ClusterUid, HostName, MacAddress, Mark, NodeName, VmId};
 
 use crate::{Guest, GuestKind, Observed};
@@ -82,6 +83,9 @@ fn class_of(desired: &Desired, guest: &Guest, wanted_id: bool) -> Class {
     let witness = Witness::of(&seen.next);
     match mark {
         Some(mark) if mark.uid == *uid => marked(guest, mark, &witness),
+        Some(mark) if sabotaged(Defect::PoolIsOurs) && guest.pool == desired.proxmox.pool => {
+            marked(guest, mark, &witness)
+        }
         Some(_) => Class::Foreign,
         None => unmarked(desired, uid, guest, &seen.next, &witness),
     }
@@ -96,7 +100,7 @@ fn marked(guest: &Guest, mark: Mark, witness: &Witness) -> Class {
     if guest.template {
         return Class::Copy { mark, why: "it is a template".to_owned() };
     }
-    if mark.vmid != guest.vmid {
+    if mark.vmid != guest.vmid && !sabotaged(Defect::CopyIsOurs) {
         let why = format!("its mark was written for VM {}", mark.vmid);
         return Class::Copy { mark, why };
     }

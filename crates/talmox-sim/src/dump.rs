@@ -25,6 +25,12 @@ pub struct VmDump {
     pub snapshots: BTreeMap<String, BTreeMap<String, String>>,
 }
 
+impl VmDump {
+    pub fn is_locked_by(&self, lock: &str) -> bool {
+        self.config.get("lock").is_some_and(|held| held == lock)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeDump {
     pub owner: Option<u32>,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::Caller;
 use crate::jobs::Work;
 use crate::locks::{LOCK_WAIT, lock_text};
+use crate::record::Times;
 use crate::storage::{Allocations, Turn};
 use crate::world::World;
 
@@ -66,6 +67,8 @@ pub(crate) struct Task {
     pub(crate) end: u64,
     pub(crate) status: Option<String>,
     pub(crate) work: Option<Work>,
+    #[serde(default)]
+    pub(crate) times: Times,
 }
 
 impl Task {
@@ -176,6 +179,8 @@ impl World {
     ) -> TaskId {
         let pid = self.take_pid(node);
         let (pstart, start) = (self.clock / 10, self.unix());
+        let vmid = work.as_ref().and_then(Work::lock).map(|(vmid, _)| vmid);
+        let times = Times { vmid: vmid.or_else(|| id.parse().ok()), spawned: self.clock, ..Times::default() };
         let upid = format!("UPID:{node}:{pid:08X}:{pstart:08X}:{start:08X}:{kind}:{id}:{}:", caller.id());
         self.task_index.insert(upid.clone(), self.tasks.len());
         self.tasks.push(Task {
@@ -194,6 +199,7 @@ impl World {
             end: 0,
             status: None,
             work,
+            times,
         });
         self.tasks.len() - 1
     }
@@ -267,6 +273,7 @@ impl World {
 
     fn work(&mut self, task: TaskId) {
         self.tasks[task].stage = Stage::Working;
+        self.tasks[task].times.entered = Some(self.clock);
         let job = self.job(task);
         let Some(mut work) = self.tasks[task].work.take() else { return };
         let entered = work.enter(self, &job);
@@ -308,6 +315,7 @@ impl World {
         entry.log.push(last);
         entry.stage = Stage::Done;
         entry.end = end;
+        entry.times.ended = clock;
         entry.work = None;
         let (node, pid, user) = (entry.node.clone(), entry.pid, entry.caller.id());
         let message = format!("end task {} {status}", entry.upid);
@@ -422,6 +430,7 @@ impl World {
             end: hex(start),
             status: Some(status.to_owned()),
             work: None,
+            times: Times::default(),
         });
     }
 

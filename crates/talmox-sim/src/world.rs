@@ -189,6 +189,9 @@ pub struct World {
     /// Until when the lock of each storage is held, by place.
     #[serde(default)]
     pub(crate) storage_locks: BTreeMap<String, u64>,
+    /// How long the lock of each storage has been held in all, by place.
+    #[serde(default)]
+    pub(crate) storage_holds: BTreeMap<String, u64>,
     pub(crate) journal: Vec<LogEntry>,
     #[serde(skip)]
     pub(crate) call: CallAtHand,
@@ -246,6 +249,7 @@ impl World {
             events: BTreeMap::new(),
             locks: BTreeMap::new(),
             storage_locks: BTreeMap::new(),
+            storage_holds: BTreeMap::new(),
             journal: Vec::new(),
             call: CallAtHand::default(),
             acting: None,

@@ -37,6 +37,17 @@ impl Fault {
     pub fn reply(status: u16, reason: &str) -> Self {
         Self::Reply { status, reason: reason.to_owned() }
     }
+
+    /// Whether it makes a difference to whatever call it meets. The others need a worker or a VM.
+    pub(crate) fn always_strikes(&self) -> bool {
+        use talmox_sim::Fault as Sim;
+        !matches!(
+            self,
+            Self::KillWorker { .. }
+                | Self::FailWorker { .. }
+                | Self::Simulated(Sim::Backup { .. } | Sim::DiskError | Sim::CloseIdle)
+        )
+    }
 }
 
 impl From<talmox_sim::Fault> for Fault {
@@ -80,6 +91,11 @@ impl When {
     /// Every call.
     pub fn always() -> Self {
         Self { calls: Calls::any(), nth: None }
+    }
+
+    /// Every one of these calls.
+    pub fn all(calls: Calls) -> Self {
+        Self { calls, nth: None }
     }
 
     /// The first call with this method and this part in its path.

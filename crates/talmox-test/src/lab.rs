@@ -102,8 +102,14 @@ impl Lab {
 
     /// A client with the least-privilege token that asks the n-th host only, counted from 1.
     pub fn client_through(&self, number: usize) -> Client {
+        self.through(number).client()
+    }
+
+    /// The same cluster, asked through the n-th host only, counted from 1.
+    #[must_use]
+    pub fn through(&self, number: usize) -> Self {
         let endpoint = self.endpoints[number - 1].clone();
-        Self { transport: Arc::clone(&self.transport), endpoints: vec![endpoint], seed: self.seed }.client()
+        Self { transport: Arc::clone(&self.transport), endpoints: vec![endpoint], seed: self.seed }
     }
 
     pub fn client_as(&self, credentials: &Credentials, settings: Settings) -> Client {

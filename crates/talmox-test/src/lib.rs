@@ -10,6 +10,7 @@
 //! with the same seed is the same run: [`CallLog`] is equal byte for byte. Faults are planned by the number of a call or
 //! by what it asks ([`When`], [`Fault`]). All of it needs `#[tokio::test(start_paused = true)]`.
 
+mod bound;
 mod calls;
 mod entropy;
 mod factory;
@@ -20,6 +21,7 @@ mod shelf;
 mod transport;
 mod wire;
 
+pub use bound::{Before, Bound};
 pub use calls::{Call, CallLog, End};
 pub use entropy::Seeded;
 pub use factory::FactoryTransport;

@@ -43,6 +43,7 @@ struct State {
     /// What befalls workers, by time.
     later: BTreeMap<u64, Vec<(String, Fate)>>,
     client_died: bool,
+    struck: usize,
 }
 
 impl MemoryTransport {
@@ -55,6 +56,7 @@ impl MemoryTransport {
             log: CallLog::default(),
             later: BTreeMap::new(),
             client_died: false,
+            struck: 0,
         };
         Self { state: Mutex::new(state), start: Instant::now(), begun, latency, random: Seeded::new(seed) }
     }
@@ -69,9 +71,20 @@ impl MemoryTransport {
         self.state().plan.append(plan.map(Fault::from));
     }
 
+    /// Whatever was to go wrong and has not yet does not.
+    pub fn forget_faults(&self) {
+        self.state().plan.clear();
+    }
+
     /// Everything asked so far.
     pub fn calls(&self) -> CallLog {
         self.state().log.clone()
+    }
+
+    /// How many faults made a difference to their call or to the world. A worker that is to die may have ended before,
+    /// a call may start none or be about no VM, and there are no connections in memory that lie idle.
+    pub fn faults_struck(&self) -> usize {
+        self.state().struck
     }
 
     /// Whether a fault killed the client.
@@ -115,6 +128,7 @@ impl MemoryTransport {
             state.plan.take(target.endpoint.host(), request.method.as_str(), &call.path)
         };
         state.log.push(call);
+        state.struck += usize::from(fault.as_ref().is_some_and(Fault::always_strikes));
         Departed { number, fault, there: travel / 2, back: travel - travel / 2 }
     }
 
@@ -139,7 +153,7 @@ impl MemoryTransport {
                     self.world(|world| set_reach(world, &host, Reach::ProxyDown));
                     return Err(lost("Connection reset by peer"));
                 }
-                let refused = self.world(|world| world.befall(fault, &host, &request.path));
+                let refused = self.befall(fault, &host, &request.path);
                 if let Some(reply) = refused {
                     pause(reply.delay + departed.back).await;
                     return Ok(response(&reply));
@@ -168,6 +182,21 @@ impl MemoryTransport {
             }
             _ => Ok(response(&reply)),
         }
+    }
+
+    /// Has a fault of the simulator's own happen; a reply if the call gets no further.
+    fn befall(&self, fault: &talmox_sim::Fault, host: &str, path: &str) -> Option<Reply> {
+        use talmox_sim::Fault as Sim;
+        let (reply, struck) = self.world(|world| {
+            let reply = world.befall(fault, host, path);
+            let runs = |id: u32| world.dump().vms.get(&id).is_some_and(|vm| vm.running);
+            let struck = (matches!(fault, Sim::DiskError) && vm_of(path).is_some_and(runs))
+                || (matches!(fault, Sim::Backup { .. })
+                    && world.dump().vms.values().any(|vm| vm.is_locked_by("backup")));
+            (reply, struck)
+        });
+        self.state().struck += usize::from(struck);
+        reply
     }
 
     fn before_sending(&self, fault: Option<&Fault>) -> Result<(), TransportError> {
@@ -272,6 +301,7 @@ impl State {
             let (at, befallen) = entry.remove_entry();
             self.world.advance_to(at);
             for (upid, fate) in befallen {
+                self.struck += usize::from(self.world.task_status(&upid) == Some(None));
                 match fate {
                     Fate::Dies => self.world.kill_worker(&upid),
                     Fate::Fails(words) => self.world.fail_worker(&upid, &words),
@@ -305,6 +335,11 @@ impl Transport for MemoryTransport {
             answer
         })
     }
+}
+
+/// The VM a path is about.
+fn vm_of(path: &str) -> Option<u32> {
+    path.split_once("/qemu/")?.1.split('/').next()?.parse().ok()
 }
 
 fn set_reach(world: &mut World, host: &str, reach: Reach) {

@@ -15,6 +15,7 @@ mod name;
 mod pair;
 mod pci;
 mod ratio;
+pub mod sabotage;
 mod secret_ref;
 pub mod support;
 mod taint;

@@ -4,12 +4,14 @@
 //! `1.10`). This tree keeps both, so that a reader can report every mistake of a file with its place, and so that
 //! configuration patches can be merged without changing what they say.
 
+mod comments;
 mod fault;
 mod node;
 mod parse;
 mod print;
 mod scalar;
 
+pub use comments::{Comment, comments};
 pub use fault::{Fault, FaultKind};
 pub use node::{Entry, Node, NodeKind, Scalar, Span, Style};
 pub use parse::{MAX_ALIAS_NODES, MAX_DEPTH, Parsed, parse};

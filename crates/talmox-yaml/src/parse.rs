@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Parsed {
     Parsed { documents: builder.documents, faults: builder.faults }
 }
 
-fn convert(span: ParserSpan) -> Span {
+pub(crate) fn convert(span: ParserSpan) -> Span {
     let offset = |marker: &granit_parser::Marker| {
         u32::try_from(marker.byte_offset().unwrap_or_default()).unwrap_or(u32::MAX)
     };

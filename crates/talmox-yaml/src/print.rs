@@ -25,7 +25,7 @@ fn write_collection(out: &mut String, node: &Node, indent: usize) {
             for item in items {
                 push_indent(out, indent);
                 out.push('-');
-                write_value(out, item, indent + 2);
+                write_item(out, item, indent + 2);
             }
         }
         NodeKind::Mapping(entries) => {
@@ -38,6 +38,20 @@ fn write_collection(out: &mut String, node: &Node, indent: usize) {
                 write_value(out, &entry.value, indent + 2);
             }
         }
+    }
+}
+
+/// What follows `-`: a collection begins on the same line.
+fn write_item(out: &mut String, node: &Node, indent: usize) {
+    let mut inner = String::new();
+    if node.tag.is_none() {
+        write_collection(&mut inner, node, indent);
+    }
+    if inner.is_empty() {
+        write_value(out, node, indent);
+    } else {
+        out.push(' ');
+        out.push_str(&inner[indent..]);
     }
 }
 

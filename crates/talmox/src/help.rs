@@ -10,7 +10,22 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate", "check"]),
     ("Doing", &["plan", "apply", "status", "destroy"]),
-    ("Pieces", &["adopt", "template", "explain", "render", "output", "schematic"]),
+    (
+        "Pieces",
+        &[
+            "adopt",
+            "template",
+            "explain",
+            "render",
+            "diff",
+            "talosconfig",
+            "kubeconfig",
+            "output",
+            "secrets",
+            "schematic",
+            "convert",
+        ],
+    ),
     ("Others", &["sim", "schema", "completion", "man", "version"]),
 ];
 

@@ -3,14 +3,19 @@
 mod args;
 mod commands;
 mod connect;
+mod derived_file;
 mod failure;
 mod help;
 mod plan_file;
 mod printer;
+mod private_file;
 mod progress;
 mod prompt;
 mod screens;
+mod secrets_file;
 mod simulate;
+mod sops;
+mod variables_file;
 
 use std::process::ExitCode;
 

@@ -21,6 +21,11 @@ impl Printer {
         Self { color: global.color, quiet: global.quiet, verbose: global.verbose }
     }
 
+    /// For what was said already.
+    pub(crate) fn silent() -> Self {
+        Self { color: When::Never, quiet: true, verbose: false }
+    }
+
     pub(crate) fn is_verbose(&self) -> bool {
         self.verbose
     }
@@ -104,4 +109,5 @@ impl Printer {
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const RED: Style = AnsiColor::Red.on_default();
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();

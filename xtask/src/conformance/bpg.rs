@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use super::provider::{self, ADDRESS, BINARY};
 use super::session::{IMAGE, ISO, SITE, Session, said};
 
-/// What the provider is called by those who want it.
-const ADDRESS: &str = "registry.opentofu.org/bpg/proxmox/0.112.0/linux_amd64";
-const BINARY: &str = "terraform-provider-proxmox_v0.112.0";
 /// `plan -detailed-exitcode` with nothing to do.
 const NO_CHANGES: i32 = 0;
 
@@ -43,11 +41,7 @@ fn prepare(session: &Session, bpg: &Path) -> anyhow::Result<PathBuf> {
     let place = mirror.join(ADDRESS);
     fs::create_dir_all(&place)?;
     symlink(bpg.join(BINARY), place.join(BINARY)).context("no mirror")?;
-    let settings = format!(
-        "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
-        mirror.display()
-    );
-    fs::write(session.scratch().join("tofurc"), settings)?;
+    fs::write(session.scratch().join("tofurc"), provider::settings(&mirror))?;
     let folder = session.scratch().join("configuration");
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir(&session.folder)? {

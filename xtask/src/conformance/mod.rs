@@ -5,14 +5,18 @@
 //!                   │  says what each run of the program reported, and how the world looks
 //!                   └─▶ conformance/NAME/expected.txt: every line must be the same
 //! ```
+//! `sops` needs no simulator: it reads and writes the files `talmox-secrets` reads and writes.
+//!
 //! Calls to endpoints the simulator does not have are failures, whatever the program made of the answer.
 
 mod ansible;
 mod bpg;
 mod calls;
 pub(crate) mod peers;
+pub(crate) mod provider;
 mod proxmoxer;
 mod session;
+mod sops;
 mod view;
 
 use std::fs;
@@ -58,15 +62,19 @@ const PROGRAMS: [Program; 3] = [
     },
 ];
 
+const SOPS: &str = "sops";
+
 /// Runs the named programs, all without a name; gives what to print.
 pub fn command(args: impl Iterator<Item = String>) -> anyhow::Result<String> {
     let names: Vec<String> = args.collect();
-    let known = |name: &String| PROGRAMS.iter().any(|program| program.name == name);
+    let known = |name: &String| name == SOPS || PROGRAMS.iter().any(|program| program.name == name);
     if let Some(name) = names.iter().find(|name| !known(name)) {
-        bail!("unknown program {name}: proxmoxer, ansible or bpg");
+        bail!("unknown program {name}: proxmoxer, ansible, bpg or sops");
     }
-    let wanted = |program: &&Program| names.is_empty() || names.iter().any(|name| name == program.name);
-    let outcomes: Result<Vec<String>, _> = PROGRAMS.iter().filter(wanted).map(judge).collect();
+    let wanted = |wanted: &str| names.is_empty() || names.iter().any(|name| name == wanted);
+    let programs = PROGRAMS.iter().filter(|program| wanted(program.name)).map(judge);
+    let files = wanted(SOPS).then(sops::judge);
+    let outcomes: Result<Vec<String>, _> = programs.chain(files).collect();
     outcomes.map(|texts| texts.join("\n"))
 }
 
@@ -95,7 +103,7 @@ fn folder(name: &str) -> PathBuf {
     root().join("conformance").join(name)
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 

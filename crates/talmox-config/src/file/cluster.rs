@@ -5,12 +5,14 @@ use std::net::IpAddr;
 use talmox_types::{
     Cidr, ClusterName, ClusterUid, Contract, FamilyPair, Fingerprint, HostName, Ratio, SecretRef, StorageId,
     Version,
-    desired::{Boot, Cni, ConfigDelivery, NetworkMode, Patch, ProviderId, Spread, TemplateRef},
+    desired::{
+        Boot, Cni, ConfigDelivery, DiskEncryption, NetworkMode, Patch, ProviderId, Spread, TemplateRef,
+    },
 };
 
 use super::{
-    Advanced, ApiUrl, Argv, Bootloader, CloudInit, DiskEncryption, Drift, ExtensionServiceBlock, FileOrUrl,
-    Images, Meta, Mirrors, NodeBlock, PoolBlock, PoolChoice, Settings, WebUrl,
+    Advanced, ApiUrl, Argv, Bootloader, CloudInit, Drift, ExtensionServiceBlock, FileOrUrl, Images, Meta,
+    Mirrors, NodeBlock, PoolBlock, PoolChoice, Settings, WebUrl,
 };
 use crate::read::{
     At, CertificateName, Domain, Host, Int, LabelValue, OneOrMore, Text, VlanTag, Word, block,
@@ -92,7 +94,8 @@ block! {
         secure_boot: bool = "secure_boot" | "secureboot",
         /// Whether VMs have a TPM 2.0.
         tpm: bool = "tpm",
-        /// Encryption of Talos's STATE and EPHEMERAL volumes. `encrypt_disk: true` means `tpm`.
+        /// Encryption of Talos's STATE and EPHEMERAL volumes: `tpm` seals the key to the TPM, `node-id` derives it from the
+        /// machine's uuid. `encrypt_disk: true` means `tpm`.
         disk_encryption: DiskEncryption = "disk_encryption" | "encrypt_disk",
         /// The Image Factory; another one for places without internet.
         factory_url: WebUrl = "factory_url",

@@ -24,8 +24,8 @@ pub use settings::{DiskBlock, NetworkBlock, PciBlock, Settings};
 pub use template::TemplateBlock;
 pub use urls::{ApiUrl, FileOrUrl, WebUrl};
 pub use values::{
-    Argv, Bootloader, CloudInit, CniBlock, ConfigFileBlock, DiskEncryption, ExtensionServiceBlock, Images,
-    Meta, Mirrors, PoolChoice,
+    Argv, Bootloader, CloudInit, CniBlock, ConfigFileBlock, ExtensionServiceBlock, Images, Meta, Mirrors,
+    PoolChoice,
 };
 
 use crate::read::{Block, BlockInfo, Shape};

@@ -2,10 +2,10 @@
 
 use talmox_types::{
     BridgeName, Cidr, HostName, MacAddress, MappingName, PciAddress, SchematicId, StorageId, Taint,
-    desired::{Boot, DiskBus, NetworkMode, Patch, Power, TemplateRef},
+    desired::{Boot, DiskBus, DiskEncryption, NetworkMode, Patch, Power, TemplateRef},
 };
 
-use super::{Advanced, CloudInit, DiskEncryption, Drift};
+use super::{Advanced, CloudInit, Drift};
 use crate::read::{Annotations, At, Int, Labels, OneOrMore, Text, VlanTag, VolumeName, Word, block};
 
 block! {
@@ -27,6 +27,7 @@ block! {
         /// The Proxmox host the VM is on. Default: placed on one of `proxmox_nodes`.
         host: HostName = "vm_host" | "node" | "proxmox_node",
         /// Disk Talos installs to: a path, or a serial number if it does not begin with `/`. Matters for ISO boots only.
+        /// On the bus `virtio` the default is `/dev/vda`.
         disk: Text = "disk",
         /// Disks beside the system disk.
         vm_disks: Vec<At<DiskBlock>> = "vm_disks",
@@ -72,7 +73,8 @@ block! {
         secure_boot: bool = "secure_boot" | "secureboot",
         /// Whether the VM has a TPM 2.0.
         tpm: bool = "tpm",
-        /// Encryption of Talos's STATE and EPHEMERAL volumes. `encrypt_disk: true` means `tpm`.
+        /// Encryption of Talos's STATE and EPHEMERAL volumes: `tpm` seals the key to the TPM, `node-id` derives it from the
+        /// machine's uuid. `encrypt_disk: true` means `tpm`.
         disk_encryption: DiskEncryption = "disk_encryption" | "encrypt_disk",
         /// Kernel modules to load.
         kernel_modules: Vec<At<Word>> = "kernel_modules",

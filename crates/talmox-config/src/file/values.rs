@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use talmox_types::{
     PoolName, SecretRef,
     desired::{
-        Bios, Boot, Cni, ConfigDelivery, DiskBus, MachineType, NetworkMode, Patch, Power, ProviderId,
-        ScsiController, Spread,
+        Bios, Boot, Cni, ConfigDelivery, DiskBus, DiskEncryption, MachineType, NetworkMode, Patch, Power,
+        ProviderId, ScsiController, Spread,
     },
 };
 use talmox_yaml::{Node, NodeKind};
@@ -33,7 +33,7 @@ choices! {
     Spread { "preferred" => Preferred, "required" => Required }
     ProviderId { "none" => None, "proxmox" => Proxmox, "uuid" => Uuid }
     CloudInit { "on" | "true" => On, "off" | "false" => Off }
-    DiskEncryption { "none" | "false" => None, "tpm" | "true" => Tpm }
+    DiskEncryption { "none" | "false" => None, "tpm" | "true" => Tpm, "node-id" => NodeId }
     Bootloader { "dual-boot" => DualBoot, "sd-boot" => SdBoot, "grub" => Grub }
 }
 
@@ -42,12 +42,6 @@ choices! {
 pub enum CloudInit {
     On,
     Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskEncryption {
-    None,
-    Tpm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use talmox_types::desired::{Node, NodeAddress, Patch};
+use talmox_types::desired::{DiskBus, Node, NodeAddress, Patch};
 
 use super::vm;
 use crate::description::Description;
-use crate::file::DiskEncryption;
 use crate::layers::{Member, Rank};
+use crate::source::SourceId;
 
 pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
     Node {
@@ -17,9 +17,9 @@ pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
         pool: member.pool.and_then(|pool| pool.name.as_ref()).map(|at| at.value.to_string()),
         address: address(member),
         vm: vm::vm(description, member),
-        install_disk: member.value(|s| s.disk.as_ref()).0,
+        install_disk: install_disk(member),
         schematic_id: member.pick(|s| s.schematic_id.as_ref()).map(|at| at.value.clone()),
-        disk_encryption: member.value(|s| s.disk_encryption.as_ref()) == DiskEncryption::Tpm,
+        disk_encryption: member.value(|s| s.disk_encryption.as_ref()),
         kernel_modules: member
             .pick(|s| s.kernel_modules.as_ref())
             .iter()
@@ -35,6 +35,17 @@ pub(super) fn node(description: &Description, member: &Member<'_>) -> Node {
             .map(|taint| taint.value.clone())
             .collect(),
         patches: patches(member),
+    }
+}
+
+/// As written; what is built in is the name the first disk has on the usual buses.
+pub(crate) fn install_disk(member: &Member<'_>) -> String {
+    let written = member.pick(|s| s.disk.as_ref()).filter(|at| at.location.source != SourceId::BUILT_IN);
+    match (written, member.value(|s| s.disk_bus.as_ref())) {
+        (None, DiskBus::Virtio) => "/dev/vda".to_owned(),
+        (Some(_), _) | (None, DiskBus::Scsi | DiskBus::Sata | DiskBus::Ide) => {
+            member.value(|s| s.disk.as_ref()).0
+        }
     }
 }
 

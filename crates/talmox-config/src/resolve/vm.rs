@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use talmox_types::desired::{
-    ConfigDelivery, DiskOptions, DriftPolicy, ExtraDisk, Nic, PciDevice, PciSource, Startup, Vm,
+    ConfigDelivery, DiskEncryption, DiskOptions, DriftPolicy, ExtraDisk, Nic, PciDevice, PciSource, Startup,
+    Vm,
 };
 use talmox_types::{StorageId, VmId};
 
 use super::computed::startup_order;
 use crate::derive::mac_address;
 use crate::description::Description;
-use crate::file::{CloudInit, DiskBlock, DiskEncryption, NetworkBlock};
+use crate::file::{CloudInit, DiskBlock, NetworkBlock};
 use crate::layers::Member;
 use crate::read::At;
 

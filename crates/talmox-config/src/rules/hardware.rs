@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use talmox_types::PciAddress;
-use talmox_types::desired::{Bios, MachineType, Role};
+use talmox_types::desired::{Bios, DiskEncryption, MachineType, Role};
 
 use super::Subject;
 use super::identity::{first_owner, missing};
-use crate::file::{DiskEncryption, PciBlock};
+use crate::file::PciBlock;
 use crate::layers::Member;
 use crate::problem::{Code, Problem};
 use crate::read::{At, Value};

@@ -4,6 +4,8 @@ use talmox_config::read::{At, Reading, Shape, Text, Value, block, read_block, su
 use talmox_config::{Code, Problem};
 use talmox_yaml::{Node, NodeKind};
 
+use crate::tree::Tree;
+
 pub(super) const API_VERSION: &str = "karpenter.proxmox.sinextra.dev/v1alpha1";
 
 /// Kinds that are read.
@@ -51,24 +53,6 @@ block! {
 #[derive(Clone, Debug)]
 pub struct MetadataBlock {
     name: Option<At<String>>,
-}
-
-/// Anything, read later.
-#[derive(Clone, Debug)]
-pub struct Tree(Node);
-
-impl Value for Tree {
-    fn read(node: &Node, _: &mut Reading<'_>) -> Option<Self> {
-        Some(Self(node.clone()))
-    }
-
-    fn shape() -> Shape {
-        Shape::Any
-    }
-
-    fn show(&self) -> String {
-        "…".to_owned()
-    }
 }
 
 /// What the name of a template may be: Kubernetes' own rule, and short enough for a VM and a file.

@@ -113,7 +113,10 @@ impl ApplyError {
             Self::Observe { source, .. } => source.hints(),
             Self::Blocked { source, .. } => source.hints(),
             Self::OutsideApproval { .. } => vec!["plan again, and approve what it shows".to_owned()],
-            Self::Unsafe { .. } | Self::Interrupted { .. } | Self::Endless { .. } => Vec::new(),
+            Self::Endless { .. } => {
+                vec!["plan again: something else changes what was done, and the plan shows what".to_owned()]
+            }
+            Self::Unsafe { .. } | Self::Interrupted { .. } => Vec::new(),
         }
     }
 }

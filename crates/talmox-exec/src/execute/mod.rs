@@ -43,7 +43,8 @@ pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
     let mut running = Running::new();
     loop {
         for index in board.ready() {
-            let work = Work::new(run, &plan.steps[index], &reserved);
+            let storages = board.claims[index].storages();
+            let work = Work::new(run, &plan.steps[index], &reserved, storages);
             let asks = board.asks_gate(index);
             running.push(Box::pin(async move { (index, begin(&work, asks).await) }));
         }

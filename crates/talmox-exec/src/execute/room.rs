@@ -7,6 +7,10 @@ use talmox_pve::property::{Disk, DriveSource, Slot};
 use talmox_types::{HostName, StorageId, VmId};
 
 use crate::Limits;
+use crate::work::StoragePlace;
+
+/// So many times as many steps may be about a host, storage or template as work may be done there: the others look meanwhile.
+const LOOKING: usize = 3;
 
 /// Something of which there is only so much.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +18,7 @@ enum Place {
     Everywhere,
     Host(HostName),
     /// A storage of one host, or of all of them if they share it.
-    Storage(StorageId, Option<HostName>),
+    Storage(StoragePlace),
     Template(VmId),
     /// A file on a storage: whoever brings it brings it alone.
     File(StorageId, Option<HostName>, String),
@@ -46,9 +50,18 @@ impl Claims {
         }
         for storage in Self::storages_of(planned) {
             let host = local_to(&storage);
-            places.insert(Place::Storage(storage, host));
+            places.insert(Place::Storage((storage, host)));
         }
         Self(places)
+    }
+
+    /// The storages among them, in order.
+    pub(super) fn storages(&self) -> Vec<StoragePlace> {
+        let storage = |place: &Place| match place {
+            Place::Storage(storage) => Some(storage.clone()),
+            Place::Everywhere | Place::Host(_) | Place::Template(_) | Place::File(..) => None,
+        };
+        self.0.iter().filter_map(storage).collect()
     }
 
     /// Storages on which the step makes or removes volumes, as far as it says so.
@@ -150,9 +163,9 @@ impl Room {
         let Limits { parallelism, per_host, per_storage, per_template } = self.limits;
         let limit = match place {
             Place::Everywhere => parallelism,
-            Place::Host(_) => per_host,
-            Place::Storage(..) => per_storage,
-            Place::Template(_) => per_template,
+            Place::Host(_) => per_host.saturating_mul(LOOKING),
+            Place::Storage(_) => per_storage.saturating_mul(LOOKING),
+            Place::Template(_) => per_template.saturating_mul(LOOKING),
             Place::File(..) => 1,
         };
         // Nothing at all would never end.

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use talmox_plan::Planned;
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::run::Run;
 
@@ -53,7 +54,9 @@ impl Turns {
 
     pub(super) fn may_go_down(&mut self, step: &Planned) -> bool {
         let Some(node) = &step.node else { return true };
-        self.all_at_once || self.turn(node).holder.as_ref().is_none_or(|holder| holder == node)
+        self.all_at_once
+            || sabotaged(Defect::TurnsIgnored)
+            || self.turn(node).holder.as_ref().is_none_or(|holder| holder == node)
     }
 
     pub(super) fn take(&mut self, step: &Planned) {
@@ -65,7 +68,7 @@ impl Turns {
     /// Whether the gate has to be asked: once for a node, and not if the whole cluster goes.
     pub(super) fn asks_gate(&mut self, step: &Planned) -> bool {
         let Some(node) = &step.node else { return false };
-        !self.all_at_once && self.asked.insert(node.clone())
+        !self.all_at_once && !sabotaged(Defect::GateNotAsked) && self.asked.insert(node.clone())
     }
 
     /// A step of the node ended; `last` if the plan has nothing more for it.

@@ -11,8 +11,9 @@ use talmox_types::{HostName, VmId};
 use super::ObserveError;
 use super::inventory::{Inventory, newcomer, refresh};
 
-/// Requests under way at a time. The client itself allows four for each endpoint.
-pub(super) const READS_AT_ONCE: usize = 12;
+/// Requests asked for at a time. The client itself lets four to each endpoint through; with more waiting for it, no
+/// endpoint is idle while another has a queue.
+pub(super) const READS_AT_ONCE: usize = 48;
 /// How often VMs that are not where they were are looked for again.
 const SEARCHES: usize = 3;
 

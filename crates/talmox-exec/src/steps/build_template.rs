@@ -71,6 +71,10 @@ impl Order for Build<'_> {
         self.host
     }
 
+    fn source(&self) -> Option<VmId> {
+        None
+    }
+
     async fn send(&self, client: &Client) -> std::result::Result<Upid, Error> {
         let description = self.mark.below(self.notes.unwrap_or_default());
         let config = config(self.set, self.name, &description);

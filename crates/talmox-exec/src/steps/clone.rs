@@ -2,7 +2,7 @@
 
 use talmox_plan::{CloneKind, TemplateSource};
 use talmox_pve::client::{self, Client, CloneVm, Error, Upid};
-use talmox_types::{HostName, Mark, PoolName};
+use talmox_types::{HostName, Mark, PoolName, VmId};
 
 use super::node::Recipe;
 
@@ -22,6 +22,10 @@ impl Recipe for Copy<'_> {
 
     fn asked(&self) -> &HostName {
         &self.template.host
+    }
+
+    fn source(&self) -> Option<VmId> {
+        Some(self.template.vmid)
     }
 
     async fn send(&self, client: &Client, mark: &Mark) -> Result<Upid, Error> {

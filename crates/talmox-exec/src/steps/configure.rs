@@ -6,6 +6,7 @@ use talmox_plan::{DriveOptions, Expected};
 use talmox_pve::client::{ChangeError, ConfigChange, ErrorKind, PendingItem};
 use talmox_pve::property::{Disk, DriveSource, Slot, Smbios, VmConfig};
 use talmox_types::Mark;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::meaning::is_there;
 use super::{CHANGE_LIMIT, follow};
@@ -43,7 +44,7 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, order: &Order<'_>, diges
     if left.is_empty() {
         return Ok(End::Unchanged);
     }
-    if digest.is_some() && digest != found.config.digest() {
+    if digest.is_some() && digest != found.config.digest() && !sabotaged(Defect::StalePlanAccepted) {
         return Err(changed(&found));
     }
     let mut found = found;
@@ -152,6 +153,7 @@ async fn send(
     let client = work.client();
     let answer = if touches_volume {
         // In a task: a call that makes a volume is given up after 30 seconds, while Proxmox works on.
+        let _turn = work.turn_for_little().await;
         let task = client.change_config_in_task(&found.host, found.vmid, &change).await;
         match task.map_err(StepError::call(doing.clone())) {
             Ok(task) => follow(work, task, &doing, CHANGE_LIMIT).await,
@@ -185,7 +187,8 @@ fn change(
     for key in delete {
         change = change.delete(key);
     }
-    Ok(found.config.digest().map_or(change.clone(), |digest| change.if_digest(digest)))
+    let digest = found.config.digest().filter(|_| !sabotaged(Defect::DigestNotSent));
+    Ok(digest.map_or(change.clone(), |digest| change.if_digest(digest)))
 }
 
 fn changed(found: &Found) -> StepError {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use talmox_pve::client::{Client, CreateVm, Error, Upid};
 use talmox_pve::property::VmConfig;
-use talmox_types::{HostName, Mark, PoolName};
+use talmox_types::{HostName, Mark, PoolName, VmId};
 
 use super::node::Recipe;
 
@@ -22,6 +22,10 @@ impl Recipe for New<'_> {
 
     fn asked(&self) -> &HostName {
         self.host
+    }
+
+    fn source(&self) -> Option<VmId> {
+        None
     }
 
     async fn send(&self, client: &Client, mark: &Mark) -> Result<Upid, Error> {

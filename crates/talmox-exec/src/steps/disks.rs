@@ -28,8 +28,10 @@ pub(super) async fn add(
     let change = disk.and_then(|disk| ConfigChange::new().add_disk(slot, &disk, &found.config));
     let change = change.map_err(StepError::impossible(doing.clone()))?;
     let change = found.config.digest().map_or(change.clone(), |digest| change.if_digest(digest));
+    let turn = work.turn_for_little().await;
     let task = work.client().change_config_in_task(&found.host, found.vmid, &change).await;
     follow(work, task.map_err(StepError::call(doing.clone()))?, &doing, CHANGE_LIMIT).await?;
+    drop(turn);
     let after = work.expect(vm).await?;
     if holds(&after, slot, storage, size)? { Ok(End::Changed) } else { Err(changed(&after, slot)) }
 }
@@ -55,8 +57,10 @@ pub(super) async fn grow(work: &Work<'_>, vm: &Expected, slot: Slot, to: DiskSiz
     }
     let doing = format!("grow {slot} of {} to {to}", found.name());
     let digest = found.config.digest();
+    let turn = work.turn_for_little().await;
     let task = work.client().resize_disk(&found.host, found.vmid, slot, to, digest).await;
     follow(work, task.map_err(StepError::call(doing.clone()))?, &doing, CHANGE_LIMIT).await?;
+    drop(turn);
     let after = work.expect(vm).await?;
     if size_of(&after, slot)? >= to { Ok(End::Changed) } else { Err(changed(&after, slot)) }
 }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use talmox_pve::client::{Error, ErrorKind, Look, VmResource, WaitError};
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::making::{COPY_LIMIT, Order, Verdict};
 use super::remove::destroy;
@@ -74,7 +75,9 @@ pub(super) async fn count<O: Order>(work: &Work<'_>, order: &O, own: &Found, end
     let doing = format!("count the VMs of {}", order.whose());
     let listed = vms(work.client()).await.map_err(StepError::call(doing))?;
     let others = bearers(work, order, &listed, Made::Seen).await?;
-    let Some(lowest) = others.first() else { return Ok(end) };
+    let Some(lowest) = others.first().filter(|_| !sabotaged(Defect::DoublesNotCounted)) else {
+        return Ok(end);
+    };
     if lowest.vmid < own.vmid {
         take_away(work, order, own, lowest).await?;
         return Ok(End::Instead { vmid: lowest.vmid, wrote: true });

@@ -119,6 +119,7 @@ async fn download(work: &Work<'_>, order: &Order<'_>) -> Result<()> {
         compression: None,
         verify_certificates: true,
     };
+    let _turn = work.turn(host).await;
     let task = work.client().download_url(host, storage, &download).await;
     let task = task.map_err(StepError::call(doing.clone()))?;
     let name = format!("download of {}", image.file);
@@ -141,6 +142,7 @@ async fn upload(work: &Work<'_>, order: &Order<'_>, compression: Compression) ->
         checksum: Some(unpacked.checksum.clone()),
         timeout: TRANSFER_LIMIT,
     };
+    let _turn = work.turn(host).await;
     let task = work.client().upload(host, storage, &upload, &work.progress()).await;
     let task = task.map_err(StepError::call(doing.clone()))?;
     let name = format!("import of {}", image.file);
@@ -171,6 +173,7 @@ pub(super) async fn remove(work: &Work<'_>, host: &HostName, volume: &VolumeId) 
     if !is_listed(work, host, volume).await.map_err(StepError::call(doing.clone()))? {
         return Ok(End::Unchanged);
     }
+    let _turn = work.turn(host).await;
     let task = match work.client().delete_volume(host, volume).await {
         Err(error) if error.is_not_found() => None,
         other => other.map_err(StepError::call(doing.clone()))?,

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use talmox_pve::client::{self, Client, Error, ErrorKind, Look, Outcome, TaskError, Upid, VmResource};
 use talmox_types::desired::{Desired, VmIdRange};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, VmId};
 
 use super::doubles;
@@ -62,6 +63,9 @@ pub(super) trait Order: Send + Sync + Sized {
 
     /// Who is asked to make it.
     fn asked(&self) -> &HostName;
+
+    /// The template that is copied, if one is.
+    fn source(&self) -> Option<VmId>;
 
     fn send(&self, client: &Client) -> impl Future<Output = std::result::Result<Upid, Error>> + Send;
 
@@ -145,12 +149,18 @@ async fn attempt<O: Order>(work: &Work<'_>, order: &O) -> Result<Attempt> {
 
 async fn send<O: Order>(work: &Work<'_>, order: &O) -> Result<Attempt> {
     let doing = order.doing();
+    let turn = work.turn_to_begin(order.source(), order.asked()).await?;
     let upid = match order.send(work.client()).await {
         Ok(upid) => upid,
-        Err(error) => return after_refusal(work, order, StepError::call(doing)(error)).await,
+        Err(error) => {
+            drop(turn);
+            return after_refusal(work, order, StepError::call(doing)(error)).await;
+        }
     };
     work.reserved.note_made(order.vmid(), order.whose(), Made::Accepted);
-    match work.follow(&upid, &doing, COPY_LIMIT).await {
+    let end = work.follow(&upid, &doing, COPY_LIMIT).await;
+    drop(turn);
+    match end {
         Ok(()) => whose(work, order.asked(), order, true).await,
         Err(error) => after_failure(work, order, doing, error).await,
     }
@@ -211,10 +221,12 @@ async fn whose<O: Order>(work: &Work<'_>, host: &HostName, order: &O, wrote: boo
     let found = find(work.client(), host, order.vmid()).await.map_err(StepError::call(doing))?;
     let Some(found) = found else { return Ok(Attempt::Nothing) };
     let found = match found.config.lock() {
-        Some(lock) if is_of_making(lock) => match work.settle(found, COPY_LIMIT).await? {
-            Settled::Free(found) => found,
-            Settled::Gone => return Ok(Attempt::Nothing),
-        },
+        Some(lock) if is_of_making(lock) && !sabotaged(Defect::LockNotWaitedFor) => {
+            match work.settle(found, COPY_LIMIT).await? {
+                Settled::Free(found) => found,
+                Settled::Gone => return Ok(Attempt::Nothing),
+            }
+        }
         _ => found,
     };
     Ok(match order.judge(&found) {

@@ -19,6 +19,9 @@ pub(super) trait Recipe: Send + Sync {
     /// Who is asked to make it.
     fn asked(&self) -> &HostName;
 
+    /// The template that is copied, if one is.
+    fn source(&self) -> Option<VmId>;
+
     fn send(
         &self,
         client: &Client,
@@ -68,6 +71,10 @@ impl<R: Recipe> Order for NodeVm<'_, R> {
 
     fn asked(&self) -> &HostName {
         self.recipe.asked()
+    }
+
+    fn source(&self) -> Option<VmId> {
+        self.recipe.source()
     }
 
     fn send(&self, client: &Client) -> impl Future<Output = std::result::Result<Upid, Error>> + Send {

@@ -3,6 +3,7 @@
 use talmox_plan::Expected;
 use talmox_pve::client::{ErrorKind, PoolChange};
 use talmox_types::PoolName;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::StepError;
 use crate::find::vms;
@@ -27,7 +28,8 @@ pub(super) async fn delete(work: &Work<'_>, pool: &PoolName, comment: &str) -> R
     let client = work.client();
     let seen = client.pool(pool).await.map_err(StepError::call(format!("look for the pool {pool}")))?;
     let Some(seen) = seen else { return Ok(End::Unchanged) };
-    if seen.comment.as_deref().map(str::trim) != Some(comment.trim()) {
+    let foreign = seen.comment.as_deref().map(str::trim) != Some(comment.trim());
+    if foreign && !sabotaged(Defect::ForeignPoolRemoved) {
         work.warn(&format!("the pool {pool} is not ours any more and stays"));
         return Ok(End::Unchanged);
     }

@@ -21,9 +21,12 @@ pub(super) async fn start(work: &Work<'_>, vm: &Expected) -> Result {
 
 async fn bring_up(work: &Work<'_>, found: &Found) -> Result<()> {
     let doing = format!("start {}", found.name());
+    let turn = work.turn_to_begin(None, &found.host).await?;
     let task =
         work.client().start_vm(&found.host, found.vmid).await.map_err(StepError::call(doing.clone()))?;
-    match follow(work, Some(task), &doing, CHANGE_LIMIT).await {
+    let end = follow(work, Some(task), &doing, CHANGE_LIMIT).await;
+    drop(turn);
+    match end {
         // Somebody was faster.
         Err(error) if error.kind() == Some(&ErrorKind::WrongState) && is_running(work, found).await? => {
             Ok(())
@@ -41,6 +44,7 @@ pub(super) async fn stop(work: &Work<'_>, vm: &Expected, timeout: u32) -> Result
     let client = work.client();
     let doing = format!("stop {}", found.name());
     let patience = Duration::from_secs(u64::from(timeout));
+    let turn = work.turn(&found.host).await;
     let task = match client.shut_down_vm(&found.host, found.vmid, Some(patience), true).await {
         // A paused guest cannot hear.
         Err(error) if *error.kind() == ErrorKind::WrongState => {
@@ -50,6 +54,7 @@ pub(super) async fn stop(work: &Work<'_>, vm: &Expected, timeout: u32) -> Result
     };
     let task = task.map_err(StepError::call(doing.clone()))?;
     follow(work, Some(task), &doing, patience + CHANGE_LIMIT).await?;
+    drop(turn);
     see_power(work, &found, VmPower::Stopped, patience + SEEN_LIMIT).await?;
     Ok(End::Changed)
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use talmox_plan::Expected;
-use talmox_pve::client::{ConfigChange, ErrorKind};
+use talmox_pve::client::{Client, ConfigChange, ErrorKind};
 use talmox_pve::property::{Disk, Slot, VolumeId};
+use talmox_types::VmId;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::{CHANGE_LIMIT, follow};
 use crate::StepError;
-use crate::find::{Found, find};
+use crate::find::{Found, find, vms};
 use crate::work::{End, Result, Work};
 
 pub(super) async fn run(work: &Work<'_>, vm: &Expected, detach: &BTreeSet<Slot>) -> Result {
@@ -45,6 +47,7 @@ async fn let_go(work: &Work<'_>, found: &Found, slots: &BTreeSet<Slot>) -> Resul
     if let Some(digest) = found.config.digest() {
         change = change.if_digest(digest);
     }
+    let _turn = work.turn_for_little().await;
     let task = work.client().change_config_in_task(&found.host, found.vmid, &change).await;
     follow(work, task.map_err(StepError::call(doing.clone()))?, &doing, CHANGE_LIMIT).await?;
     Ok(true)
@@ -60,7 +63,7 @@ pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
         .filter(|(_, volume)| volume.owner() == Some(found.vmid) && !named.contains(volume))
         .map(|(slot, volume)| format!("{volume} ({slot})"))
         .collect();
-    if lost.is_empty() {
+    if lost.is_empty() || sabotaged(Defect::VolumesNotReadAgain) {
         return Ok(());
     }
     Err(StepError::WouldLose { vmid: found.vmid, host: found.host.clone(), volumes: lost })
@@ -71,15 +74,27 @@ pub(super) fn check_volumes(work: &Work<'_>, found: &Found) -> Result<()> {
 pub(super) async fn destroy(work: &Work<'_>, found: &Found, purge: bool) -> Result<()> {
     let (client, vmid, host) = (work.client(), found.vmid, &found.host);
     let doing = format!("remove {}", found.name());
+    let vmid = if sabotaged(Defect::RemovedByName) { first_named(client, found).await } else { vmid };
+    let turn = work.turn(host).await;
     let task = match client.delete_vm(host, vmid, purge).await {
         Err(error) if error.is_not_found() => None,
+        Err(error) if sabotaged(Defect::DeniedIsDone) && matches!(error.kind(), ErrorKind::Denied(_)) => None,
         other => Some(other.map_err(StepError::call(doing.clone()))?),
     };
-    match follow(work, task, &doing, CHANGE_LIMIT).await {
+    let end = follow(work, task, &doing, CHANGE_LIMIT).await;
+    drop(turn);
+    match end {
         Err(error) if error.kind() == Some(&ErrorKind::NotFound) => {
             let left = find(client, host, vmid).await.map_err(StepError::call(doing))?;
             if left.is_none() { Ok(()) } else { Err(error) }
         }
         other => other,
     }
+}
+
+/// What a removal must never go by.
+async fn first_named(client: &Client, found: &Found) -> VmId {
+    let listed = vms(client).await.unwrap_or_default();
+    let mut named = listed.iter().filter(|vm| vm.name.as_deref() == found.config.name());
+    named.next().map_or(found.vmid, |vm| vm.vmid)
 }

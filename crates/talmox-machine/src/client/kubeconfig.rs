@@ -35,6 +35,9 @@ const CLUSTERS: (&str, &str) = ("clusters", "cluster");
 const USERS: (&str, &str) = ("users", "user");
 const CONTEXTS: (&str, &str) = ("contexts", "context");
 
+/// Where a cluster's entry has the certificate of its authority.
+const AUTHORITY: &str = "certificate-authority-data";
+
 impl Kubeconfig {
     /// A file for one cluster.
     pub fn new(cluster: &str, endpoint: &str, bundle: &Bundle, client: &ClientCertificate) -> Self {
@@ -45,7 +48,7 @@ impl Kubeconfig {
         };
         let server = Map::new()
             .with("server", endpoint)
-            .with("certificate-authority-data", STANDARD.encode(bundle.kubernetes.certificate.pem()));
+            .with(AUTHORITY, STANDARD.encode(bundle.kubernetes.certificate.pem()));
         let user = Map::new().with("client-certificate-data", certificate).with("client-key-data", key);
         let context =
             Map::new().with("cluster", cluster).with("namespace", "default").with("user", admin.as_str());
@@ -98,19 +101,73 @@ impl Kubeconfig {
     }
 
     /// Adds another file's clusters, users and contexts, and makes its current context the current one. Entries that
-    /// say the same are kept as they are.
+    /// say the same are kept as they are. As with `talosctl`, a user is named after its cluster and a context after its
+    /// user: where one got another name, the next has it in its own.
     pub fn merge(&mut self, other: &Self, conflict: Conflict) -> Vec<Rename> {
-        let mut renames = Vec::new();
-        let clusters = self.merge_list(other, CLUSTERS, conflict, &[], &mut renames);
-        let users = self.merge_list(other, USERS, conflict, &[], &mut renames);
-        let references = [("cluster", clusters), ("user", users)];
-        let contexts = self.merge_list(other, CONTEXTS, conflict, &references, &mut renames);
+        let clusters = self.new_names(other, CLUSTERS, conflict, &[]);
+        let users = self.new_names(other, USERS, conflict, &clusters);
+        let contexts = self.new_names(other, CONTEXTS, conflict, &users);
+        self.add(other, CLUSTERS, &clusters, &[]);
+        self.add(other, USERS, &users, &[]);
+        self.add(other, CONTEXTS, &contexts, &[("cluster", &clusters), ("user", &users)]);
         if let Some(current) = other.current() {
-            let target =
-                contexts.iter().find(|rename| rename.from == current).map_or(current, |rename| &rename.to);
-            self.root.set("current-context", target);
+            let target = contexts.iter().find(|name| name.from == current);
+            self.root.set("current-context", target.map_or(current, |name| &name.to));
         }
-        renames
+        clusters.into_iter().chain(users).chain(contexts).filter(|name| name.from != name.to).collect()
+    }
+
+    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
+    /// same name or one that was given because that was taken.
+    pub fn counterpart(&self, other: &Self) -> Option<&str> {
+        let name = other.current()?;
+        let authority = other.cluster_of(name)?.at(&[AUTHORITY])?;
+        let numbered = |context: &str| {
+            let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.contexts().into_iter().filter(|context| *context == name || numbered(context)).find(|context| {
+            let mine = self.cluster_of(context).and_then(|cluster| cluster.at(&[AUTHORITY]));
+            mine == Some(authority) && self.certificate(context).is_some()
+        })
+    }
+
+    /// Whether a context leads where another file's current one does.
+    pub fn leads_alike(&self, context: &str, other: &Self) -> bool {
+        let server =
+            |file: &Self, name: &str| file.cluster_of(name).and_then(|one| one.at(&["server"])).cloned();
+        other.current().is_some_and(|theirs| server(self, context) == server(other, theirs))
+    }
+
+    /// Renews the counterpart in place, keeping what else it says; without one it merges, under new names where they are
+    /// taken.
+    pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
+        let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
+            return self.merge(other, Conflict::Rename);
+        };
+        for (part, key, fields) in [
+            (CLUSTERS, "cluster", ["server", AUTHORITY]),
+            (USERS, "user", ["client-certificate-data", "client-key-data"]),
+        ] {
+            let name = |file: &Self, context: &str| {
+                file.entry(CONTEXTS, context)?.at(&[key])?.as_text().map(str::to_owned)
+            };
+            let (Some(mine), Some(theirs)) = (name(self, &mine), name(other, theirs)) else { continue };
+            let Some(mut body) = self.entry(part, &mine).and_then(Value::as_map).cloned() else { continue };
+            for field in fields {
+                if let Some(value) = other.entry(part, &theirs).and_then(|entry| entry.at(&[field])) {
+                    body.set(field, value.clone());
+                }
+            }
+            self.set(part, &mine, Value::Map(body));
+        }
+        self.root.set("current-context", mine.as_str());
+        Vec::new()
+    }
+
+    fn cluster_of(&self, context: &str) -> Option<&Value> {
+        let cluster = self.entry(CONTEXTS, context)?.at(&["cluster"])?.as_text()?;
+        self.entry(CLUSTERS, cluster)
     }
 
     fn entries(&self, list: &str) -> &[Value] {
@@ -122,32 +179,42 @@ impl Kubeconfig {
         self.entries(list).iter().find(named)?.at(&[key])
     }
 
-    /// Merges one list; `references` are fields that name entries which may have got another name.
-    fn merge_list(
-        &mut self,
+    /// Under which names the entries of another file's list come here; `inside` are names that may be part of theirs.
+    fn new_names(
+        &self,
         other: &Self,
         (list, key): (&str, &str),
         conflict: Conflict,
-        references: &[(&str, Vec<Rename>)],
-        renames: &mut Vec<Rename>,
+        inside: &[Rename],
     ) -> Vec<Rename> {
-        let mut here = Vec::new();
-        for entry in other.entries(list) {
-            let Some(name) = entry.at(&["name"]).and_then(Value::as_text) else { continue };
-            let mut body = entry.at(&[key]).cloned().unwrap_or(Value::Null);
-            follow(&mut body, references);
-            let existing = self.entry((list, key), name);
-            let target = match (existing, conflict) {
-                (Some(existing), Conflict::Rename) if *existing != body => self.free_name((list, key), name),
-                _ => name.to_owned(),
+        let names = other.entries(list).iter().filter_map(|entry| {
+            let from = entry.at(&["name"]).and_then(Value::as_text)?.to_owned();
+            let name = inside.iter().fold(from.clone(), |name, known| name.replace(&known.from, &known.to));
+            let existing = self.entry((list, key), &name);
+            let differs = existing.is_some_and(|existing| Some(existing) != entry.at(&[key]));
+            let to = if differs && conflict == Conflict::Rename {
+                self.free_name((list, key), &name)
+            } else {
+                name
             };
-            self.set((list, key), &target, body);
-            if target != name {
-                here.push(Rename { from: name.to_owned(), to: target });
-            }
+            Some(Rename { from, to })
+        });
+        names.collect()
+    }
+
+    /// Adds the entries of one list; `references` are fields that name entries of others.
+    fn add(
+        &mut self,
+        other: &Self,
+        (list, key): (&str, &str),
+        names: &[Rename],
+        references: &[(&str, &[Rename])],
+    ) {
+        for name in names {
+            let mut body = other.entry((list, key), &name.from).cloned().unwrap_or(Value::Null);
+            follow(&mut body, references);
+            self.set((list, key), &name.to, body);
         }
-        renames.extend(here.iter().cloned());
-        here
     }
 
     fn free_name(&self, list: (&str, &str), name: &str) -> String {
@@ -167,7 +234,7 @@ impl Kubeconfig {
     }
 }
 
-fn follow(body: &mut Value, references: &[(&str, Vec<Rename>)]) {
+fn follow(body: &mut Value, references: &[(&str, &[Rename])]) {
     for (field, renames) in references {
         let Some(map) = body.as_map_mut() else { return };
         let renamed = map.get(field).and_then(Value::as_text).and_then(|name| {

@@ -6,4 +6,4 @@ mod talosconfig;
 
 pub use certificate::{ClientCertificate, ClientError, DEFAULT_LIFETIME, TalosRole};
 pub use kubeconfig::{Conflict, Kubeconfig};
-pub use talosconfig::{Context, Rename, Talosconfig};
+pub use talosconfig::{Context, Rename, ReplaceError, Talosconfig};

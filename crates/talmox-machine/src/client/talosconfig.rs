@@ -28,6 +28,15 @@ pub struct Rename {
     pub to: String,
 }
 
+/// A context did not get another client certificate.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplaceError {
+    #[error("there is no context {0}")]
+    NoContext(String),
+    #[error("the context {0} is of another cluster: its authority is not the one of these secrets")]
+    OtherCluster(String),
+}
+
 /// How one cluster is reached.
 pub struct Context<'a> {
     pub name: &'a str,
@@ -121,23 +130,66 @@ impl Talosconfig {
         renames
     }
 
-    /// Renews the context of the same name and cluster in place, keeping what else it says; otherwise merges. So running
-    /// the same command again never piles up contexts.
+    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
+    /// same name or one that was given because that was taken.
+    pub fn counterpart(&self, other: &Self) -> Option<&str> {
+        let name = other.current()?;
+        let authority = other.pem(name, "ca")?;
+        let numbered = |context: &str| {
+            let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let mut contexts: Vec<&str> =
+            self.contexts().filter(|context| *context == name || numbered(context)).collect();
+        contexts.sort_unstable();
+        contexts.into_iter().find(|context| {
+            self.pem(context, "ca").as_ref() == Some(&authority) && self.certificate(context).is_some()
+        })
+    }
+
+    /// Whether a context leads where another file's current one does.
+    pub fn leads_alike(&self, context: &str, other: &Self) -> bool {
+        let of =
+            |file: &Self, name: &str, key: &str| file.context(name).and_then(|map| map.get(key)).cloned();
+        other.current().is_some_and(|theirs| {
+            ["endpoints", "nodes"].iter().all(|key| of(self, context, key) == of(other, theirs, key))
+        })
+    }
+
+    /// Renews the counterpart in place, keeping what else it says; without one it merges. So running the same command again
+    /// never piles up contexts.
     pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
-        let same = other.current().filter(|name| {
-            let (mine, theirs) = (self.pem(name, "ca"), other.pem(name, "ca"));
-            mine.is_some() && mine == theirs
-        });
-        let Some(name) = same.map(str::to_owned) else { return self.merge(other) };
-        let mut body = self.context(&name).cloned().unwrap_or_default();
+        let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
+            return self.merge(other);
+        };
+        let mut body = self.context(&mine).cloned().unwrap_or_default();
         for key in ["endpoints", "nodes", "crt", "key"] {
-            if let Some(value) = other.context(&name).and_then(|context| context.get(key)) {
+            if let Some(value) = other.context(theirs).and_then(|context| context.get(key)) {
                 body.set(key, value.clone());
             }
         }
-        self.set_context(&name, body);
-        self.root.set("context", name.as_str());
+        self.set_context(&mine, body);
+        self.root.set("context", mine.as_str());
         Vec::new()
+    }
+
+    /// Puts another client certificate into a context of the same cluster; all else stays.
+    pub fn replace_client(
+        &mut self,
+        context: &str,
+        bundle: &Bundle,
+        client: &ClientCertificate,
+    ) -> Result<(), ReplaceError> {
+        let mut body =
+            self.context(context).cloned().ok_or_else(|| ReplaceError::NoContext(context.to_owned()))?;
+        if self.pem(context, "ca").as_deref() != Some(bundle.os.certificate.pem()) {
+            return Err(ReplaceError::OtherCluster(context.to_owned()));
+        }
+        let (certificate, key) = client.encoded();
+        body.set("crt", certificate);
+        body.set("key", key);
+        self.set_context(context, body);
+        Ok(())
     }
 
     fn free_name(&self, name: &str) -> String {

@@ -4,8 +4,10 @@
 //! document to delete that is not there) is reported beside the result, for the caller to refuse.
 
 mod delete;
+mod idle;
 mod json;
 mod merge;
+mod place;
 
 use talmox_yaml::{Node, NodeKind, Span};
 
@@ -112,6 +114,11 @@ impl Patch {
             nodes => Change::Documents(read_parts(source, nodes)?),
         };
         Ok(Self { name: source.name.to_owned(), text: source.text.to_owned(), nodes, change })
+    }
+
+    /// What its places are told by.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether it is a JSON patch, which Talos applies to configs of one document only.

@@ -20,8 +20,8 @@ pub(super) static VOLUME_SELECTOR: Struct = Struct::of(&[value("match", Type::Ex
 
 pub(super) static EXISTING_MOUNT_SPEC: Struct = Struct::of(&[
     optional("readOnly", Type::Bool),
-    optional("disableAccessTime", Type::Bool),
-    optional("secure", Type::Bool),
+    optional("disableAccessTime", Type::Bool).since(13),
+    optional("secure", Type::Bool).since(13),
 ]);
 
 pub(super) static TRIM_CONFIG: Struct =

@@ -220,6 +220,17 @@ pub(crate) struct Choice {
     pub zero: Option<&'static str>,
 }
 
+impl Choice {
+    /// The release that brought a name, where it is newer than the field.
+    pub(crate) fn since(name: &str) -> u16 {
+        match name {
+            "external" | "swapi" | "virtiofs" => 13,
+            "btrfs" => 14,
+            _ => OLDEST_MINOR,
+        }
+    }
+}
+
 /// How items of a list are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {

@@ -71,7 +71,10 @@ fn network(checker: &mut Checker<'_>, document: &Document, cluster: &Map) {
     if !domain.is_empty() && !is_dns_domain(domain) {
         checker.error(document, "cluster.network.dnsDomain", "is no DNS name");
     }
-    let Some(cni) = network.get("cni").and_then(Value::as_map) else { return };
+    // Workers do not set the network up, and Talos does not look there.
+    let Some(cni) = network.get("cni").and_then(Value::as_map).filter(|_| checker.is_control_plane()) else {
+        return;
+    };
     let name = text(cni, "name");
     let urls = !list(cni, "urls").is_empty();
     match name {

@@ -65,8 +65,9 @@ pub(super) fn check(checker: &mut Checker<'_>) {
 
 fn excluded(checker: &mut Checker<'_>, kind: &str, section: &[&str]) {
     let Some(legacy) = checker.legacy() else { return };
-    let message = format!("excludes the document {kind}; say it there, or use the contract 1.13");
-    checker.error(legacy, section.join("."), message);
+    let before = crate::schema::kind(kind).map_or(0, |kind| kind.since).saturating_sub(1);
+    let message = format!("excludes the document {kind}; say it there, or use the contract 1.{before}");
+    checker.error_against(legacy, section.join("."), message, kind);
 }
 
 fn hostname(checker: &mut Checker<'_>) {
@@ -78,7 +79,7 @@ fn hostname(checker: &mut Checker<'_>) {
         let said = value.is_some_and(|value| value.as_bool() != Some(false) && value.as_text() != Some(""));
         let Some(legacy) = checker.legacy().filter(|_| said) else { continue };
         let message = "excludes the document HostnameConfig; set auto: \"off\" and hostname there";
-        checker.error(legacy, section.join("."), message);
+        checker.error_against(legacy, section.join("."), message, "HostnameConfig");
     }
 }
 

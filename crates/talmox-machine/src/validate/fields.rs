@@ -52,6 +52,7 @@ const RULES: &[(&str, &[&str], Rule)] = &[
     ("DiscoveryServiceConfig", &["endpoint"], Scheme(&["https", "http"])),
     ("EthernetConfig", &["name"], Present),
     ("EventSinkConfig", &["endpoint"], HostPort),
+    ("ExtensionServiceConfig", &["name"], Present),
     ("ExternalVolumeConfig", &["filesystemType"], OneOf(&["virtiofs"])),
     ("ExternalVolumeConfig", &["filesystemType"], Present),
     ("ExternalVolumeConfig", &["mount", "virtiofs", "tag"], Present),
@@ -67,6 +68,7 @@ const RULES: &[(&str, &[&str], Rule)] = &[
     ("KubeProxyConfig", &["mode"], OneOf(&["iptables", "ipvs", "nftables"])),
     ("KubeStaticPodConfig", &["name"], ObjectName),
     ("KubeStaticPodConfig", &["pod"], Present),
+    ("LinkAliasConfig", &["name"], Present),
     ("LVMLogicalVolumeConfig", &["name"], StorageName),
     ("LVMLogicalVolumeConfig", &["provisioning", "maxSize"], Present),
     ("LVMLogicalVolumeConfig", &["provisioning", "volumeGroup"], StorageName),
@@ -125,9 +127,17 @@ fn broken(value: Option<&Value>, rule: Rule) -> Option<String> {
         StorageName => !written.is_empty() && written.bytes().all(named),
         Number => written.parse::<u32>().is_ok(),
         Key => is_wireguard_key(written),
-        HostPort => written.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()),
+        HostPort => is_host_and_port(written),
     };
     (!holds).then(|| said(rule))
+}
+
+/// What Go splits into host and port: one colon, or one after brackets. Neither part is looked at.
+fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    !port.contains([']', '['])
+        && bare.map_or(!host.contains([':', '[', ']']), |host| !host.contains(['[', ']']))
 }
 
 fn said(rule: Rule) -> String {
@@ -191,8 +201,11 @@ fn together(checker: &mut Checker<'_>, document: &Document) {
         {
             checker.error(document, "", "needs configFiles or environment");
         }
-        "ExtensionServiceConfig" => items(checker, document, "configFiles", "mountPath"),
-        "RegistryMirrorConfig" => items(checker, document, "endpoints", "url"),
+        "ExtensionServiceConfig" => {
+            items(checker, document, "configFiles", "mountPath");
+            items(checker, document, "configFiles", "content");
+        }
+        "RegistryMirrorConfig" => mirrors(checker, document),
         "ImageVerificationConfig" => items(checker, document, "rules", "image"),
         "RegistryTLSConfig" if body.contains("clientIdentity") => {
             for key in ["cert", "key"] {
@@ -222,6 +235,18 @@ fn items(checker: &mut Checker<'_>, document: &Document, list_name: &str, field:
     for (index, item) in list(&document.body, list_name).iter().enumerate() {
         if item.at(&[field]).is_none() {
             checker.error(document, format!("{list_name}[{index}].{field}"), "is missing");
+        }
+    }
+}
+
+/// Every mirror is reached by HTTP.
+fn mirrors(checker: &mut Checker<'_>, document: &Document) {
+    items(checker, document, "endpoints", "url");
+    for (index, endpoint) in list(&document.body, "endpoints").iter().enumerate() {
+        let Some(url) = endpoint.at(&["url"]) else { continue };
+        let scheme = Url::parse(url.as_text().unwrap_or_default()).scheme;
+        if !["http", "https"].contains(&scheme.as_str()) {
+            checker.error(document, format!("endpoints[{index}].url"), "begins with http:// or https://");
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             self::bond(checker, document, bond, &format!("{path}.bond"));
         }
         if let Some(wireguard) = interface.get("wireguard").and_then(Value::as_map) {
-            keys(checker, document, wireguard, &format!("{path}.wireguard"));
+            keys(checker, document, wireguard, &format!("{path}.wireguard."));
         }
         for (number, vlan) in list(interface, "vlans").iter().filter_map(Value::as_map).enumerate() {
             let path = format!("{path}.vlans[{number}]");
@@ -177,13 +177,13 @@ fn bond(checker: &mut Checker<'_>, document: &Document, bond: &Map, path: &str) 
 }
 
 /// The message never shows a key.
-fn keys(checker: &mut Checker<'_>, document: &Document, wireguard: &Map, path: &str) {
+pub(super) fn keys(checker: &mut Checker<'_>, document: &Document, wireguard: &Map, prefix: &str) {
     if !is_wireguard_key(text(wireguard, "privateKey")) {
-        checker.error(document, format!("{path}.privateKey"), "is 32 bytes in base64");
+        checker.error(document, format!("{prefix}privateKey"), "is 32 bytes in base64");
     }
     for (index, peer) in list(wireguard, "peers").iter().filter_map(Value::as_map).enumerate() {
         if !is_wireguard_key(text(peer, "publicKey")) {
-            checker.error(document, format!("{path}.peers[{index}].publicKey"), "is 32 bytes in base64");
+            checker.error(document, format!("{prefix}peers[{index}].publicKey"), "is 32 bytes in base64");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod exclusive;
+mod expression;
 mod fields;
 mod interfaces;
 mod kubernetes;
@@ -48,6 +49,8 @@ pub struct Problem {
     /// Where in it; empty for all of it.
     pub path: String,
     pub message: String,
+    /// The kind of document it does not go together with.
+    pub against: Option<String>,
 }
 
 impl fmt::Display for Problem {
@@ -73,6 +76,7 @@ impl Config {
         volumes::check(&mut checker);
         kubernetes::check(&mut checker);
         fields::check(&mut checker);
+        expression::check(&mut checker);
         exclusive::check(&mut checker);
         whole::check(&mut checker);
         checker.problems
@@ -103,7 +107,16 @@ impl<'a> Checker<'a> {
         message: impl Into<String>,
     ) {
         let document = document.id().to_string();
-        self.problems.push(Problem { severity, document, path: path.into(), message: message.into() });
+        let (path, message) = (path.into(), message.into());
+        self.problems.push(Problem { severity, document, path, message, against: None });
+    }
+
+    /// An error about a section beside a document that takes its place.
+    fn error_against(&mut self, document: &Document, path: String, message: impl Into<String>, kind: &str) {
+        self.add(Severity::Error, document, path, message);
+        if let Some(problem) = self.problems.last_mut() {
+            problem.against = Some(kind.to_owned());
+        }
     }
 
     /// An error about the config as a whole.
@@ -114,6 +127,7 @@ impl<'a> Checker<'a> {
             document,
             path: String::new(),
             message: message.into(),
+            against: None,
         });
     }
 

@@ -14,9 +14,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
             "Layer2VIPConfig" | "HCloudVIPConfig" => virtual_address(checker, document),
             "VLANConfig" => vlan(checker, document),
             "BondConfig" => bond(checker, document),
-            "WireguardConfig" if !interfaces::is_wireguard_key(text(&document.body, "privateKey")) => {
-                checker.error(document, "privateKey", "is 32 bytes in base64");
-            }
+            "WireguardConfig" => interfaces::keys(checker, document, &document.body, ""),
             "LinkAliasConfig" if document.at(&["selector", "match"]).is_none() => {
                 checker.error(document, "selector.match", "is missing");
             }

@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::document::Document;
 use crate::fault::Path;
-use crate::schema::{Struct, Type};
+use crate::schema::{Choice, Struct, Type};
 use crate::value::{Map, Value};
 
 pub(super) fn check(checker: &mut Checker<'_>) {
@@ -49,6 +49,11 @@ fn descend(checker: &mut Checker<'_>, document: &Document, value: &Value, kind: 
             for (index, item) in items.iter().enumerate() {
                 descend(checker, document, item, &Type::Struct(known), &path.item(index));
             }
+        }
+        (Value::Text(name), Type::Choice(_)) if !checker.since(Choice::since(name)) => {
+            let message =
+                format!("Talos {} does not know this value, 1.{} does", checker.talos, Choice::since(name));
+            checker.error(document, path.to_string(), message);
         }
         // Lists of values for one argument came with 1.13.
         (Value::Map(map), Type::Arguments) if !checker.since(13) => {

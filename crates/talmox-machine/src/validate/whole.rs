@@ -48,11 +48,18 @@ fn discovery(checker: &mut Checker<'_>) {
         checker
             .error_overall("discovery needs the id and the secret of the cluster (DiscoveryIdentityConfig)");
     }
-    let documents = checker.config.document("KubeSpanConfig").map(|document| &document.body);
+    let document = checker.config.document("KubeSpanConfig");
     let section = checker.config.at(&["machine", "network", "kubespan"]).and_then(Value::as_map);
-    let kubespan = documents.or(section).is_some_and(|kubespan| flag(kubespan, "enabled"));
-    if kubespan && !services && !legacy {
-        checker.error_overall("KubeSpan needs discovery");
+    let kubespan = document.map(|document| &document.body).or(section);
+    if services || legacy || !kubespan.is_some_and(|kubespan| flag(kubespan, "enabled")) {
+        return;
+    }
+    match document {
+        // Talos before 1.14 looks at the section only.
+        Some(document) if !checker.since(14) => {
+            checker.warn(document, "enabled", "KubeSpan finds nobody without discovery");
+        }
+        Some(_) | None => checker.error_overall("KubeSpan needs discovery"),
     }
 }
 

@@ -95,24 +95,46 @@ fn renewing_never_piles_up_contexts() {
     );
     assert_eq!(file.renew(&other).len(), 1);
     assert_eq!(file.contexts().count(), 2);
+    // And the one that got a number is found again.
+    assert_eq!(file.counterpart(&other), Some("test-1"));
+    assert!(file.renew(&other).is_empty());
+    assert_eq!((file.contexts().count(), file.current()), (2, Some("test-1")));
+}
+
+#[test]
+fn renewing_a_kubeconfig_changes_what_is_ours_and_nothing_else() {
+    let existing = "apiVersion: v1\nkind: Config\nclusters: []\nusers:\n- name: admin@test\n  user: {token: abc}\ncontexts:\n- name: admin@test\n  context: {cluster: gone, user: admin@test}\n";
+    let mut file = Kubeconfig::parse(source("config", existing)).unwrap();
+    assert_eq!(file.counterpart(&kubeconfig()), None, "a context without a certificate is somebody else's");
+    assert!(!file.renew(&kubeconfig()).is_empty());
+    let context = file.counterpart(&kubeconfig()).unwrap().to_owned();
+    assert_eq!(context, "admin@test-1");
+    let before = file.certificate(&context).unwrap();
+    assert!(file.leads_alike(&context, &kubeconfig()));
+    assert!(file.renew(&kubeconfig()).is_empty());
+    assert_eq!((file.contexts().len(), file.current()), (2, Some(context.as_str())));
+    assert_ne!(file.certificate(&context).unwrap(), before);
+    assert!(file.to_yaml().expose_secret().contains("token: abc"));
 }
 
 #[test]
 fn a_kubeconfig_is_merged_without_touching_other_clusters() {
     let existing = "apiVersion: v1\nkind: Config\npreferences: {colors: true}\nclusters:\n- name: test\n  cluster: {server: 'https://elsewhere'}\nusers: []\ncontexts: []\ncurrent-context: none\n";
     let mut file = Kubeconfig::parse(source("config", existing)).unwrap();
+    let renamed = |from: &str, to: &str| Rename { from: from.to_owned(), to: to.to_owned() };
+    let admin = renamed("admin@test", "admin@test-1");
     assert_eq!(
         file.merge(&kubeconfig(), Conflict::Rename),
-        [Rename { from: "test".to_owned(), to: "test-1".to_owned() }]
+        [renamed("test", "test-1"), admin.clone(), admin]
     );
-    assert_eq!(file.current(), Some("admin@test"));
+    assert_eq!(file.current(), Some("admin@test-1"));
     let text = file.to_yaml().expose_secret().to_owned();
     assert!(
         text.contains("https://elsewhere")
             && text.contains("colors: true")
             && text.contains("cluster: test-1")
     );
-    assert_eq!(file.certificate("admin@test").unwrap().not_after(), NOW.plus(DEFAULT_LIFETIME));
+    assert_eq!(file.certificate("admin@test-1").unwrap().not_after(), NOW.plus(DEFAULT_LIFETIME));
 }
 
 #[test]
@@ -132,4 +154,19 @@ fn other_files_are_refused() {
         assert!(Talosconfig::parse(source("x", text)).is_err(), "{text:?}");
         assert!(Kubeconfig::parse(source("x", text)).is_err(), "{text:?}");
     }
+}
+
+/// As with `talosctl`: user and context follow the name their cluster got, whatever other names are free.
+#[test]
+fn users_and_contexts_are_named_after_their_cluster() {
+    let text =
+        kubeconfig().to_yaml().expose_secret().replace("https://10.0.0.1:6443", "https://10.0.0.2:6443");
+    let other = Kubeconfig::parse(source("other", &text)).unwrap();
+    let mut merged = kubeconfig();
+    let taken = text.replace("    cluster: test", "    cluster: x").replace("name: test", "name: test-1");
+    merged.merge(&Kubeconfig::parse(source("taken", &taken)).unwrap(), Conflict::Overwrite);
+    let renames = merged.merge(&other, Conflict::Rename);
+    let names: Vec<&str> = renames.iter().map(|rename| rename.to.as_str()).collect();
+    assert_eq!(names, ["test-2", "admin@test-2", "admin@test-2"]);
+    assert_eq!(merged.current(), Some("admin@test-2"));
 }

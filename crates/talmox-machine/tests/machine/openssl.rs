@@ -6,11 +6,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use secrecy::ExposeSecret as _;
-use talmox_machine::SystemRandom;
-use talmox_machine::client::{DEFAULT_LIFETIME, TalosRole};
+use talmox_machine::client::{Context, DEFAULT_LIFETIME, Kubeconfig, TalosRole, Talosconfig};
+use talmox_machine::{SystemRandom, Value, read_values};
 
-use crate::{NOW, bundle};
+use crate::{NOW, bundle, source};
 
 /// Whether there is an OpenSSL to ask; only CI insists on one.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a program only CI insists on")]
@@ -164,4 +166,136 @@ fn keys_are_readable() {
     let file = folder.write("os", &bundle.os.key.pem().expose_secret().replace("ED25519 PRIVATE", "PRIVATE"));
     assert!(bundle.os.key.pem().expose_secret().starts_with("-----BEGIN ED25519 PRIVATE KEY-----\n"));
     assert!(openssl(&["pkey", "-in", file.to_str().unwrap(), "-noout", "-text"]).contains("ED25519"));
+}
+
+/// OpenSSL knows Ed25519 under the standard label only.
+fn standard_label(pem: &str) -> String {
+    pem.replace("ED25519 PRIVATE KEY", "PRIVATE KEY")
+}
+
+/// Machines sign with these keys themselves: servers and clients of etcd, of Kubernetes, of the aggregator (front proxy) and of
+/// Talos. Here OpenSSL signs one of each, and accepts it under its own authority and under no other.
+#[test]
+fn every_authority_signs_servers_and_clients() {
+    if !present() {
+        return;
+    }
+    let folder = Folder::new("signing");
+    let bundle = bundle();
+    let authorities = [
+        ("etcd", &bundle.etcd),
+        ("k8s", &bundle.kubernetes),
+        ("aggregator", &bundle.aggregator),
+        ("os", &bundle.os),
+    ];
+    let path = |name: String| folder.0.join(name).to_str().unwrap().to_owned();
+    let extensions = folder.write(
+        "extensions",
+        "keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth,clientAuth\nauthorityKeyIdentifier=keyid\n",
+    );
+    for (name, authority) in authorities {
+        let certificate = folder.write(&format!("{name}.crt"), authority.certificate.pem());
+        let key = folder.write(&format!("{name}.key"), &standard_label(authority.key.pem().expose_secret()));
+        let (request, own) = (path(format!("{name}-leaf.csr")), path(format!("{name}-leaf.key")));
+        openssl(&[
+            "req",
+            "-new",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-subj",
+            "/O=leaf/CN=leaf",
+            "-keyout",
+            &own,
+            "-out",
+            &request,
+        ]);
+        openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            certificate.to_str().unwrap(),
+            "-CAkey",
+            key.to_str().unwrap(),
+            "-set_serial",
+            "7",
+            "-days",
+            "30",
+            "-extfile",
+            extensions.to_str().unwrap(),
+            "-out",
+            &path(format!("{name}-leaf.crt")),
+        ]);
+    }
+    for (name, _) in authorities {
+        for (other, _) in authorities {
+            for purpose in ["sslserver", "sslclient"] {
+                // OpenSSL signs with the clock it finds, which is not the tests' time.
+                let verified = Command::new("openssl")
+                    .args(["verify", "-no_check_time", "-purpose", purpose, "-CAfile"])
+                    .args([path(format!("{other}.crt")), path(format!("{name}-leaf.crt"))])
+                    .output()
+                    .unwrap();
+                assert_eq!(verified.status.success(), name == other, "{name} under {other} as {purpose}");
+            }
+        }
+    }
+}
+
+/// A text of a file, decoded.
+fn decoded(file: &Value, path: &[&str]) -> String {
+    String::from_utf8(STANDARD.decode(file.at(path).and_then(Value::as_text).unwrap()).unwrap()).unwrap()
+}
+
+/// What a talosconfig and a kubeconfig carry is enough to verify their certificates, and the keys belong to them.
+#[test]
+fn client_files_carry_whole_chains() {
+    if !present() {
+        return;
+    }
+    let folder = Folder::new("client-files");
+    let bundle = bundle();
+    let client = bundle.talos_client(&[TalosRole::Admin], NOW, DEFAULT_LIFETIME, &mut SystemRandom).unwrap();
+    let context = Context { name: "c", endpoints: &[], nodes: &[] };
+    let talosconfig = Talosconfig::new(&context, bundle, &client).to_yaml();
+    let admin = bundle.kubernetes_admin(NOW, DEFAULT_LIFETIME, &mut SystemRandom).unwrap();
+    let kubeconfig = Kubeconfig::new("c", "https://10.0.0.1:6443", bundle, &admin).to_yaml();
+    let first = |text: &str| read_values(source("file", text)).unwrap().remove(0);
+    let talos = first(talosconfig.expose_secret());
+    let kubernetes = first(kubeconfig.expose_secret());
+    let item = |list: &str| kubernetes.at(&[list]).and_then(Value::as_list).unwrap()[0].clone();
+    let (cluster, user) = (item("clusters"), item("users"));
+    let chains = [
+        ("talos", ["ca", "crt", "key"].map(|key| decoded(&talos, &["contexts", "c", key]))),
+        (
+            "kubernetes",
+            [
+                decoded(&cluster, &["cluster", "certificate-authority-data"]),
+                decoded(&user, &["user", "client-certificate-data"]),
+                decoded(&user, &["user", "client-key-data"]),
+            ],
+        ),
+    ];
+    let mut authorities = Vec::new();
+    for (name, [authority, certificate, key]) in &chains {
+        let authority = folder.write(&format!("{name}-ca"), authority);
+        let certificate = folder.write(&format!("{name}-crt"), certificate);
+        let key = folder.write(&format!("{name}-key"), &standard_label(key));
+        assert!(verify(&authority, &certificate, "sslclient").contains("OK"), "{name}");
+        let of_certificate = openssl(&["x509", "-in", certificate.to_str().unwrap(), "-noout", "-pubkey"]);
+        let of_key = openssl(&["pkey", "-in", key.to_str().unwrap(), "-pubout"]);
+        assert_eq!(of_certificate, of_key, "{name}: the key belongs to the certificate");
+        authorities.push((authority, certificate));
+    }
+    let [(talos, _), (_, admin)] = authorities.as_slice() else { unreachable!("two files") };
+    let crossed = Command::new("openssl")
+        .args(["verify", "-attime", &NOW.unix().to_string(), "-CAfile", talos.to_str().unwrap()])
+        .arg(admin)
+        .output()
+        .unwrap();
+    assert!(!crossed.status.success(), "Talos' authority does not vouch for Kubernetes' clients");
 }

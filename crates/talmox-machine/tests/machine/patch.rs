@@ -211,3 +211,50 @@ fn documents_that_exclude_each_other_are_refused() {
         "patch.yaml:1:1: LinkConfig eth0 and DummyLinkConfig eth0 exclude each other; after it was applied to base"
     );
 }
+
+#[test]
+fn what_changes_nothing_is_told_with_its_place() {
+    let idle = |text: &str| {
+        let faults = read_patch(text).idle();
+        faults.iter().map(|fault| fault.place.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        idle("machine: {install: null, certSANs: [], kubelet: {image: ''}}"),
+        [
+            "patch.yaml:1:20: machine.install",
+            "patch.yaml:1:36: machine.certSANs",
+            "patch.yaml:1:57: machine.kubelet.image",
+        ]
+    );
+    assert_eq!(idle("machine: {network: {interfaces: [{interface: eth0, addresses: []}]}}").len(), 1);
+    assert_eq!(idle("machine: {registries: {mirrors: {a: {endpoints: []}}}}").len(), 1);
+    // Values, not the lack of them.
+    for text in [
+        "machine: {nodeLabels: {a: ''}, kubelet: {extraConfig: {b: null}, extraArgs: {c: ''}}}",
+        "cluster: {network: {podSubnets: []}, ca: {crt: '', key: ''}}",
+        "machine: {network: {$patch: delete}}",
+        "[{op: remove, path: /machine/network}]",
+    ] {
+        assert!(idle(text).is_empty(), "{text}: {:?}", idle(text));
+    }
+}
+
+#[test]
+fn the_place_of_a_field_is_found_by_document_and_path() {
+    let text = "machine:\n  nodeLabels:\n    a.b/c: d\n  network:\n    interfaces: [{interface: eth0}]\n---\n\
+        apiVersion: v1alpha1\nkind: LinkConfig\nname: net0\nmtu: 9000\n";
+    let patch = read_patch(text);
+    let place =
+        |document: &str, path: &str| patch.place_of(document, path).map(|place| (place.line, place.path));
+    let main = "the document with machine and cluster";
+    assert_eq!(place(main, "machine.nodeLabels.a.b/c"), Some((3, "machine.nodeLabels.a.b/c".to_owned())));
+    assert_eq!(
+        place(main, "machine.network.interfaces[3].mtu"),
+        Some((5, "machine.network.interfaces".to_owned()))
+    );
+    assert_eq!(place("LinkConfig net0", "mtu"), Some((10, "mtu".to_owned())));
+    assert_eq!(place("LinkConfig net1", "mtu"), None);
+    assert_eq!(place(main, "machine.install"), None);
+    assert_eq!(patch.place_of_kind("LinkConfig").map(|place| place.line), Some(7));
+    assert_eq!(patch.place_of_kind("VLANConfig"), None);
+}

@@ -4,7 +4,7 @@ use talmox_machine::Role;
 use talmox_machine::validate::{Mode, Severity};
 use talmox_machine::{Config, patch};
 
-use crate::{config, contract, read_patch};
+use crate::{config, contract, parse, read_patch};
 
 /// Errors of a generated config once a patch is applied.
 fn errors(minor: u16, role: Role, mode: Mode, text: &str) -> Vec<String> {
@@ -339,4 +339,17 @@ fn documents_of_control_planes_are_for_control_planes() {
             "the config: a control plane needs to know what secrets are encrypted with (KubeEtcdEncryptionConfig)"
         ]
     );
+}
+
+/// Before 1.14 Talos asks for discovery only where KubeSpan is in the section of `machine`.
+#[test]
+fn kubespan_without_discovery_is_refused_where_talos_does() {
+    let document =
+        "machine: {type: worker}\n---\napiVersion: v1alpha1\nkind: KubeSpanConfig\nenabled: true\n";
+    let section = "machine: {type: worker, network: {kubespan: {enabled: true}}}\n";
+    for (text, minor, refused) in [(document, 13, false), (document, 14, true), (section, 13, true)] {
+        let problems = parse(text).validate(Mode::Cloud, contract(minor));
+        let said = problems.iter().any(|problem| problem.message == "KubeSpan needs discovery");
+        assert_eq!(said, refused, "1.{minor}: {problems:?}");
+    }
 }

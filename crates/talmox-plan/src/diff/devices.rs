@@ -1,6 +1,7 @@
 //! Network and PCI devices, and the addresses cloud-init gives.
 
 use talmox_pve::property::{HostPci, IpConfig, NetDevice, Slot, SlotKind};
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::{Difference, Differences, How, State, Subject};
 use crate::Applies;
@@ -52,6 +53,7 @@ fn net(subject: &Subject<'_>, found: &mut Differences, slot: Slot, text: &str) {
         && new.mtu == have.mtu;
     let replugs = !same_card && subject.state == State::Running;
     let applies = if replugs { subject.restart() } else { subject.plug("network") };
+    let new = if sabotaged(Defect::MacDropped) { NetDevice { mac: None, ..new } } else { new };
     let how = How::Set(new.to_string());
     let difference = Difference::new(&key, net_field(slot), old.map(str::to_owned), how, applies);
     found.values.push(Difference { replugs, ..difference });

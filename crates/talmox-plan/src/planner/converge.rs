@@ -6,6 +6,7 @@ use talmox_pve::property::VmConfig;
 use talmox_pve::render::{Circumstances, vm_config};
 use talmox_types::Mark;
 use talmox_types::desired::{Node, Power as WantedPower};
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
@@ -124,7 +125,8 @@ impl<'a> Planner<'a> {
             found.leave_alone(&policies);
             found
         };
-        let (mut found, live) = (compare(&seen.next), compare(&seen.live));
+        let held = if sabotaged(Defect::PendingIgnored) { &seen.next } else { &seen.live };
+        let (mut found, live) = (compare(&seen.next), compare(held));
         let all = Subject { node, wanted: &wanted, have: &seen.next, state, policies: &Policies::default() };
         let shown = differences(&all).shown(&policies);
         for difference in &mut found.values {

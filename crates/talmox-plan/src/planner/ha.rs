@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use talmox_types::desired::{Node, Power as WantedPower, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, VmId};
 
 use super::{Draft, Planner, is_our_pool, pool_comment};
@@ -137,6 +138,7 @@ impl Planner<'_> {
         for (id, scope, vms, least) in rules {
             let seen = seen.rules.get(&id);
             let ours = seen.is_none_or(|rule| is_our_pool(&rule.comment, &self.uid));
+            let ours = ours || sabotaged(Defect::ForeignRuleChanged);
             if !ours {
                 let text = format!("the HA rule {id} is not from us: left alone");
                 self.note(None, NoteKind::Foreign, text);

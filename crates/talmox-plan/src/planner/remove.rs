@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, Slot, SlotKind, VmConfig};
 use talmox_types::desired::Node;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{NodeName, VmId};
 
 use super::converge::shutdown_timeout;
@@ -207,7 +208,7 @@ fn may_go(slot: Slot, disk: &Disk, node: Option<&Node>) -> bool {
         let mut disks = node.vm.extra_disks.iter();
         slot.kind() == SlotKind::Scsi && disks.any(|disk| disk.slot == slot.index() && !disk.keep)
     });
-    of_every_vm || declared
+    of_every_vm || declared || sabotaged(Defect::KeptVolumesGo)
 }
 
 fn is_kept(node: &Node, slot: Slot) -> bool {

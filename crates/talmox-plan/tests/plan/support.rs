@@ -140,7 +140,7 @@ fn node(text: &str, index: u8) -> Node {
         vm: vm(index),
         install_disk: "/dev/sda".to_owned(),
         schematic_id: None,
-        disk_encryption: false,
+        disk_encryption: DiskEncryption::None,
         kernel_modules: Vec::new(),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
@@ -286,14 +286,19 @@ pub(crate) fn finished(desired: &Desired, node_name: &str, vmid: u32, host_name:
 
 /// A cluster that is as described: VMs from 2000 on, on both hosts in turn.
 pub(crate) fn converged(desired: &Desired) -> Observed {
+    converged_from(desired, 2000)
+}
+
+/// The same with VMs from another id on.
+pub(crate) fn converged_from(desired: &Desired, first: u32) -> Observed {
     let mut observed = empty();
     for (index, node) in desired.nodes.iter().enumerate() {
         let host_name = ["pve1", "pve2"][index % 2];
-        let guest = finished(desired, node.name.as_str(), 2000 + u32::try_from(index).unwrap(), host_name);
+        let guest = finished(desired, node.name.as_str(), first + u32::try_from(index).unwrap(), host_name);
         observed.guests.insert(guest.vmid, guest);
     }
-    let members =
-        observed.guests.keys().filter(|id| id.get() < 9000).map(|id| format!("qemu/{id}")).collect();
+    let ours = observed.guests.values().filter(|guest| !guest.template);
+    let members = ours.map(|guest| format!("qemu/{}", guest.vmid)).collect();
     let comment = Some(format!("talmox:v1 uid={UID} cluster=lab"));
     observed.pool = Some(SeenPool { name: PoolName::parse("talmox-lab").unwrap(), comment, members });
     observed.depth = Depth::Candidates;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::client::Endpoint;
 
@@ -115,6 +116,7 @@ impl Credentials {
     /// Whether these may be sent to an endpoint that somebody names. What a host of the cluster reports is another matter.
     pub fn check(&self, endpoint: &Endpoint) -> Result<(), WrongEndpoint> {
         match &self.allowed {
+            Allowed::Only { .. } if sabotaged(Defect::TokenGoesAnywhere) => Ok(()),
             Allowed::Only { endpoints, .. } if !endpoints.contains(endpoint) => Err(WrongEndpoint {
                 identity: self.name().to_owned(),
                 endpoint: endpoint.clone(),

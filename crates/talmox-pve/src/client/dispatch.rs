@@ -1,16 +1,20 @@
 //! The client: one call over several endpoints.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
+use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::sync::Semaphore;
 
 use crate::client::call::{Call, Time};
 use crate::client::credentials::Allowed;
 use crate::client::error::LOGIN;
+use crate::client::pace::Pace;
 use crate::client::reply::{self, Reply};
 use crate::client::retry::{Entropy, RetryPolicy, SystemEntropy};
 use crate::client::session::{Next, Pass, Session, TicketReply};
@@ -56,11 +60,14 @@ struct Inner {
     allowed: Allowed,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
+    pace: Pace,
 }
 
 struct Host {
     target: Target,
     turns: Semaphore,
+    /// Whether it could not be reached when it was last asked.
+    silent: AtomicBool,
 }
 
 /// Why there can be no client.
@@ -107,7 +114,12 @@ impl Client {
             allowed: credentials.allowed.clone(),
             entropy,
             settings,
+            pace: Pace::default(),
         })))
+    }
+
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.0.pace
     }
 
     /// Whether this is `root@pam` by password, who alone may set raw PCI addresses. A token never is, not even root's.
@@ -176,7 +188,8 @@ impl Client {
     /// Dropping the future gives the call up. A call other than a read may then have happened.
     pub(crate) async fn call_whole<T: DeserializeOwned>(&self, call: &Call) -> Result<Reply<T>, Error> {
         let hosts = self.hosts();
-        let first = self.0.preferred.load(Ordering::Relaxed);
+        let direct = direct(&hosts, &call.path);
+        let first = direct.unwrap_or_else(|| self.0.preferred.load(Ordering::Relaxed));
         let Settings { timeout, attempt_timeout, retry, .. } = self.0.settings;
         let attempts = retry.attempts.max(hosts.len());
         let time = Time::starting_now(call.timeout.unwrap_or(timeout));
@@ -186,13 +199,19 @@ impl Client {
             let index = (first + attempt) % hosts.len();
             let error = match self.attempt(&hosts[index], call, time.part(attempt_limit)).await {
                 Ok(response) => {
-                    self.0.preferred.store(index, Ordering::Relaxed);
+                    hosts[index].silent.store(false, Ordering::Relaxed);
+                    if direct != Some(index) {
+                        self.0.preferred.store(index, Ordering::Relaxed);
+                    }
                     match reply::read(&call.name(), &hosts[index].target.endpoint, &response) {
                         Ok(reply) => return Ok(reply),
                         Err(error) => error,
                     }
                 }
-                Err(error) => error,
+                Err(error) => {
+                    hosts[index].silent.store(true, Ordering::Relaxed);
+                    error
+                }
             };
             attempt += 1;
             // A host that stayed silent has had its time; only another one is worth more of it.
@@ -284,6 +303,8 @@ impl Client {
             let words = format!("other requests to this host took all of {seconds} s");
             return Err(Error::new(name, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));
         };
+        let name =
+            &*if sabotaged(Defect::SecretInError) { shown(name, &request).into() } else { Cow::from(name) };
         tracing::trace!(%endpoint, ?request, "request");
         let answer =
             tokio::time::timeout_at(time.deadline, self.0.transport.send(&host.target, request)).await;
@@ -299,8 +320,22 @@ impl Client {
 
 impl Host {
     fn new(target: Target, settings: &Settings) -> Arc<Self> {
-        Arc::new(Self { target, turns: Semaphore::new(settings.in_flight_per_host.max(1)) })
+        let turns = Semaphore::new(settings.in_flight_per_host.max(1));
+        Arc::new(Self { target, turns, silent: AtomicBool::new(false) })
     }
+
+    /// Whether this is the host of that name, as far as its address tells.
+    fn is_called(&self, name: &str) -> bool {
+        let rest = self.target.endpoint.host().strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
+/// The endpoint that is the very host a call is about: any other would only pass the call on to it. One that was silent
+/// is not asked of its own accord.
+fn direct(hosts: &[Arc<Host>], path: &str) -> Option<usize> {
+    let name = path.strip_prefix("/nodes/")?.split('/').next().filter(|name| !name.is_empty())?;
+    hosts.iter().position(|host| host.is_called(name) && !host.silent.load(Ordering::Relaxed))
 }
 
 /// Whether the client itself asks again. A VM's lock is not waited for here: that can take hours and is the caller's
@@ -315,6 +350,11 @@ fn retries(error: &Error) -> bool {
                     && words.ends_with("got timeout"))
         }
     }
+}
+
+/// What no error may say.
+fn shown(name: &str, request: &HttpRequest) -> String {
+    request.headers.iter().fold(name.to_owned(), |text, (_, value)| text + " " + value.expose_secret())
 }
 
 fn transport_error(name: &str, endpoint: &Endpoint, error: TransportError) -> Error {

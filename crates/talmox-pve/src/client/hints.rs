@@ -106,9 +106,13 @@ impl Error {
             | ErrorKind::Invalid(_)
             | ErrorKind::WrongState
             | ErrorKind::InUse
-            | ErrorKind::Agent
-            | ErrorKind::Unreadable
-            | ErrorKind::Other => Vec::new(),
+            | ErrorKind::Agent => Vec::new(),
+            ErrorKind::Unreadable => vec![format!(
+                "is {host} a Proxmox server, and does nothing between here and there change what it says?"
+            )],
+            ErrorKind::Other => vec![format!(
+                "if these words do not say enough: `journalctl -u pvedaemon -u pveproxy` on {host}"
+            )],
         }
     }
 }

@@ -38,6 +38,7 @@ mod endpoint;
 mod error;
 mod hints;
 mod https;
+mod pace;
 mod reply;
 mod retry;
 mod scalar;

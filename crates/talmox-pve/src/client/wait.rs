@@ -67,6 +67,8 @@ pub struct Wait<'a> {
 /// Looks come quickly at first, then every two seconds: most things take either a moment or minutes.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The first pause where it is known when the end is due.
+const SHORT_PAUSE: Duration = Duration::from_millis(50);
 /// The last look begins when the time is up, so it needs some of its own: without, it could only fail.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 
@@ -78,7 +80,16 @@ impl Wait<'_> {
     /// # Cancel safety
     ///
     /// Looking changes nothing, so the wait can be dropped at any time.
-    pub async fn until<T, F, L>(&self, mut look: F) -> Result<T, WaitError>
+    pub async fn until<T, F, L>(&self, look: F) -> Result<T, WaitError>
+    where
+        F: FnMut() -> L,
+        L: Future<Output = Result<Look<T>, Error>>,
+    {
+        self.until_due(None, look).await
+    }
+
+    /// The same for what is likely to take so long: the first look comes then, the next ones soon after.
+    pub(crate) async fn until_due<T, F, L>(&self, due: Option<Duration>, mut look: F) -> Result<T, WaitError>
     where
         F: FnMut() -> L,
         L: Future<Output = Result<Look<T>, Error>>,
@@ -87,6 +98,10 @@ impl Wait<'_> {
         let time = Time::starting_now(self.limit);
         let end = time.deadline.checked_add(LAST_LOOK).unwrap_or(time.deadline);
         let mut pause = FIRST_PAUSE;
+        if let Some(due) = due {
+            tokio::time::sleep(due.min(LONGEST_PAUSE).min(time.left())).await;
+            pause = SHORT_PAUSE;
+        }
         let mut detail = "nothing seen yet".to_owned();
         loop {
             match tokio::time::timeout_at(end, look()).await {

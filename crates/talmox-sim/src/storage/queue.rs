@@ -73,6 +73,7 @@ impl World {
         let hold = self.timing.per_disk;
         for (id, volumes) in wanted {
             let place = self.storage_place(node, id);
+            *self.storage_holds.entry(place.clone()).or_default() += volumes * hold;
             self.storage_locks.insert(place, start + volumes * hold);
         }
         if start == self.clock { Turn::Now } else { Turn::At(start, id) }

@@ -115,6 +115,29 @@ async fn a_change_insists_on_the_state_it_was_decided_on() {
     assert_eq!(config(&lab).await.get("memory"), Some("2048"));
 }
 
+/// The step reads the VM, and somebody changes it before the step writes.
+#[tokio::test(start_paused = true)]
+async fn what_changes_between_look_and_write_is_looked_at_again() {
+    let lab = Lab::one_host(1);
+    prepared(&lab).await;
+    // What was read arrives late, so that it is old.
+    let late = Fault::Simulated(talmox_sim::Fault::Slow { by: 5_000 });
+    lab.plan(When::first(Method::Get, "/2000/config"), late);
+    let meddling = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let other = ConfigChange::new().set("cores", "8").unwrap();
+        lab.root().change_config(&host(1), vmid(2000), &other).await.unwrap();
+    };
+    let step = carry_out(&lab, configure(&[("memory", "4096")], None), Effect::ChangeLive);
+    let ((outcome, _), ()) = tokio::join!(step, meddling);
+    assert!(outcome.is_complete() && outcome.wrote(), "{outcome:#?}");
+    let calls = lab.calls();
+    let refused = calls.asking("PUT", "/2000/config").filter(|call| call.status() != Some(200));
+    assert_eq!(refused.count(), 1, "the first was decided on an old state\n{calls}");
+    let after = config(&lab).await;
+    assert_eq!((after.get("memory"), after.get("cores")), (Some("4096"), Some("8")));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_change_is_looked_into() {
     for fault in [Fault::ReplyLost, Fault::reply(596, "Connection timed out"), Fault::Hang { reached: true }]

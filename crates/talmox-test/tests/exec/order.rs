@@ -6,8 +6,9 @@ use std::time::Duration;
 use talmox_exec::{Because, Limits, StepError, execute};
 use talmox_plan::{Effect, Goal, Planned, Step};
 use talmox_pve::client::{ConfigChange, Method};
-use talmox_sim::Reach;
-use talmox_test::{Fault, Lab, When, host, vmid};
+use talmox_pve::property::{DiskSize, Slot};
+use talmox_sim::{Reach, TaskRecord};
+use talmox_test::{Fault, Lab, When, host, storage, vmid};
 
 use crate::support::{
     Bench, create, description, expected, make_node, make_pool, mark, node, plan_of, planned, remove,
@@ -70,13 +71,21 @@ fn most_at_once(lines: &[String], counts: impl Fn(&str) -> bool) -> usize {
     most
 }
 
+/// The most tasks of these kinds the host worked on at once.
+fn most_tasks(tasks: &[TaskRecord], kinds: &[&str]) -> usize {
+    let tasks = || tasks.iter().filter(|task| kinds.contains(&task.kind.as_str()));
+    let runs_at = |moment: u64| tasks().filter(|task| task.spawned <= moment && moment < task.ended).count();
+    tasks().map(|task| runs_at(task.spawned)).max().unwrap_or_default()
+}
+
 #[tokio::test(start_paused = true)]
 async fn limits_are_kept() {
-    for (limits, clones, all) in [
-        (Limits { parallelism: 8, per_host: 8, per_storage: 2, per_template: 3 }, 3, 6),
-        (Limits { parallelism: 2, per_host: 8, per_storage: 2, per_template: 6 }, 2, 2),
-        (Limits { parallelism: 8, per_host: 1, per_storage: 8, per_template: 8 }, 1, 1),
-        (Limits { parallelism: 0, per_host: 0, per_storage: 0, per_template: 0 }, 1, 1),
+    for (limits, clones, work, steps) in [
+        (Limits { parallelism: 8, per_host: 8, per_storage: 2, per_template: 3 }, 3, 8, 8),
+        (Limits { parallelism: 8, per_host: 2, per_storage: 2, per_template: 3 }, 2, 2, 6),
+        (Limits { parallelism: 2, per_host: 8, per_storage: 2, per_template: 6 }, 2, 2, 2),
+        (Limits { parallelism: 8, per_host: 1, per_storage: 8, per_template: 8 }, 1, 1, 3),
+        (Limits { parallelism: 0, per_host: 0, per_storage: 0, per_template: 0 }, 1, 1, 1),
     ] {
         let lab = Lab::one_host(1);
         prepared(&lab).await;
@@ -85,10 +94,37 @@ async fn limits_are_kept() {
         let client = lab.client();
         let outcome = execute(&bench.run(&client), &plan_of(creations())).await;
         assert!(outcome.is_complete(), "{outcome:#?}");
+        let tasks = lab.world(|world| world.task_records());
+        assert!(most_tasks(&tasks, &["qmclone"]) <= clones, "{tasks:#?}");
+        let at_once = most_tasks(&tasks, &["qmclone", "qmstart"]);
+        assert!(at_once <= work && (at_once > 1 || work == 1), "{tasks:#?}");
         let lines = bench.told.lines();
-        assert_eq!(most_at_once(&lines, |step| step.ends_with("/clone")), clones, "{lines:#?}");
-        assert!(most_at_once(&lines, |_| true) <= all, "{lines:#?}");
+        assert!(most_at_once(&lines, |_| true) <= steps, "{lines:#?}");
     }
+}
+
+/// Proxmox lets allocations on a storage through one by one, and gives up on those that waited too long.
+#[tokio::test(start_paused = true)]
+async fn few_steps_allocate_on_one_storage() {
+    let lab = Lab::one_host(1);
+    running(&lab).await;
+    let disk = |(name, id): (&str, u32)| {
+        let step = Step::AddDisk {
+            vm: expected(name, id, "a1"),
+            slot: Slot::parse("scsi1").unwrap(),
+            storage: storage("local-zfs"),
+            size: DiskSize::from_gib(5),
+            value: "local-zfs:5".to_owned(),
+        };
+        planned(name, step, Effect::ChangeLive, &[])
+    };
+    let mut bench = Bench::new(description(3, 3, ""));
+    bench.limits = Limits { parallelism: 8, per_host: 8, per_storage: 2, per_template: 8 };
+    let client = lab.client();
+    let outcome = execute(&bench.run(&client), &plan_of(NODES.map(disk).into())).await;
+    assert!(outcome.is_complete() && outcome.done.len() == NODES.len(), "{outcome:#?}");
+    let tasks = lab.world(|world| world.task_records());
+    assert_eq!(most_tasks(&tasks, &["qmconfig"]), 2, "{tasks:#?}");
 }
 
 #[tokio::test(start_paused = true)]

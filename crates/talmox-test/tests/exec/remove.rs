@@ -7,7 +7,7 @@ use talmox_pve::property::Slot;
 use talmox_test::{Fault, Lab, When, host, vmid};
 
 use crate::support::{
-    Bench, POOL, describe, description, make_node, make_pool, mark, plan_of, planned, pool, remove,
+    Bench, POOL, describe, description, make_node, make_pool, make_vm, mark, plan_of, planned, pool, remove,
 };
 
 /// A running VM of `cp-1`.
@@ -108,6 +108,34 @@ async fn a_lost_answer_to_a_removal_is_no_failure() {
         assert!(outcome.is_complete() && outcome.wrote(), "{fault:?}: {outcome:#?}\n{}", lab.calls());
         assert!(!lab.world(|world| world.has_vm(2000)));
     }
+}
+
+/// Proxmox answers a removal it does not allow as it answers one of a VM that is not there: with a 403.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_is_denied_is_a_failure() {
+    let lab = Lab::one_host(1);
+    prepared(&lab).await;
+    let denied = Fault::reply(403, "Permission check failed (/vms/2000, VM.Allocate)");
+    lab.plan(When::every(Method::Delete, "/qemu/2000"), denied);
+    let client = lab.client();
+    let bench = Bench::new(description(1, 0, ""));
+    let outcome = execute(&bench.run(&client), &plan_of(remove("cp-1", 2000, "a1"))).await;
+    assert!(!outcome.failed.is_empty() && !outcome.wants_another_plan(), "{outcome:#?}");
+    assert!(lab.world(|world| world.has_vm(2000)));
+}
+
+/// Names prove nothing: somebody else's VM may have ours, and a lower id.
+#[tokio::test(start_paused = true)]
+async fn another_vm_of_the_same_name_stays() {
+    let lab = Lab::one_host(1);
+    prepared(&lab).await;
+    let client = lab.client();
+    make_vm(&lab, &client, 1, vmid(150), &[("name", "cp-1"), ("memory", "512")]).await;
+    tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    let bench = Bench::new(description(1, 0, ""));
+    let outcome = execute(&bench.run(&client), &plan_of(remove("cp-1", 2000, "a1"))).await;
+    assert!(outcome.is_complete(), "{outcome:#?}");
+    assert_eq!(lab.world(|world| (world.has_vm(150), world.has_vm(2000))), (true, false));
 }
 
 #[tokio::test(start_paused = true)]

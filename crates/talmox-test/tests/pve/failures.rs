@@ -169,6 +169,7 @@ async fn a_reply_that_is_cut_off() {
     insta::assert_snapshot!(told(&error), @"
     [Unreadable, MayHaveHappened]
     error: POST /nodes/pve1/qemu on https://pve1:8006: the reply is not what was expected: EOF while parsing a string at line 1 column 37 (it was sent and may have happened)
+    hint: is pve1 a Proxmox server, and does nothing between here and there change what it says?
     hint: look at what is there before asking again: the request was sent
     ");
 }

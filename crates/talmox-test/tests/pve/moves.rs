@@ -64,6 +64,7 @@ async fn clones_of_a_template() {
     insta::assert_snapshot!(told(&error), @"
     [Other, Refused]
     error: POST /nodes/pve1/qemu/101/clone on https://pve1:8006: Linked clone feature is not supported for 'local:101/vm-101-disk-0.qcow2' (efidisk0)
+    hint: if these words do not say enough: `journalctl -u pvedaemon -u pveproxy` on pve1
     ");
 }
 
@@ -87,6 +88,7 @@ async fn a_disk_moves_and_leaves_nothing_or_an_unused_disk() {
     insta::assert_snapshot!(told(&error), @"
     [Other, Refused]
     error: POST /nodes/pve1/qemu/100/move_disk on https://pve1:8006: you can't move to the same storage with same format
+    hint: if these words do not say enough: `journalctl -u pvedaemon -u pveproxy` on pve1
     ");
 }
 

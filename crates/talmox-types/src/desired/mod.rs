@@ -59,7 +59,7 @@ pub struct Node {
     pub install_disk: String,
     /// An image of this node's own, in place of the cluster's schematic.
     pub schematic_id: Option<SchematicId>,
-    pub disk_encryption: bool,
+    pub disk_encryption: DiskEncryption,
     pub kernel_modules: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
@@ -83,6 +83,18 @@ impl Role {
             Self::Worker => "worker",
         }
     }
+}
+
+/// What the key is that Talos' own volumes are encrypted with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskEncryption {
+    #[default]
+    None,
+    /// Sealed to the TPM.
+    Tpm,
+    /// Derived from the machine's uuid: it keeps a disk from being read elsewhere, and nothing more.
+    NodeId,
 }
 
 /// The address of a node. It is always known before the machine boots: nothing ever waits for a guest agent.

@@ -12,7 +12,8 @@ use super::{Connection, Description, Output};
 ///
 /// Asks for what it needs on a terminal; elsewhere flags and defaults decide. Existing files are never overwritten. With
 /// an endpoint, by --endpoint or `PROXMOX_VE_ENDPOINT`, it shows the certificate to compare, and with a token in the
-/// environment it offers the hosts, storages, bridges, ids and pools that are there.
+/// environment it offers the hosts, storages, bridges, ids and pools that are there. The cluster's secrets are made too:
+/// secrets.sops.yaml where a `.sops.yaml` names an age recipient for it, else secrets.yaml and lines in .gitignore.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox init                                   ask, and write cluster.yaml and nodes.yaml here

@@ -2,18 +2,27 @@
 
 mod adopt;
 mod before;
+mod configs;
+mod convert;
 mod doing;
 mod others;
 mod pieces;
 mod schematic;
+mod secrets;
 mod template;
 
 pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
+pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
+pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{Apply, Approval, Destroy, LogFormat, Move, Plan, PlanFormat, Scope, Status};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
+pub(crate) use secrets::{
+    Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateClient, SecretsShow,
+    SecretsWhat,
+};
 
 pub(crate) use template::{
     PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
@@ -92,8 +101,13 @@ pub(crate) enum Command {
     Adopt(Adopt),
     Explain(Explain),
     Render(Render),
+    Diff(Diff),
+    Talosconfig(Talosconfig),
+    Kubeconfig(Kubeconfig),
     Output(Outputs),
+    Secrets(Secrets),
     Schematic(Schematic),
+    Convert(Convert),
     Template(Template),
     Sim(Sim),
     Schema(Schema),

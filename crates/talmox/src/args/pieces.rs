@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use talmox_types::Version;
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, RenderAll, RenderConfig};
 
 /// Show what a node gets and where each value came from
 #[derive(Args)]
@@ -40,6 +40,8 @@ pub(crate) struct Render {
 #[derive(Subcommand)]
 pub(crate) enum RenderWhat {
     Vm(RenderVm),
+    Config(RenderConfig),
+    All(RenderAll),
     InstallImage(RenderInstallImage),
 }
 

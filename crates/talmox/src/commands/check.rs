@@ -18,7 +18,13 @@ const DAY: u64 = 86_400;
 const TOKEN: &str = "talmox";
 
 pub(super) fn run(args: &Check, printer: &Printer) -> anyhow::Result<()> {
-    block_on(async { if args.setup { print_setup(args, printer).await } else { check(args, printer).await } })
+    block_on(async {
+        if args.setup {
+            Box::pin(print_setup(args, printer)).await
+        } else {
+            Box::pin(check(args, printer)).await
+        }
+    })
 }
 
 async fn check(args: &Check, printer: &Printer) -> anyhow::Result<()> {

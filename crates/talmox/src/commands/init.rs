@@ -14,8 +14,11 @@ use talmox_config::init::{Answers, CLUSTER_SCHEMA, NODES_SCHEMA, SCHEMA_FOLDER, 
 use talmox_config::{Files, read_files};
 use talmox_pve::client::Endpoint;
 use talmox_types::desired::VmIdRange;
-use talmox_types::{BridgeName, Cidr, ClusterName, ClusterUid, HostName, PoolName, StorageId, Url, VmId};
+use talmox_types::{
+    BridgeName, Cidr, ClusterName, ClusterUid, Contract, HostName, PoolName, StorageId, Url, VmId,
+};
 
+use super::secrets::FirstBundle;
 use crate::args::{Init, Simulate};
 use crate::connect::visit;
 use crate::failure::Failure;
@@ -27,7 +30,8 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     let asker = Asker { asks: !args.yes && Printer::can_ask(), printer };
     let answers = answers(args, &asker, printer)?;
     let (cluster, nodes) = (cluster_yaml(&answers), nodes_yaml(&answers));
-    refuse_invalid(&cluster, &nodes, printer)?;
+    let contract = refuse_invalid(&cluster, &nodes, printer)?;
+    let bundle = FirstBundle::choose(&args.folder, printer)?;
     fs::create_dir_all(args.folder.join(SCHEMA_FOLDER))
         .with_context(|| format!("could not make the folder {}", args.folder.display()))?;
     for (name, kind) in [(CLUSTER_SCHEMA, FileKind::Cluster), (NODES_SCHEMA, FileKind::Nodes)] {
@@ -38,6 +42,7 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     }
     write_new(&args.folder.join("cluster.yaml"), &cluster, printer)?;
     write_new(&args.folder.join("nodes.yaml"), &nodes, printer)?;
+    bundle.make(contract, printer)?;
     let flag =
         if args.folder == Path::new(".") { String::new() } else { format!(" -f {}", args.folder.display()) };
     let simulate = match &args.connection.simulate {
@@ -58,11 +63,12 @@ fn refuse_existing(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Answers that are fine one by one may still not go together, such as a network the pods have by default.
-fn refuse_invalid(cluster: &str, nodes: &str, printer: &Printer) -> Result<(), Failure> {
+/// Answers that are fine one by one may still not go together, such as a network the pods have by default. Gives the
+/// contract of those that do.
+fn refuse_invalid(cluster: &str, nodes: &str, printer: &Printer) -> Result<Contract, Failure> {
     let outcome = read_files(Files::from_texts(cluster, Some(nodes)));
-    if !outcome.has_errors() {
-        return Ok(());
+    if let Some(desired) = outcome.desired.as_ref().filter(|_| !outcome.has_errors()) {
+        return Ok(desired.talos.contract);
     }
     super::validate::show_problems(&outcome, printer);
     Err(Failure::new("these answers do not go together; nothing was written").with_hint("choose others"))
@@ -318,7 +324,7 @@ fn is_odd(number: &u16) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("{number}: control planes come in odd numbers, use 1, 3, 5 or 7")) }
 }
 
-fn new_uid() -> anyhow::Result<ClusterUid> {
+pub(super) fn new_uid() -> anyhow::Result<ClusterUid> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)
         .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;

@@ -83,7 +83,7 @@ fn description(args: &RenderInstallImage, printer: &Printer) -> anyhow::Result<O
 }
 
 #[expect(clippy::disallowed_methods, reason = "the variables of another tool, read as they are")]
-fn variable(name: &str) -> Option<String> {
+pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 

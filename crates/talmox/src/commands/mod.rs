@@ -4,8 +4,12 @@ mod adopt;
 mod apply;
 mod carry_out;
 mod check;
+mod client_files;
 mod completion;
+mod configs;
+mod convert;
 mod destroy;
+mod diff;
 mod explain;
 mod init;
 mod install_image;
@@ -13,9 +17,11 @@ mod man;
 mod output;
 mod plan;
 mod render;
+mod render_config;
 mod replace_files;
 mod schema;
 mod schematic;
+mod secrets;
 mod shared;
 mod signals;
 mod sim;
@@ -54,8 +60,13 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Adopt(args) => done(adopt::run(&args, printer)),
         Command::Explain(args) => done(explain::run(&args, printer)),
         Command::Render(args) => done(render::run(&args, printer)),
+        Command::Diff(args) => diff::run(&args, printer),
+        Command::Talosconfig(args) => done(client_files::talosconfig(&args, printer)),
+        Command::Kubeconfig(args) => done(client_files::kubeconfig(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
+        Command::Secrets(args) => done(secrets::run(&args, printer)),
         Command::Schematic(args) => done(schematic::run(&args, printer)),
+        Command::Convert(args) => done(convert::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),

@@ -18,6 +18,8 @@ const NOT_MADE_YET: &str = "new";
 pub(super) fn run(args: &Render, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {
         RenderWhat::Vm(args) => vm(args, printer),
+        RenderWhat::Config(args) => super::render_config::config(args, printer),
+        RenderWhat::All(args) => super::render_config::all(args, printer),
         RenderWhat::InstallImage(args) => super::install_image::run(args, printer),
     }
 }

@@ -174,7 +174,7 @@ fn not_for_the_real_thing(file: &Path) -> Failure {
 }
 
 /// The folder paths in a description are relative to.
-fn folder(description: &Path) -> PathBuf {
+pub(crate) fn folder(description: &Path) -> PathBuf {
     if description.is_dir() {
         description.to_owned()
     } else {

@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use talmox_types::SecretRef;
 
 use crate::failure::Failure;
+use crate::sops;
 
 /// A token is a line; a file that is larger is the wrong one.
 const MAX_SIZE: u64 = 64 * 1024;
@@ -19,12 +20,17 @@ pub(super) fn read(reference: &SecretRef, folder: &Path) -> Result<Option<Secret
         SecretRef::Env(_) => Ok(None),
         SecretRef::File(path) => file(&folder.join(path)).map(Some),
         SecretRef::Exec(argv) => program(argv, folder).map(Some),
-        SecretRef::Sops { file, .. } => {
-            Err(Failure::new(format!("{file} is a SOPS file, and this talmox reads none yet")).with_hint(
-                format!("proxmox_api_token: exec:[\"sops\", \"decrypt\", …, \"{file}\"] asks sops itself"),
-            ))
-        }
+        SecretRef::Sops { file, key } => of_sops(&folder.join(file), key).map(Some),
     }
+}
+
+/// One value of a SOPS file.
+fn of_sops(path: &Path, key: &str) -> Result<SecretString, Failure> {
+    let decrypted = sops::open(path, &sops::read(path)?)?;
+    decrypted.value(key).ok_or_else(|| {
+        Failure::new(format!("{} has no value {key}", path.display()))
+            .with_hint(format!("its keys are {}; a.b is b in a", decrypted.keys().join(", ")))
+    })
 }
 
 fn file(path: &Path) -> Result<SecretString, Failure> {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use talmox_pve::property::{Disk, VolumeId};
 use talmox_types::desired::{OUR_FILES, Template};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{Digest16, StorageId};
 
 use super::build::own_volumes;
@@ -41,7 +42,7 @@ impl Planner<'_> {
             self.note(None, NoteKind::Foreign, text);
             return false;
         }
-        if !own.clones.is_empty() {
+        if !own.clones.is_empty() && !sabotaged(Defect::UsedTemplatePruned) {
             let clones = own.clones.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let text = format!("template {name} ({vmid}) on {host} stays: the disks of {clones} stand on it");
             self.note(None, NoteKind::Warning, text);

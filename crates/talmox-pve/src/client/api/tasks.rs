@@ -1,9 +1,11 @@
 //! Tasks: what a host is doing, and waiting for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, VmId};
 use tokio::time::Instant;
 
@@ -16,6 +18,8 @@ use crate::client::{
 
 /// A task that has just begun may not be known yet to the host that answers.
 const UNKNOWN_AT_FIRST: Duration = Duration::from_secs(10);
+/// Of a task that has run for less nobody reads the log: it would cost as many requests as the looks themselves.
+const SHORT: Duration = Duration::from_secs(1);
 /// How much of a failed task's log its error carries.
 const LOG_TAIL: u64 = 20;
 
@@ -165,22 +169,42 @@ impl Client {
     ) -> Result<TaskEnd, TaskError> {
         let start = Instant::now();
         let seen = AtomicU64::new(0);
+        let (running, ended) = (Mutex::new(None), Mutex::new(Duration::ZERO));
         let wait = Wait { name, limit, progress };
-        let look = async || match self.task_state(upid).await {
-            Ok(TaskState::Ended { exit_status }) => Ok(Look::Done(exit_status)),
-            Ok(TaskState::Running) => Ok(Look::NotYet(self.last_line(upid, &seen).await)),
-            Err(error) if error.is_not_found() && start.elapsed() < UNKNOWN_AT_FIRST => {
-                Ok(Look::NotYet(error.words().to_owned()))
+        let look = async || {
+            let asked = start.elapsed();
+            match self.task_state(upid).await {
+                Ok(TaskState::Ended { exit_status }) => {
+                    *locked(&ended) = asked;
+                    Ok(Look::Done(exit_status))
+                }
+                Ok(TaskState::Running) => {
+                    *locked(&running) = Some(asked);
+                    let short = start.elapsed() < SHORT;
+                    Ok(Look::NotYet(if short {
+                        "running".to_owned()
+                    } else {
+                        self.last_line(upid, &seen).await
+                    }))
+                }
+                Err(error) if error.is_not_found() && start.elapsed() < UNKNOWN_AT_FIRST => {
+                    Ok(Look::NotYet(error.words().to_owned()))
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
         };
-        let ended = wait.until(look).await;
-        let exit_status = ended.map_err(|source| TaskError::Wait { upid: upid.clone(), source })?;
+        let exit_status = wait
+            .until_due(self.pace().expected(upid.kind()), look)
+            .await
+            .map_err(|source| TaskError::Wait { upid: upid.clone(), source })?;
+        if exit_status == "OK" {
+            self.pace().learn(upid.kind(), *locked(&running), *locked(&ended));
+        }
         self.judge(upid, name, exit_status).await
     }
 
     async fn judge(&self, upid: &Upid, name: &str, exit_status: String) -> Result<TaskEnd, TaskError> {
-        if exit_status == "OK" {
+        if exit_status == "OK" || sabotaged(Defect::TaskEndIgnored) {
             return Ok(TaskEnd { upid: upid.clone(), warnings: Vec::new() });
         }
         if exit_status.starts_with("WARNINGS:") {
@@ -220,6 +244,10 @@ impl Client {
         };
         lines.into_iter().map(|line| line.text).collect()
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn task_path(upid: &Upid, rest: &[Segment<'_>]) -> String {

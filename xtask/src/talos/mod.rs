@@ -1,9 +1,13 @@
 //! `cargo xtask talos`: random configs and patches, compared with what Talos' own library makes of them.
 //!
+//! Configs rendered from random descriptions must be accepted, in metal and in cloud mode.
+//!
 //! The library of each version is a small program (`conformance/oracle`) that makes, patches and validates configs. What both
 //! refuse counts as the same; what only one refuses does not.
 
-use std::fs;
+pub(crate) mod descriptions;
+mod mutants;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +20,11 @@ use talmox_types::{Contract, support};
 
 use crate::conformance::peers::{self, Peer};
 use crate::golden::compare;
+use crate::scratch::Scratch;
+use crate::side_by_side;
+
+use descriptions::DESCRIPTIONS;
+use mutants::Verdicts;
 
 /// How many configs, and how many chains of patches, are compared with each version.
 const INPUTS: usize = 200;
@@ -24,15 +33,16 @@ const INPUTS: usize = 200;
 const NOW: Time = Time::from_unix(1_790_000_000);
 
 /// Before 1.14 Talos could not merge an address over another, nor a number over the tag of a choice.
-const EXCUSED: &str = "is not settable";
+pub(crate) const UNSETTABLE: &str = "is not settable";
 
 /// Runs the chore and gives what it prints.
 pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String> {
-    let mut inputs = INPUTS;
+    let (mut inputs, mut mutants) = (INPUTS, None);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--inputs" => inputs = args.next().context("--inputs wants a number")?.parse()?,
-            _ => bail!("talos knows --inputs N, not {arg}"),
+            "--mutants" => mutants = Some(args.next().context("--mutants wants a number")?.parse()?),
+            _ => bail!("talos knows --inputs N and --mutants N, not {arg}"),
         }
     }
     let folders = match peers::get("oracle")? {
@@ -44,7 +54,17 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
         .to_str()
         .context("folders of programs are text")?
         .lines()
-        .map(|folder| Judge::new(Path::new(folder), &bundle)?.compare(inputs))
+        .map(|folder| {
+            let judge = Judge::new(Path::new(folder), &bundle)?;
+            match mutants {
+                Some(mutants) => judge.mutants(mutants),
+                None => Ok(format!(
+                    "{}\n{}",
+                    judge.compare(inputs)?,
+                    judge.mutants(mutants::MUTANTS.min(3 * inputs))?
+                )),
+            }
+        })
         .collect();
     lines.map(|lines| lines.join("\n"))
 }
@@ -58,36 +78,18 @@ struct Judge<'a> {
     scratch: Scratch,
 }
 
-/// A folder that is gone at the end; it holds secrets.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Scratch {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let path = std::env::temp_dir().join(format!("talmox-talos-{name}-{}", std::process::id()));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-        Ok(Self(path))
-    }
-
-    fn write(&self, name: &str, text: &str) -> anyhow::Result<String> {
-        let path = self.0.join(name);
-        fs::write(&path, text)?;
-        Ok(path.to_string_lossy().into_owned())
-    }
-}
-
 impl<'a> Judge<'a> {
     fn new(folder: &Path, bundle: &'a Bundle) -> anyhow::Result<Self> {
         let name = folder.file_name().and_then(|name| name.to_str()).context("a folder with a version")?;
         let version = name.trim_start_matches("oracle-").to_owned();
         let minor = version.split('.').nth(1).context("a version has a minor number")?.parse()?;
-        Ok(Self { minor, program: folder.join("oracle"), bundle, scratch: Scratch::new(&version)?, version })
+        Ok(Self {
+            minor,
+            program: folder.join("oracle"),
+            bundle,
+            scratch: Scratch::new(&format!("talos-{version}"))?,
+            version,
+        })
     }
 
     fn run(&self, arguments: &[&str]) -> anyhow::Result<Result<String, String>> {
@@ -102,18 +104,40 @@ impl<'a> Judge<'a> {
             self.generated(seed).with_context(|| format!("Talos {}, config {seed}", self.version))?;
         }
         let mut excused = 0;
-        // 1.12 merges arguments of programs by rules of its own.
-        let chains = if self.minor < 13 { 0 } else { inputs };
+        let chains = inputs;
         for seed in 0..chains {
             let same =
                 self.patched(seed).with_context(|| format!("Talos {}, patches {seed}", self.version))?;
             excused += usize::from(!same);
         }
+        let descriptions = DESCRIPTIONS.min(inputs);
+        for seed in 0..descriptions {
+            self.described(seed).with_context(|| format!("Talos {}, description {seed}", self.version))?;
+        }
         Ok(format!(
-            "Talos {}: {inputs} configs made and accepted alike, {} chains of patches applied alike ({excused} excused)",
+            "Talos {}: {inputs} configs made and accepted alike, {} chains of patches applied alike ({excused} excused), \
+             configs of {descriptions} descriptions accepted",
             self.version,
             chains - excused
         ))
+    }
+
+    /// Configs with one field made another: both take them, or both refuse.
+    fn mutants(&self, count: usize) -> anyhow::Result<String> {
+        let outcomes = side_by_side::run(count, |seed| {
+            let mutant = mutants::draw(seed, &self.version, self.minor, self.bundle)?;
+            let path = self.scratch.write(&format!("mutant-{seed}.yaml"), &mutant.text)?;
+            let theirs = self.run(&["validate", "metal", &path])?.err();
+            std::fs::remove_file(&path)?;
+            Ok((mutant.change, theirs, mutants::refused(&mutant.text, self.minor)))
+        });
+        let mut verdicts = Verdicts::default();
+        for outcome in outcomes {
+            let outcome: anyhow::Result<_> = outcome;
+            let (change, theirs, ours) = outcome?;
+            verdicts.count(&change, theirs, ours);
+        }
+        verdicts.summary(&self.version)
     }
 
     /// A config of random inputs, compared with the library's, and validated by both.
@@ -147,13 +171,13 @@ impl<'a> Judge<'a> {
         };
         let secrets = self.scratch.write("secrets.yaml", self.bundle.to_yaml().expose_secret())?;
         let contract = format!("v1.{minor}");
-        let folder = self.scratch.0.to_string_lossy().into_owned();
+        let folder = self.scratch.path().to_string_lossy().into_owned();
         let made =
             self.run(&["gen", &secrets, name, endpoint, &contract, &input.kubernetes, disk, image, &folder])?;
         made.map_err(anyhow::Error::msg)?;
         for (role, file) in [(Role::ControlPlane, "controlplane.yaml"), (Role::Worker, "worker.yaml")] {
             let config = input.generate(role)?;
-            let differences = compare::configs(&read(&self.scratch.0.join(file))?, &config.to_yaml())?;
+            let differences = compare::configs(&self.scratch.read(file)?, &config.to_yaml())?;
             ensure!(differences.is_empty(), "{contract} {file}: {}", differences.join(", "));
             let path = self.scratch.write(file, &config.to_yaml())?;
             for (mode, word) in [(Mode::Metal, "metal"), (Mode::Cloud, "cloud")] {
@@ -165,6 +189,19 @@ impl<'a> Judge<'a> {
                     refused.is_none(),
                     "{contract} {file} in {word} mode: we refuse what Talos takes: {refused:?}"
                 );
+            }
+        }
+        Ok(())
+    }
+
+    /// The configs of a random description, which the library must accept.
+    fn described(&self, seed: usize) -> anyhow::Result<()> {
+        let case = descriptions::case(seed as u64, &self.version, self.minor, self.bundle)?;
+        for (node, config) in &case.configs {
+            let path = self.scratch.write("described.yaml", config)?;
+            for mode in ["metal", "cloud"] {
+                let verdict = self.run(&["validate", mode, &path])?;
+                ensure!(verdict.is_ok(), "{node} in {mode} mode: {verdict:?}\n{}", case.text);
             }
         }
         Ok(())
@@ -200,14 +237,9 @@ impl<'a> Judge<'a> {
                 Ok(true)
             }
             (Err(_), Err(_)) => Ok(true),
-            (Err(theirs), Ok(_)) if self.minor < 14 && theirs.contains(EXCUSED) => Ok(false),
+            (Err(theirs), Ok(_)) if self.minor < 14 && theirs.contains(UNSETTABLE) => Ok(false),
             (Err(theirs), Ok(_)) => bail!("only Talos refuses: {theirs}\n{shown}"),
             (Ok(_), Err(ours)) => bail!("only we refuse: {ours}\n{shown}"),
         }
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "what a program wrote into a scratch folder")]
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))
 }

@@ -1,0 +1,49 @@
+"""Runs a command and prints what it cost as JSON: seconds by the clock and of the processor, and at most how many KiB.
+
+measure.py SAID COMMAND...: what the command says goes to the file SAID, its input is ours. Memory is that of all its
+processes together, shared pages counted once, as seen ten times a second; at least that of the largest process.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+
+def tree(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            below = children.read().split()
+    except OSError:
+        return [pid]
+    return [pid] + [process for child in below for process in tree(int(child))]
+
+
+def memory(pid):
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def watch(pid, over, seen):
+    while not over.wait(0.1):
+        seen.append(sum(memory(process) for process in tree(pid)))
+
+
+seen, over = [0], threading.Event()
+with open(sys.argv[1], "wb") as said:
+    begin = time.monotonic()
+    child = subprocess.Popen(sys.argv[2:], stdout=said, stderr=said)
+    watcher = threading.Thread(target=watch, args=(child.pid, over, seen))
+    watcher.start()
+    code = child.wait()
+    wall = time.monotonic() - begin
+over.set()
+watcher.join()
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+cost = {"code": code, "wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": max(seen + [used.ru_maxrss])}
+print(json.dumps(cost))

@@ -1,0 +1,105 @@
+//! Deliberate defects, to see whether tests notice them.
+//!
+//! Each is one line at the place it concerns, [`sabotaged`], which is false and costs nothing in every build but that of
+//! `cargo xtask sabotage`. There the feature `sabotage` is on, and `TALMOX_SABOTAGE` names the one that is in force.
+
+/// Declares the defects with their names on the command line and what is wrong.
+macro_rules! defects {
+    ($($variant:ident, $name:literal, $wrong:literal;)+) => {
+        /// A defect that can be switched on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Defect {
+            $(#[doc = $wrong] $variant,)+
+        }
+
+        impl Defect {
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// Its name in the environment and in tables.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// What is wrong.
+            pub const fn wrong(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $wrong,)+
+                }
+            }
+        }
+    };
+}
+
+defects! {
+    MarkNotReadAgain, "mark-not-read-again", "a VM is changed and removed without a second look at its mark";
+    VolumesNotReadAgain, "volumes-not-read-again", "a VM is removed whatever volumes it holds by now";
+    LockNotWaitedFor, "lock-not-waited-for", "the next id is taken while a lock hides whose the first is";
+    DoublesNotCounted, "doubles-not-counted", "a second VM of the same node is not looked for";
+    LostReplyIsFailure, "lost-reply-is-failure", "a lost reply counts as a failure of what was asked";
+    TaskEndIgnored, "task-end-ignored", "a task that failed counts as done";
+    DeniedIsDone, "denied-is-done", "a removal that was denied counts as done";
+    RemovedByName, "removed-by-name", "the first VM of that name is removed, not the one that was looked at";
+    DigestNotSent, "digest-not-sent", "a change is sent without the digest of what it was decided on";
+    StalePlanAccepted, "stale-plan-accepted", "a planned change is sent though the VM has changed since";
+    StorageLimitGone, "storage-limit-gone", "any number of steps allocates on one storage";
+    TurnsIgnored, "turns-ignored", "control planes go down together";
+    GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
+    ApprovalNotChecked, "approval-not-checked", "later rounds do what nobody has approved";
+    ForeignPoolRemoved, "foreign-pool-removed", "a pool that is not ours any more is removed";
+    CopyIsOurs, "copy-is-ours", "a copy counts as the VM its mark was written for";
+    PoolIsOurs, "pool-is-ours", "another cluster's VM in our pool counts as ours";
+    KeptVolumesGo, "kept-volumes-go", "disks that are to be kept go with their VM";
+    PendingIgnored, "pending-ignored", "what waits for a restart counts as there";
+    MacDropped, "mac-dropped", "a changed network device gets another MAC address";
+    OtherTemplateUsed, "other-template-used", "a template of another image is cloned";
+    UsedTemplatePruned, "used-template-pruned", "a template goes though disks stand on it";
+    ForeignRuleChanged, "foreign-rule-changed", "an HA rule of others is rewritten";
+    AdoptedWithoutProof, "adopted-without-proof", "a VM is adopted though the next plan would interrupt it";
+    SecretInError, "secret-in-error", "an error shows the credentials";
+    TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
+}
+
+/// Whether a defect is in force: never, unless this is the build that has them.
+#[cfg(not(feature = "sabotage"))]
+#[inline]
+pub const fn sabotaged(_: Defect) -> bool {
+    false
+}
+
+/// Whether a defect is in force.
+///
+/// # Panics
+///
+/// If the environment names one that does not exist: a run that proves nothing must not look like one that does.
+#[cfg(feature = "sabotage")]
+pub fn sabotaged(defect: Defect) -> bool {
+    use std::sync::OnceLock;
+    static CHOSEN: OnceLock<Option<Defect>> = OnceLock::new();
+    let chosen = CHOSEN.get_or_init(|| {
+        let name = std::env::var_os("TALMOX_SABOTAGE").filter(|name| !name.is_empty())?;
+        let found = Defect::ALL.iter().find(|defect| name == defect.name());
+        Some(*found.expect("TALMOX_SABOTAGE names a defect"))
+    });
+    *chosen == Some(defect)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.name()).collect();
+        assert_eq!(names.len(), Defect::ALL.len());
+    }
+
+    #[test]
+    #[cfg(not(feature = "sabotage"))]
+    fn nothing_is_in_force() {
+        assert!(Defect::ALL.iter().all(|defect| !sabotaged(*defect)));
+    }
+}

@@ -1,0 +1,195 @@
+//! `talmox talosconfig` and `talmox kubeconfig`
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use talmox_machine::client::{DEFAULT_LIFETIME, Kubeconfig, Rename, Talosconfig};
+use talmox_machine::pki::Certificate;
+use talmox_machine::{Faults, Source, SystemRandom, Time};
+
+use super::configs::{Workshop, now, open_secrets, read_text};
+use super::shared::boxed;
+use crate::args;
+use crate::connect::folder;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::private_file::{self, Existing};
+
+/// A certificate is renewed when less than this share of its life is left: a year's has four months then, time enough
+/// for whoever runs this now and then.
+const RENEWED_AT: i64 = 3;
+
+pub(super) fn talosconfig(args: &args::Talosconfig, printer: &Printer) -> anyhow::Result<()> {
+    let workshop = Workshop::open(&args.making, printer)?;
+    let made = workshop.talosconfig(now(), printer)?;
+    place(&args.file, &made, default_talosconfig, printer)
+}
+
+pub(super) fn kubeconfig(args: &args::Kubeconfig, printer: &Printer) -> anyhow::Result<()> {
+    let (_, desired) = boxed(&args.description.file, printer)?;
+    let secrets = open_secrets(&desired, &folder(&args.description.file), printer)?;
+    let client = secrets.bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
+    let made = Kubeconfig::new(desired.name.as_str(), &desired.network.endpoint, &secrets.bundle, &client);
+    place(&args.file, &made, default_kubeconfig, printer)
+}
+
+/// A file clients read, as this program makes and merges it.
+trait ClientConfig: Sized {
+    fn read(source: Source<'_>) -> Result<Self, Faults>;
+    fn text(&self) -> SecretString;
+    fn current_context(&self) -> String;
+    /// The context of the same cluster, its certificate, and whether it leads to the same place.
+    fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)>;
+    fn take(&mut self, made: &Self) -> Vec<Rename>;
+}
+
+impl ClientConfig for Talosconfig {
+    fn read(source: Source<'_>) -> Result<Self, Faults> {
+        Self::parse(source)
+    }
+
+    fn text(&self) -> SecretString {
+        self.to_yaml()
+    }
+
+    fn current_context(&self) -> String {
+        self.current().unwrap_or_default().to_owned()
+    }
+
+    fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)> {
+        let context = self.counterpart(made)?;
+        Some((context.to_owned(), self.certificate(context)?, self.leads_alike(context, made)))
+    }
+
+    fn take(&mut self, made: &Self) -> Vec<Rename> {
+        self.renew(made)
+    }
+}
+
+impl ClientConfig for Kubeconfig {
+    fn read(source: Source<'_>) -> Result<Self, Faults> {
+        Self::parse(source)
+    }
+
+    fn text(&self) -> SecretString {
+        self.to_yaml()
+    }
+
+    fn current_context(&self) -> String {
+        self.current().unwrap_or_default().to_owned()
+    }
+
+    fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)> {
+        let context = self.counterpart(made)?;
+        Some((context.to_owned(), self.certificate(context)?, self.leads_alike(context, made)))
+    }
+
+    fn take(&mut self, made: &Self) -> Vec<Rename> {
+        self.renew(made)
+    }
+}
+
+/// Prints it, writes it, or merges it, as was asked for.
+fn place<C: ClientConfig>(
+    args: &args::ClientFile,
+    made: &C,
+    usual: impl FnOnce() -> Option<PathBuf>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    if args.merge {
+        let path = args.to.clone().or_else(usual).ok_or_else(|| {
+            Failure::new("there is no home folder to merge into").with_hint("--to FILE names a file")
+        })?;
+        return merge(&path, made, args.force, printer);
+    }
+    match &args.to {
+        None => printer.data(made.text().expose_secret()),
+        Some(path) => write_new(path, made, args.force, printer),
+    }
+}
+
+fn write_new<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
+    let name = path.display();
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(Failure::new(format!("{name} is there already; nothing was written"))
+            .with_hint("--merge adds to it, --force replaces it")
+            .into());
+    }
+    let existing = if force { Existing::Replace } else { Existing::Keep };
+    private_file::write(path, made.text().expose_secret(), existing)
+        .with_context(|| format!("could not write {name}"))?;
+    printer.say(&format!("wrote {name}, context {}", made.current_context()));
+    Ok(())
+}
+
+fn merge<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
+    let name = path.display().to_string();
+    let text = if path.exists() { read_text(path)? } else { String::new() };
+    let mut file = C::read(Source { name: &name, text: &text }).map_err(|faults| {
+        Failure::new(format!("{name} cannot be merged into, and was left as it is:\n{faults}"))
+    })?;
+    let same = file.same_cluster(made);
+    if let Some((context, certificate, true)) = &same
+        && !force
+        && !near_its_end(certificate, now())
+    {
+        let ends = certificate.not_after();
+        printer.say(&format!("{name} has context {context}, good until {ends}; nothing was written"));
+        return Ok(());
+    }
+    let renames = file.take(made);
+    private_file::write(path, file.text().expose_secret(), Existing::Replace)
+        .with_context(|| format!("could not write {name}"))?;
+    let what = if same.is_some() { "renewed" } else { "added" };
+    printer.say(&format!("{what} context {} in {name}, and made it the current one", file.current_context()));
+    for Rename { from, to } in &renames {
+        printer.say(&format!("{from} was taken by something else, so this one is called {to}"));
+    }
+    Ok(())
+}
+
+/// Whether little of a certificate's life is left, or none.
+fn near_its_end(certificate: &Certificate, now: Time) -> bool {
+    let life = certificate.not_after().unix() - certificate.not_before().unix();
+    let left = certificate.not_after().unix() - now.unix();
+    left.saturating_mul(RENEWED_AT) < life
+}
+
+#[expect(clippy::disallowed_methods, reason = "variables of other tools, read as they are")]
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var(name).ok().filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn default_talosconfig() -> Option<PathBuf> {
+    let home = || variable("TALOS_HOME").or_else(|| Some(variable("HOME")?.join(".talos")));
+    variable("TALOSCONFIG").or_else(|| Some(home()?.join("config")))
+}
+
+/// `KUBECONFIG` may name several files; the first is the one that is written to.
+fn default_kubeconfig() -> Option<PathBuf> {
+    let listed = variable("KUBECONFIG")
+        .and_then(|list| std::env::split_paths(&list).find(|path| !path.as_os_str().is_empty()));
+    listed.or_else(|| Some(variable("HOME")?.join(".kube/config")))
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_machine::Bundle;
+    use talmox_machine::client::TalosRole;
+    use talmox_types::Contract;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_renewed_in_the_last_third_of_its_life() {
+        let start = Time::from_unix(1_790_000_000);
+        let bundle = Bundle::generate(Contract::new(1, 13), start, &mut SystemRandom).unwrap();
+        let life = 300 * 86_400;
+        let client = bundle.talos_client(&[TalosRole::Admin], start, life, &mut SystemRandom).unwrap();
+        for (days, renewed) in [(0, false), (199, false), (201, true), (299, true), (301, true)] {
+            let now = start.plus(days * 86_400);
+            assert_eq!(near_its_end(&client.certificate, now), renewed, "{days}");
+        }
+    }
+}

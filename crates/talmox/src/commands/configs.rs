@@ -1,0 +1,322 @@
+//! What every verb about machine configuration needs: description, secrets, patches, variables, and where machines are.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use talmox_config::{Member, Outcome, Sources, WrittenPatch, add_file};
+use talmox_image::install::InstallImages;
+use talmox_machine::Time;
+use talmox_machine::client::{Context, TalosRole, Talosconfig};
+use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
+use talmox_pve::property::Smbios;
+use talmox_render::{Inputs, PatchText, RenderError, Rendered, Variables, Whereabouts, render};
+use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Patch, Role};
+use talmox_types::{FamilyPair, NodeName};
+
+use super::shared::{Job, block_on, boxed};
+use super::unknown_node;
+use crate::args::{Making, Simulate};
+use crate::connect::folder;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::secrets_file::{self, Loaded};
+use crate::variables_file;
+
+/// A description, its secrets, and all that configs are made with.
+pub(super) struct Workshop {
+    outcome: Box<Outcome>,
+    pub(super) desired: Desired,
+    pub(super) secrets: Loaded,
+    /// What paths in the description are relative to.
+    folder: PathBuf,
+    world: World,
+}
+
+/// What only configs need: a talosconfig asks for no variables.
+struct Ingredients {
+    images: InstallImages,
+    variables: Variables,
+    manifest: Option<String>,
+}
+
+/// What is known of machines besides what is declared.
+enum World {
+    /// Nobody looked.
+    Empty(BTreeMap<NodeName, Given>),
+    Seen {
+        view: View,
+        uuids: BTreeMap<NodeName, String>,
+    },
+}
+
+impl Workshop {
+    pub(super) fn open(making: &Making, printer: &Printer) -> anyhow::Result<Self> {
+        let folder = folder(&making.description.file);
+        if making.live || making.connection.simulate != Simulate::Off {
+            return block_on(async {
+                let job = Job::open(&making.description, &making.connection, printer).await?;
+                let observed = job.observe().await;
+                let Job { outcome, desired, session, .. } = job;
+                session.close().await?;
+                let world = seen(&desired, &observed?);
+                Self::new(outcome, desired, folder, world, printer)
+            });
+        }
+        let (outcome, desired) = boxed(&making.description.file, printer)?;
+        let world = World::Empty(given_by_an_empty_proxmox(&desired));
+        Self::new(outcome, desired, folder, world, printer)
+    }
+
+    fn new(
+        outcome: Box<Outcome>,
+        desired: Desired,
+        folder: PathBuf,
+        world: World,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let secrets = open_secrets(&desired, &folder, printer)?;
+        Ok(Self { outcome, desired, secrets, folder, world })
+    }
+
+    fn ingredients(&self) -> Result<Ingredients, Failure> {
+        let manifest = match &self.desired.kubernetes.cni {
+            Cni::Manifest(file) => Some(read_text(&self.folder.join(file))?),
+            Cni::Flannel | Cni::None | Cni::Urls(_) => None,
+        };
+        let described = &self.desired.talos.install_images;
+        Ok(Ingredients {
+            images: InstallImages::new(described, super::install_image::variable),
+            variables: variables_file::load(&self.folder)?,
+            manifest,
+        })
+    }
+
+    /// The node of a name.
+    pub(super) fn node(&self, name: &str) -> Result<&Node, Failure> {
+        self.desired.nodes.iter().find(|node| node.name.as_str() == name).ok_or_else(|| {
+            let closest = self.outcome.description.member(name).err().flatten();
+            unknown_node(&self.outcome, name, closest.as_ref().map(NodeName::as_str))
+        })
+    }
+
+    /// A node's configuration; what is left out or guessed is said.
+    pub(super) fn render(&self, node: &Node, printer: &Printer) -> anyhow::Result<Rendered> {
+        let member = self.outcome.description.member(node.name.as_str());
+        let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
+        let mut remarks = Remarks::default();
+        let rendered = self.render_member((node, &member), &self.ingredients()?, &mut remarks)?;
+        remarks.say(printer);
+        Ok(rendered)
+    }
+
+    /// The configurations of all nodes, in the order of the description.
+    pub(super) fn render_all(&self, printer: &Printer) -> anyhow::Result<Vec<(&Node, Rendered)>> {
+        let members = self.outcome.description.members();
+        let mut remarks = Remarks::default();
+        let ingredients = self.ingredients()?;
+        let mut all = Vec::with_capacity(members.len());
+        for (node, member) in self.desired.nodes.iter().zip(&members) {
+            all.push((node, self.render_member((node, member), &ingredients, &mut remarks)?));
+        }
+        remarks.say(printer);
+        Ok(all)
+    }
+
+    fn render_member(
+        &self,
+        (node, member): (&Node, &Member<'_>),
+        ingredients: &Ingredients,
+        remarks: &mut Remarks,
+    ) -> anyhow::Result<Rendered> {
+        let whereabouts = self.whereabouts(node, remarks)?;
+        let patches = self.outcome.description.patches(member);
+        let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
+        let rendered = render(&Inputs {
+            desired: &self.desired,
+            node,
+            bundle: &self.secrets.bundle,
+            whereabouts: &whereabouts,
+            install_images: &ingredients.images,
+            patches: &patches,
+            cni_manifest: ingredients.manifest.as_deref(),
+            variables: &ingredients.variables,
+        });
+        let rendered = rendered.map_err(|error| failure(node, &error))?;
+        for warning in &rendered.warnings {
+            remarks.add(node, format!("Talos would warn: {warning}"));
+        }
+        for left_out in &rendered.left_out {
+            remarks.add(node, format!("left out {left_out}"));
+        }
+        Ok(rendered)
+    }
+
+    fn whereabouts(&self, node: &Node, remarks: &mut Remarks) -> Result<Whereabouts, Failure> {
+        let no_address = || {
+            Failure::new(format!("there is no address left for {}", node.name))
+                .with_hint("widen the addresses of its pool")
+        };
+        match &self.world {
+            World::Empty(given) => {
+                let address = match &node.address {
+                    NodeAddress::Declared(address) => *address,
+                    NodeAddress::FromPool(_) => {
+                        remarks.add(node, FROM_AN_EMPTY_POOL.to_owned());
+                        given.get(&node.name).and_then(|given| given.address).ok_or_else(no_address)?
+                    }
+                };
+                let (vmid, host) = (node.vm.id, node.vm.host.clone());
+                Ok(Whereabouts { address, vmid, host, uuid: None })
+            }
+            World::Seen { view, uuids } => {
+                let seen = view.nodes.iter().find(|seen| seen.node == node.name);
+                let addresses = seen.map(|seen| seen.addresses.as_slice()).unwrap_or_default();
+                Ok(Whereabouts {
+                    address: pair(addresses).ok_or_else(no_address)?,
+                    vmid: seen.and_then(|seen| seen.vmid).or(node.vm.id),
+                    host: seen.and_then(|seen| seen.host.clone()).or_else(|| node.vm.host.clone()),
+                    uuid: uuids.get(&node.name).cloned(),
+                })
+            }
+        }
+    }
+
+    /// A talosconfig for this cluster. Its endpoints are the control planes; the node is the first of them alone, so that a
+    /// command without `--nodes` never meets the whole cluster.
+    pub(super) fn talosconfig(&self, now: Time, printer: &Printer) -> anyhow::Result<Talosconfig> {
+        let mut remarks = Remarks::default();
+        let mut endpoints = Vec::new();
+        for node in self.desired.nodes.iter().filter(|node| node.role == Role::Controller) {
+            endpoints.push(self.whereabouts(node, &mut remarks)?.address.primary().to_string());
+        }
+        remarks.say(printer);
+        let bundle = &self.secrets.bundle;
+        let client = bundle.talos_client(
+            &[TalosRole::Admin],
+            now,
+            talmox_machine::client::DEFAULT_LIFETIME,
+            &mut talmox_machine::SystemRandom,
+        )?;
+        let nodes = &endpoints[..endpoints.len().min(1)];
+        let context = Context { name: self.desired.name.as_str(), endpoints: &endpoints, nodes };
+        Ok(Talosconfig::new(&context, bundle, &client))
+    }
+}
+
+const FROM_AN_EMPTY_POOL: &str =
+    "the address is the one an empty pool would give; --live looks at what it has";
+
+/// More nodes than this are counted rather than named.
+const NAMED: usize = 4;
+
+/// What there is to say of nodes, each thing once with those it is true of.
+#[derive(Default)]
+struct Remarks(Vec<(String, Vec<NodeName>)>);
+
+impl Remarks {
+    fn add(&mut self, node: &Node, remark: String) {
+        match self.0.iter_mut().find(|(known, _)| *known == remark) {
+            Some((_, nodes)) => nodes.push(node.name.clone()),
+            None => self.0.push((remark, vec![node.name.clone()])),
+        }
+    }
+
+    fn say(&self, printer: &Printer) {
+        for (remark, nodes) in &self.0 {
+            let names: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
+            let more = nodes.len().saturating_sub(NAMED);
+            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+            printer.say(&format!("{}{more}: {remark}", names.join(", ")));
+        }
+    }
+}
+
+/// The secrets bundle, if certificates can be made with it.
+pub(super) fn open_secrets(desired: &Desired, folder: &Path, printer: &Printer) -> Result<Loaded, Failure> {
+    let secrets = secrets_file::load(desired, folder)?;
+    let name = secrets.path.display();
+    let problems = secrets.bundle.check(now());
+    if !problems.is_empty() {
+        return Err(Failure::new(format!(
+            "the secrets bundle {name} is of no use:\n{}",
+            problems.join("\n")
+        )));
+    }
+    if printer.is_verbose() {
+        printer.say(&format!("secrets from {name}"));
+    }
+    Ok(secrets)
+}
+
+/// The clock of this machine.
+pub(super) fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// A text file of the user's.
+pub(super) fn read_text(path: &Path) -> Result<String, Failure> {
+    let mut sources = Sources::default();
+    match add_file(&mut sources, path) {
+        Ok(id) => Ok(sources.get(id).text.clone()),
+        Err(problem) => Err(Failure::new(problem.message)),
+    }
+}
+
+fn patch_text(written: &WrittenPatch) -> Result<PatchText, Failure> {
+    match &written.patch {
+        Patch::Inline(text) => {
+            Ok(PatchText { name: format!("{} (inline)", written.place), text: text.clone() })
+        }
+        Patch::File(file) => {
+            let path = written.folder.join(file);
+            let name = path.strip_prefix(".").unwrap_or(&path).display().to_string();
+            Ok(PatchText { name, text: read_text(&path)? })
+        }
+    }
+}
+
+fn failure(node: &Node, error: &RenderError) -> Failure {
+    let failure = Failure::new(format!("there is no configuration for {}:\n{error}", node.name));
+    match error {
+        RenderError::Variable(_) => failure
+            .with_hint("variables come from the environment and from talenv.yaml beside the description"),
+        RenderError::Patch(_)
+        | RenderError::Idle(_)
+        | RenderError::Blamed(_)
+        | RenderError::InvalidPatch(_) => failure.with_hint(format!(
+            "talmox explain {}.patches lists its patches in the order they apply",
+            node.name
+        )),
+        RenderError::Input(_)
+        | RenderError::TwoVirtualAddresses(_)
+        | RenderError::TwoTaints(_)
+        | RenderError::MissingManifest(_)
+        | RenderError::Refused { .. } => failure,
+    }
+}
+
+fn seen(desired: &Desired, observed: &Observed) -> World {
+    let view = view(desired, observed);
+    let uuid = |vmid| {
+        let config = &observed.guests.get(&vmid)?.seen()?.live;
+        Smbios::parse(config.get("smbios1")?).ok()?.uuid
+    };
+    let uuids = view.nodes.iter().filter_map(|seen| Some((seen.node.clone(), uuid(seen.vmid?)?))).collect();
+    World::Seen { view, uuids }
+}
+
+fn pair(addresses: &[String]) -> Option<FamilyPair<IpAddr>> {
+    let parsed: Vec<IpAddr> = addresses.iter().filter_map(|text| text.parse().ok()).collect();
+    match parsed.as_slice() {
+        [one] => Some(FamilyPair::one(*one)),
+        [one, two] => FamilyPair::two(*one, *two),
+        _ => None,
+    }
+}
+
+/// The name of a node's file, as `talosctl`'s users have it.
+pub(super) fn file_name(desired: &Desired, node: &NodeName) -> PathBuf {
+    PathBuf::from(format!("{}-{node}.yaml", desired.name))
+}

@@ -1,0 +1,22 @@
+//! `talmox secrets`
+
+mod convert;
+mod generate;
+mod rotate;
+mod show;
+
+use crate::args::{Secrets, SecretsWhat};
+use crate::printer::Printer;
+
+pub(super) use generate::FirstBundle;
+
+pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
+    match &args.what {
+        SecretsWhat::Generate(args) => generate::run(args, printer),
+        SecretsWhat::Show(args) => show::show(args, printer),
+        SecretsWhat::Check(args) => show::check(args, printer),
+        SecretsWhat::Encrypt(args) => convert::encrypt(args, printer),
+        SecretsWhat::Decrypt(args) => convert::decrypt(args, printer),
+        SecretsWhat::RotateClient(args) => rotate::run(args, printer),
+    }
+}

@@ -1,0 +1,165 @@
+//! The secrets bundle: where it lies, and what is in it.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use secrecy::ExposeSecret as _;
+use talmox_machine::{Bundle, Source};
+use talmox_secrets::sops::is_sops;
+use talmox_types::desired::Desired;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+use crate::sops;
+
+/// Names a bundle has if the description gives it none, in the order they are looked for: ours and `talosctl`'s, then
+/// those of talhelper.
+pub(crate) const NAMES: [&str; 4] =
+    ["secrets.sops.yaml", "secrets.yaml", "talsecret.sops.yaml", "talsecret.yaml"];
+
+/// A bundle has a few kilobytes; a file that is much larger is the wrong one.
+const MAX_SIZE: u64 = 1024 * 1024;
+
+/// A bundle that was read.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) path: PathBuf,
+    pub(crate) bundle: Bundle,
+}
+
+/// The file of the bundle: the one the description names, there or not, else the first there is of the usual names.
+/// `folder` is the description's.
+pub(crate) fn find(desired: &Desired, folder: &Path) -> Option<PathBuf> {
+    match &desired.talos.secrets_file {
+        Some(file) => Some(folder.join(file)),
+        None => NAMES.into_iter().map(|name| folder.join(name)).find(|path| path.exists()),
+    }
+}
+
+/// Reads the bundle. What is wrong with it is told without what is in it.
+pub(crate) fn load(desired: &Desired, folder: &Path) -> Result<Loaded, Failure> {
+    let Some(path) = find(desired, folder) else {
+        let here = folder.as_os_str().is_empty() || folder == Path::new(".");
+        let place = if here { "this folder".to_owned() } else { folder.display().to_string() };
+        return Err(missing(format!("there is no secrets bundle: {place} has none of {}", NAMES.join(", "))));
+    };
+    if !path.exists() {
+        let place = path.display();
+        return Err(missing(format!(
+            "there is no secrets bundle at {place}, where secrets_file of the description says"
+        )));
+    }
+    let text = read(&path)?;
+    let name = path.display().to_string();
+    let bundle = Bundle::parse(Source { name: &name, text: &text })
+        .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?;
+    Ok(Loaded { path, bundle })
+}
+
+fn missing(message: String) -> Failure {
+    Failure::new(message).with_hint("talmox secrets generate makes one, once in a cluster's life").with_hint(
+        "a cluster that runs has one: get that file, and name it with secrets_file if it is called otherwise",
+    )
+}
+
+/// The text of a file with secrets in it, in the clear; SOPS files are decrypted.
+pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let name = path.display().to_string();
+    let failed = |error: std::io::Error| Failure::new(format!("could not read {name}: {error}"));
+    let mut text = Zeroizing::new(String::new());
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let read = file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
+    if read as u64 > MAX_SIZE {
+        return Err(Failure::new(format!("{name} is too large for a file of secrets")));
+    }
+    if is_sops(&text) {
+        let opened = sops::open(path, &text)?.to_yaml();
+        return Ok(Zeroizing::new(opened.expose_secret().to_owned()));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn desired(extra: &str) -> Desired {
+        let nodes = "nodes:\n  - {name: cp-1, address: 10.0.7.11, controller: true}\n";
+        let files = talmox_config::Files::from_texts(&format!("{extra}{nodes}"), None);
+        talmox_config::read_files(files).desired.unwrap()
+    }
+
+    /// A folder that is gone at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("talmox-bundle-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.0.join(name), text).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_usual_names_are_looked_for_in_order() {
+        let folder = Folder::new("names");
+        let usual = desired("");
+        assert_eq!(find(&usual, &folder.0), None);
+        for name in NAMES.iter().rev() {
+            folder.write(name, "");
+            assert_eq!(find(&usual, &folder.0), Some(folder.0.join(name)));
+        }
+    }
+
+    #[test]
+    fn what_the_description_names_is_the_file_there_or_not() {
+        let folder = Folder::new("named");
+        folder.write("secrets.yaml", "");
+        let named = desired("secrets_file: keys/lab.yaml\n");
+        assert_eq!(find(&named, &folder.0), Some(folder.0.join("keys/lab.yaml")));
+        let failure = load(&named, &folder.0).unwrap_err().to_string();
+        assert!(failure.contains("keys/lab.yaml, where secrets_file"), "{failure}");
+    }
+
+    #[test]
+    fn a_missing_bundle_is_told_with_the_names_that_were_looked_for() {
+        let folder = Folder::new("missing");
+        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        for name in NAMES {
+            assert!(failure.contains(name), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_what_is_in_it() {
+        let folder = Folder::new("wrong");
+        folder.write("secrets.yaml", "cluster: {id: abc, secret: hush-hush}\n");
+        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        assert!(failure.contains("cluster.secret"), "{failure}");
+        assert!(!failure.contains("hush-hush"), "{failure}");
+    }
+
+    #[test]
+    fn a_file_for_others_is_told_without_what_is_in_it() {
+        let folder = Folder::new("sops");
+        let stranger = talmox_secrets::age::Identity::generate(&mut talmox_secrets::SystemRandom).unwrap();
+        let rule = talmox_secrets::sops::Rule::for_recipients(vec![stranger.recipient().clone()]);
+        let text = "cluster: {id: hush-hush}\n";
+        let random = &mut talmox_secrets::SystemRandom;
+        let file = talmox_secrets::sops::encrypt(text, &rule, "2026-11-15T12:00:00Z", random).unwrap();
+        folder.write("secrets.sops.yaml", &file);
+        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        assert!(failure.contains(&stranger.recipient().to_string()), "{failure}");
+        assert!(!failure.contains("hush-hush"), "{failure}");
+    }
+}

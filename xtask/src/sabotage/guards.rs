@@ -1,0 +1,67 @@
+//! Who is expected to notice what.
+
+use std::fmt;
+
+use talmox_types::sabotage::Defect;
+
+/// Tests of one target whose names begin so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Guard {
+    pub(super) target: &'static str,
+    pub(super) filter: &'static str,
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.target, self.filter)
+    }
+}
+
+const fn exec(filter: &'static str) -> Guard {
+    Guard { target: "exec", filter }
+}
+
+const fn line(filter: &'static str) -> Guard {
+    Guard { target: "line", filter }
+}
+
+const fn plan(filter: &'static str) -> Guard {
+    Guard { target: "plan", filter }
+}
+
+const fn pve(filter: &'static str) -> Guard {
+    Guard { target: "pve", filter }
+}
+
+/// The client's own tests.
+const fn client(filter: &'static str) -> Guard {
+    Guard { target: "talmox_pve", filter }
+}
+
+/// The tests that guard against a defect, most likely first.
+pub(super) fn guards(defect: Defect) -> &'static [Guard] {
+    match defect {
+        Defect::MarkNotReadAgain
+        | Defect::VolumesNotReadAgain
+        | Defect::DeniedIsDone
+        | Defect::RemovedByName
+        | Defect::ForeignPoolRemoved => const { &[exec("remove::")] },
+        Defect::LockNotWaitedFor | Defect::DoublesNotCounted => const { &[exec("create::")] },
+        Defect::LostReplyIsFailure | Defect::DigestNotSent | Defect::StalePlanAccepted => {
+            const { &[exec("change::")] }
+        }
+        Defect::TaskEndIgnored | Defect::SecretInError => const { &[pve("failures::")] },
+        Defect::StorageLimitGone | Defect::TurnsIgnored | Defect::GateNotAsked => {
+            const { &[exec("order::")] }
+        }
+        Defect::ApprovalNotChecked => const { &[exec("apply::what_was_not_approved")] },
+        Defect::CopyIsOurs | Defect::PoolIsOurs => const { &[plan("identity::")] },
+        Defect::KeptVolumesGo => const { &[plan("removing::")] },
+        Defect::PendingIgnored => const { &[plan("changing::")] },
+        Defect::MacDropped => const { &[plan("drift::")] },
+        Defect::OtherTemplateUsed | Defect::UsedTemplatePruned => const { &[plan("templates::")] },
+        Defect::ForeignRuleChanged => const { &[plan("ha::")] },
+        Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
+        Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
+    }
+}

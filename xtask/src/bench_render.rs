@@ -131,7 +131,7 @@ impl Surroundings for Nothing {
 
 /// Every node has its name, its address and a patch of its own.
 fn prepare(scratch: &Scratch, nodes: usize, bundle: &Bundle) -> anyhow::Result<()> {
-    let mut talconfig = "clusterName: bench\ntalosVersion: v1.13.9\nkubernetesVersion: v1.36.3\nendpoint: https://10.0.0.5:6443\nnodes:\n"
+    let mut talconfig = "clusterName: bench\ntalosVersion: v1.13.9\nkubernetesVersion: v1.36.3\nendpoint: https://10.0.0.5:6443\nclusterPodNets: [10.128.0.0/9]\nclusterSvcNets: [10.96.0.0/12]\nnodes:\n"
         .to_owned();
     for node in 0..nodes {
         let (third, fourth) = (1 + node / 200, 1 + node % 200);

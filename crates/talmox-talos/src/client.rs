@@ -61,14 +61,8 @@ impl Client {
         deadline: Duration,
     ) -> Result<Reply, Error> {
         let messages = Messages::One(Bytes::from(request.encode_to_vec()));
-        let mut replies = self.send(method, messages, Some(deadline)).await?;
-        let none = || self.error(method.name(), Status::new(Code::Internal, "the reply is empty"));
-        let reply = replies.next().await.ok_or_else(none)??;
-        // What follows is the status, which may still say that it failed.
-        while let Some(more) = replies.next().await {
-            more?;
-        }
-        Ok(reply)
+        let replies = self.send(method, messages, Some(deadline)).await?;
+        self.only(method.name(), replies).await
     }
 
     /// A call with many replies. Without a deadline it is followed until somebody ends it.
@@ -89,9 +83,22 @@ impl Client {
         deadline: Duration,
     ) -> Result<Reply, Error> {
         let messages = requests.map(|request| Bytes::from(request.encode_to_vec()));
-        let mut replies = self.send(method, Messages::Many(Box::pin(messages)), Some(deadline)).await?;
-        let none = || self.error(method.name(), Status::new(Code::Internal, "the reply is empty"));
-        replies.next().await.ok_or_else(none)?
+        let replies = self.send(method, Messages::Many(Box::pin(messages)), Some(deadline)).await?;
+        self.only(method.name(), replies).await
+    }
+
+    /// The one reply of a call that has one. What follows is the status, which may still say that it failed.
+    async fn only<Reply>(
+        &self,
+        name: &'static str,
+        mut replies: BoxStream<Result<Reply, Error>>,
+    ) -> Result<Reply, Error> {
+        let none = || self.error(name, Status::new(Code::Internal, "the reply is empty"));
+        let reply = replies.next().await.ok_or_else(none)??;
+        while let Some(more) = replies.next().await {
+            more?;
+        }
+        Ok(reply)
     }
 
     async fn send<Request, Reply: Message + Default + 'static>(

@@ -8,17 +8,17 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::private_file::Existing;
+use talmox_secrets::Overwrite;
 
-pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str, overwrite: Overwrite) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = PathBuf::from(beside);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| match existing {
-        Existing::Replace => std::fs::rename(&beside, path),
+    let written = file.write_all(text.as_bytes()).and_then(|()| match overwrite {
+        Overwrite::Replace => std::fs::rename(&beside, path),
         // A second name is refused where the first is taken, which looking beforehand could not promise.
-        Existing::Keep => std::fs::hard_link(&beside, path),
+        Overwrite::Refuse => std::fs::hard_link(&beside, path),
     });
     // Renamed, it is gone already.
     let _ = std::fs::remove_file(&beside);
@@ -38,10 +38,10 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("config");
         let text = || io::read_to_string(std::fs::File::open(&path).unwrap()).unwrap();
-        write(&path, "one", Existing::Keep).unwrap();
-        assert_eq!(write(&path, "two", Existing::Keep).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        write(&path, "one", Overwrite::Refuse).unwrap();
+        assert_eq!(write(&path, "two", Overwrite::Refuse).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(text(), "one");
-        write(&path, "three", Existing::Replace).unwrap();
+        write(&path, "three", Overwrite::Replace).unwrap();
         assert_eq!(text(), "three");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(folder.read_dir().unwrap().count(), 1, "nothing is left beside");

@@ -7,27 +7,16 @@ use std::path::Path;
 
 use talmox_secrets::{Overwrite, WriteError, write_secret_file};
 
-/// Whether a file that is there may be replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    Keep,
-    Replace,
-}
-
 /// Makes a folder, and those above it, that only its owner may look into. One that is there stays as it is.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Writes a file. Where it is a link, what it leads to is written.
-pub(crate) fn write(path: &Path, text: &str, existing: Existing) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str, overwrite: Overwrite) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         make_folder(folder)?;
     }
-    let overwrite = match existing {
-        Existing::Keep => Overwrite::Refuse,
-        Existing::Replace => Overwrite::Replace,
-    };
     write_secret_file(path, text.as_bytes(), overwrite).map_err(|error| match error {
         WriteError::Exists(_) => io::Error::from(io::ErrorKind::AlreadyExists),
         WriteError::Io { source, .. } => source,
@@ -50,15 +39,15 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("talmox-private-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let file = folder.join("deep/key");
-        write(&file, "one", Existing::Keep).unwrap();
+        write(&file, "one", Overwrite::Refuse).unwrap();
         assert_eq!((mode(&file), mode(&folder.join("deep"))), (0o600, 0o700));
-        let error = write(&file, "two", Existing::Keep).unwrap_err();
+        let error = write(&file, "two", Overwrite::Refuse).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         let text = || io::read_to_string(File::open(&file).unwrap()).unwrap();
         assert_eq!(text(), "one");
         let link = folder.join("link");
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        write(&link, "three", Existing::Replace).unwrap();
+        write(&link, "three", Overwrite::Replace).unwrap();
         assert_eq!((text().as_str(), mode(&file)), ("three", 0o600));
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(folder.join("deep").read_dir().unwrap().count(), 1, "nothing is left beside");

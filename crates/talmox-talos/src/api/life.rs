@@ -1,7 +1,5 @@
 //! Restarting, upgrading, resetting. All of it answers at once and happens later: watch the machine.
 
-use std::time::Duration;
-
 use futures_util::StreamExt as _;
 use talmox_proto::common::{ContainerDriver, ContainerdInstance, ContainerdNamespace};
 use talmox_proto::machine::image_service_pull_response::Response as Pulled;
@@ -150,7 +148,8 @@ impl Client {
             containerd: Some(Store::System.instance()),
             source: Some(InstallArtifactsSource { image_name: image.to_owned() }),
         };
-        let mut stream = self.stream(lifecycle_service::UPGRADE, request, Some(self.installing())).await?;
+        let mut stream =
+            self.stream(lifecycle_service::UPGRADE, request, Some(self.deadlines().long)).await?;
         let mut exit = None;
         while let Some(message) = stream.next().await {
             match message?.progress.and_then(|progress| progress.response) {
@@ -166,9 +165,5 @@ impl Client {
             None => "the installer did not say how it ended".to_owned(),
         };
         Err(self.error(lifecycle_service::UPGRADE.name(), Status::new(Code::Internal, words)))
-    }
-
-    fn installing(&self) -> Duration {
-        self.deadlines().long
     }
 }

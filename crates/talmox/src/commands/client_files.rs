@@ -7,6 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::client::{DEFAULT_LIFETIME, Kubeconfig, Rename, Talosconfig};
 use talmox_machine::pki::Certificate;
 use talmox_machine::{Faults, Source, SystemRandom, Time};
+use talmox_secrets::Overwrite;
 
 use super::configs::{Workshop, now, open_secrets, read_text};
 use super::shared::boxed;
@@ -14,7 +15,7 @@ use crate::args;
 use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::private_file::{self, Existing};
+use crate::private_file;
 
 /// A certificate is renewed when less than this share of its life is left: a year's has four months then, time enough
 /// for whoever runs this now and then.
@@ -116,8 +117,8 @@ fn write_new<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Prin
             .with_hint("--merge adds to it, --force replaces it")
             .into());
     }
-    let existing = if force { Existing::Replace } else { Existing::Keep };
-    private_file::write(path, made.text().expose_secret(), existing)
+    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
+    private_file::write(path, made.text().expose_secret(), overwrite)
         .with_context(|| format!("could not write {name}"))?;
     printer.say(&format!("wrote {name}, context {}", made.current_context()));
     Ok(())
@@ -139,7 +140,7 @@ fn merge<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Printer)
         return Ok(());
     }
     let renames = file.take(made);
-    private_file::write(path, file.text().expose_secret(), Existing::Replace)
+    private_file::write(path, file.text().expose_secret(), Overwrite::Replace)
         .with_context(|| format!("could not write {name}"))?;
     let what = if same.is_some() { "renewed" } else { "added" };
     printer.say(&format!("{what} context {} in {name}, and made it the current one", file.current_context()));

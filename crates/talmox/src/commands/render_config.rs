@@ -6,13 +6,14 @@ use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
 use talmox_machine::{Config, Value};
+use talmox_secrets::Overwrite;
 
 use super::configs::{Workshop, file_name, now};
 use crate::args::{Format, RenderAll, RenderConfig};
 use crate::derived_file;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::private_file::{self, Existing};
+use crate::private_file;
 use crate::screens::plural;
 
 pub(super) fn config(args: &RenderConfig, printer: &Printer) -> anyhow::Result<()> {
@@ -76,11 +77,11 @@ pub(super) fn all(args: &RenderAll, printer: &Printer) -> anyhow::Result<()> {
     let talosconfig = workshop.talosconfig(now(), &quiet)?.to_yaml();
     pieces.push(Piece { path: args.to.join("talosconfig"), node: None, text: talosconfig });
     refuse_existing(args, &pieces)?;
-    let existing = if args.force { Existing::Replace } else { Existing::Keep };
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     private_file::make_folder(&args.to)
         .with_context(|| format!("could not make the folder {}", args.to.display()))?;
     for piece in &pieces {
-        derived_file::write(&piece.path, piece.text.expose_secret(), existing)
+        derived_file::write(&piece.path, piece.text.expose_secret(), overwrite)
             .with_context(|| format!("could not write {}", piece.path.display()))?;
     }
     say_what_was_written(args, &pieces, printer)

@@ -1,0 +1,18 @@
+//! Talos nodes that live in memory.
+//!
+//! ```text
+//!  power, disks, network ─▶ Nodes ─▶ replies of the Talos API, of Kubernetes
+//!   (a hypervisor)            │
+//!                             └─ advance_to(now): boot, install, etcd, kubelet, in the time they take
+//! ```
+//!
+//! The core does no I/O. Whoever simulates the hypervisor says when a machine is switched on and what is in it
+//! ([`Hardware`]); shells bring calls ([`ApiCall`], [`KubeCall`]) and carry replies away. The nodes know only the wire:
+//! messages are those of `talmox-proto`, and a machine configuration is read and judged by `talmox-machine`, which is held
+//! to Talos' own library elsewhere. Nothing of the client, the planner or the executor is used here.
+
+mod hardware;
+mod wire;
+
+pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
+pub use wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed};

@@ -98,9 +98,10 @@ pub async fn observe_for(
         let ha = ha::ha(client, desired, &version).await?;
         Ok((version, ha))
     };
-    let beside = try_join4(rights(client), pool(client, desired), mappings(client, desired), jobs);
+    // Each on its own: together they would make every future that looks a large one.
+    let beside = Box::pin(try_join4(rights(client), pool(client, desired), mappings(client, desired), jobs));
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
-        try_join3(there(client, desired, goal), version_and_ha, beside).await?;
+        try_join3(Box::pin(there(client, desired, goal)), Box::pin(version_and_ha), beside).await?;
     let There { hosts, storages, guests, pools, files, depth } = there;
     Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, jobs, rights, depth })
 }

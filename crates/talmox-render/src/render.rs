@@ -5,7 +5,7 @@ use std::fmt;
 use talmox_image::install::{Customization, InstallImages, customize};
 use talmox_image::{Factory, Platform, Schematic};
 use talmox_machine::validate::Problem;
-use talmox_machine::{Config, Faults, Input, InputError, Options, Patch, PatchError, Role, Source};
+use talmox_machine::{Config, Faults, Input, InputError, Options, PatchError, Role};
 use talmox_types::desired::{Cni, Role as NodeRole};
 use talmox_types::{Contract, Url};
 
@@ -72,16 +72,15 @@ fn lines<T: fmt::Display>(items: &[T]) -> String {
 pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, RenderError> {
     let name = format!("the configuration of {}", inputs.node.name);
     let layer = Layer::of(inputs)?;
-    let text = layer.to_patch();
-    let said =
-        Patch::parse(Source { name: "the description", text: &text }).map_err(RenderError::InvalidPatch)?;
-    let described = patches::apply(base(inputs)?, &name, &[said])?;
+    let said = [layer.to_patch()?];
+    let described = || patches::apply(base(inputs)?, &name, &said);
+    let config = described()?;
     let given = patches::read(inputs)?;
-    let config = patches::apply(described.clone(), &name, &given)?;
+    let config = patches::apply(config, &name, &given)?;
     let talos = inputs.desired.talos.version.contract();
     let (refused, warnings) = patches::validate(&config, talos);
     if !refused.is_empty() {
-        return Err(patches::blame(&described, &given, &refused, talos));
+        return Err(patches::blame(&described()?, &given, &refused, talos));
     }
     Ok(Rendered { config, warnings, left_out: layer.left_out })
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use talmox_config::{Files, read_files};
 use talmox_image::install::InstallImages;
 use talmox_machine::{Bundle, Config, SystemRandom, Time};
-use talmox_render::{Inputs, PatchText, Variables, Whereabouts, render};
+use talmox_render::{Common, PatchText, Renderer, Variables, Whereabouts};
 use talmox_types::Contract;
 use talmox_types::desired::{Desired, NodeAddress, Patch};
 
@@ -41,6 +41,13 @@ fn desired(text: &str) -> Desired {
 
 fn configs(desired: &Desired, bundle: &Bundle) -> Vec<Config> {
     let (images, variables) = (InstallImages::default(), Variables::default());
+    let renderer = Renderer::new(Common {
+        desired,
+        bundle,
+        install_images: &images,
+        cni_manifest: None,
+        variables: &variables,
+    });
     let mut configs = Vec::with_capacity(desired.nodes.len());
     for node in &desired.nodes {
         let NodeAddress::Declared(address) = node.address else { unreachable!("nodes here have one") };
@@ -49,16 +56,7 @@ fn configs(desired: &Desired, bundle: &Bundle) -> Vec<Config> {
             Patch::File(_) => unreachable!("patches here are inline"),
         };
         let patches: Vec<PatchText> = node.patches.iter().map(text).collect();
-        let rendered = render(&Inputs {
-            desired,
-            node,
-            bundle,
-            whereabouts: &Whereabouts::at(address),
-            install_images: &images,
-            patches: &patches,
-            cni_manifest: None,
-            variables: &variables,
-        });
+        let rendered = renderer.render(node, &Whereabouts::at(address), &patches);
         configs.push(rendered.expect("a description that Talos takes").config);
     }
     configs

@@ -10,7 +10,7 @@ use talmox_machine::Time;
 use talmox_machine::client::{Context, TalosRole, Talosconfig};
 use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
 use talmox_pve::property::Smbios;
-use talmox_render::{Inputs, PatchText, RenderError, Rendered, Variables, Whereabouts, render};
+use talmox_render::{Common, PatchText, RenderError, Rendered, Renderer, Variables, Whereabouts};
 use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Patch, Role};
 use talmox_types::{FamilyPair, NodeName};
 
@@ -92,6 +92,16 @@ impl Workshop {
         })
     }
 
+    fn renderer<'a>(&'a self, ingredients: &'a Ingredients) -> Renderer<'a> {
+        Renderer::new(Common {
+            desired: &self.desired,
+            bundle: &self.secrets.bundle,
+            install_images: &ingredients.images,
+            cni_manifest: ingredients.manifest.as_deref(),
+            variables: &ingredients.variables,
+        })
+    }
+
     /// The node of a name.
     pub(super) fn node(&self, name: &str) -> Result<&Node, Failure> {
         self.desired.nodes.iter().find(|node| node.name.as_str() == name).ok_or_else(|| {
@@ -105,44 +115,40 @@ impl Workshop {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
         let mut remarks = Remarks::default();
-        let rendered = self.render_member((node, &member), &self.ingredients()?, &mut remarks)?;
+        let ingredients = self.ingredients()?;
+        let rendered = self.render_member((node, &member), &self.renderer(&ingredients), &mut remarks)?;
         remarks.say(printer);
         Ok(rendered)
     }
 
-    /// The configurations of all nodes, in the order of the description.
-    pub(super) fn render_all(&self, printer: &Printer) -> anyhow::Result<Vec<(&Node, Rendered)>> {
+    /// Hands over the configurations of all nodes one by one, in the order of the description.
+    pub(super) fn render_all(
+        &self,
+        printer: &Printer,
+        mut take: impl FnMut(&Node, Rendered),
+    ) -> anyhow::Result<()> {
         let members = self.outcome.description.members();
         let mut remarks = Remarks::default();
         let ingredients = self.ingredients()?;
-        let mut all = Vec::with_capacity(members.len());
+        let renderer = self.renderer(&ingredients);
         for (node, member) in self.desired.nodes.iter().zip(&members) {
-            all.push((node, self.render_member((node, member), &ingredients, &mut remarks)?));
+            take(node, self.render_member((node, member), &renderer, &mut remarks)?);
         }
         remarks.say(printer);
-        Ok(all)
+        Ok(())
     }
 
     fn render_member(
         &self,
         (node, member): (&Node, &Member<'_>),
-        ingredients: &Ingredients,
+        renderer: &Renderer<'_>,
         remarks: &mut Remarks,
     ) -> anyhow::Result<Rendered> {
         let whereabouts = self.whereabouts(node, remarks)?;
         let patches = self.outcome.description.patches(member);
         let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
-        let rendered = render(&Inputs {
-            desired: &self.desired,
-            node,
-            bundle: &self.secrets.bundle,
-            whereabouts: &whereabouts,
-            install_images: &ingredients.images,
-            patches: &patches,
-            cni_manifest: ingredients.manifest.as_deref(),
-            variables: &ingredients.variables,
-        });
-        let rendered = rendered.map_err(|error| failure(node, &error))?;
+        let rendered =
+            renderer.render(node, &whereabouts, &patches).map_err(|error| failure(node, &error))?;
         for warning in &rendered.warnings {
             remarks.add(node, format!("Talos would warn: {warning}"));
         }

@@ -8,7 +8,7 @@ mod tokens;
 
 use super::Checker;
 use crate::document::Document;
-use crate::fault::Path;
+use crate::fault::Trail;
 use crate::schema::{Struct, Type};
 use crate::value::{Map, Value};
 
@@ -158,11 +158,11 @@ fn pressure(name: &str) -> Option<Kind> {
 /// Looks at every expression of a config.
 pub(super) fn check(checker: &mut Checker<'_>) {
     for document in checker.config.documents() {
-        structure(checker, document, &document.body, document.kind.body, &Path::default());
+        structure(checker, document, &document.body, document.kind.body, &Trail::default());
     }
 }
 
-fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &Struct, path: &Path) {
+fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &Struct, path: &Trail<'_>) {
     for (key, value) in map.iter() {
         let Some(field) = known.field(key) else { continue };
         let path = path.key(key);

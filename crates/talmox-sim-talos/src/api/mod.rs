@@ -4,13 +4,21 @@
 //! the call, looks at the machine or changes it, and gives the reply.
 
 mod apply;
+mod clients;
 mod etcd;
+mod files;
+mod image;
+mod life;
 mod machine;
 pub(crate) mod reply;
+mod services;
+mod storage;
 pub(crate) mod stream;
+mod time;
 
 use talmox_proto::Message;
 
+use crate::faults::CallFault;
 use crate::hardware::MachineId;
 use crate::machine::Port;
 use crate::machine::certificates::pem_to_der;
@@ -39,7 +47,18 @@ pub(crate) type Handler = fn(&mut Nodes, &Asked<'_>) -> Result<ApiReply, Status>
 /// Calls by path, and who answers them.
 pub(crate) type Handlers = &'static [(&'static str, Handler)];
 
-const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS, etcd::HANDLERS];
+const TABLE: &[Handlers] = &[
+    machine::HANDLERS,
+    apply::HANDLERS,
+    clients::HANDLERS,
+    etcd::HANDLERS,
+    files::HANDLERS,
+    image::HANDLERS,
+    life::HANDLERS,
+    services::HANDLERS,
+    storage::HANDLERS,
+    time::HANDLERS,
+];
 
 fn find(path: &str) -> Option<Handler> {
     TABLE.iter().copied().flatten().find(|(known, _)| *known == path).map(|(_, handler)| *handler)
@@ -53,7 +72,31 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
         return refusal;
     }
-    serve(nodes, &Asked { machine, call })
+    let asked = Asked { machine, call };
+    match nodes.faults.due(call.to, &call.path) {
+        None => serve(nodes, &asked),
+        Some(fault) => go_wrong(nodes, &asked, fault),
+    }
+}
+
+/// What the caller sees of a call that goes wrong, and whether it is carried out all the same.
+fn go_wrong(nodes: &mut Nodes, asked: &Asked<'_>, fault: CallFault) -> ApiReply {
+    let after = nodes.timing.call;
+    match fault {
+        CallFault::Refuse => ApiReply::Refused,
+        CallFault::Hang => ApiReply::Silence,
+        CallFault::LoseReply => {
+            serve(nodes, asked);
+            ApiReply::Lost { after }
+        }
+        CallFault::Answer { code, message, happens } => {
+            if happens {
+                serve(nodes, asked);
+            }
+            let end = Status::new(Code::from_number(code), message);
+            ApiReply::Done { after, messages: Vec::new(), end }
+        }
+    }
 }
 
 /// What TLS makes of the caller.

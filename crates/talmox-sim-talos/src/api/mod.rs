@@ -4,7 +4,11 @@
 //! the call, looks at the machine or changes it, and gives the reply.
 
 mod apply;
+mod authorize;
+pub(crate) mod cosi;
+mod events;
 mod machine;
+mod proxy;
 pub(crate) mod reply;
 pub(crate) mod stream;
 
@@ -38,7 +42,7 @@ pub(crate) type Handler = fn(&mut Nodes, &Asked<'_>) -> Result<ApiReply, Status>
 /// Calls by path, and who answers them.
 pub(crate) type Handlers = &'static [(&'static str, Handler)];
 
-const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS];
+const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS, cosi::HANDLERS, events::HANDLERS];
 
 fn find(path: &str) -> Option<Handler> {
     TABLE.iter().copied().flatten().find(|(known, _)| *known == path).map(|(_, handler)| *handler)
@@ -52,7 +56,7 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
         return refusal;
     }
-    serve(nodes, &Asked { machine, call })
+    proxy::route(nodes, machine, call)
 }
 
 /// What TLS makes of the caller.
@@ -77,10 +81,10 @@ fn turned_away(nodes: &Nodes, machine: MachineId, peer: &Peer) -> Option<ApiRepl
 
 /// Answers as the machine itself.
 pub(crate) fn serve(nodes: &mut Nodes, asked: &Asked<'_>) -> ApiReply {
-    let result = match find(&asked.call.path) {
+    let result = authorize::check(nodes, asked).and_then(|()| match find(&asked.call.path) {
         Some(handler) => handler(nodes, asked),
         None => Err(unknown(&asked.call.path)),
-    };
+    });
     result.unwrap_or_else(|end| ApiReply::Done { after: nodes.timing.call, messages: Vec::new(), end })
 }
 

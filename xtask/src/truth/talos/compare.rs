@@ -64,7 +64,10 @@ impl Comparison<'_> {
     pub(super) fn differences(&mut self, call: &Call, ours: &Outcome) -> Vec<String> {
         let mut found = Vec::new();
         if call.code != ours.code {
-            found.push(format!("code: {} ({}), ours {} ({})", call.code, call.message, ours.code, ours.message));
+            found.push(format!(
+                "code: {} ({}), ours {} ({})",
+                call.code, call.message, ours.code, ours.message
+            ));
             return found;
         }
         if !TRANSPORT.iter().any(|words| call.message.contains(words)) {
@@ -102,7 +105,13 @@ impl Comparison<'_> {
             _ => (chunks(&theirs), chunks(&ours.messages)),
         };
         if theirs.len() != mine.len() {
-            found.push(format!("{} messages, ours {}: {} | {}", theirs.len(), mine.len(), short(&theirs), short(&mine)));
+            found.push(format!(
+                "{} messages, ours {}: {} | {}",
+                theirs.len(),
+                mine.len(),
+                short(&theirs),
+                short(&mine)
+            ));
             return;
         }
         for (index, (theirs, mine)) in theirs.iter().zip(&mine).enumerate() {
@@ -128,10 +137,15 @@ impl Comparison<'_> {
         }
     }
 
-    fn maps(&mut self, path: &str, theirs: &Map<String, Value>, mine: &Map<String, Value>, found: &mut Vec<String>) {
-        let counted = |key: &str| {
-            MEASURED.contains(&key) || (key == "version" && path.ends_with("resource.metadata"))
-        };
+    fn maps(
+        &mut self,
+        path: &str,
+        theirs: &Map<String, Value>,
+        mine: &Map<String, Value>,
+        found: &mut Vec<String>,
+    ) {
+        let counted =
+            |key: &str| MEASURED.contains(&key) || (key == "version" && path.ends_with("resource.metadata"));
         for key in theirs.keys().chain(mine.keys().filter(|key| !theirs.contains_key(*key))) {
             if counted(key) {
                 continue;
@@ -160,12 +174,17 @@ impl Comparison<'_> {
             Some(sort) => self.mapping.same(sort, theirs, mine),
             None => {
                 let mine = self.mapping.hosts(mine);
-                let (theirs, mine) = (self.blank.text(theirs, self.same_bytes), self.blank.text(&mine, self.same_bytes));
+                let (theirs, mine) =
+                    (self.blank.text(theirs, self.same_bytes), self.blank.text(&mine, self.same_bytes));
                 theirs == mine
             }
         };
         if !same {
-            found.push(format!("{path}: {:?}, ours {:?}", first_difference(theirs, mine), first_difference(mine, theirs)));
+            found.push(format!(
+                "{path}: {:?}, ours {:?}",
+                first_difference(theirs, mine),
+                first_difference(mine, theirs)
+            ));
         }
     }
 }

@@ -134,7 +134,9 @@ impl Payloads {
         let mut same = true;
         if let Some(text) = map.remove("data_text") {
             map.insert("data".to_owned(), json!(STANDARD.encode(text.as_str()?)));
-        } else if let Some(words) = map.get("data").and_then(Value::as_str).filter(|text| text.starts_with('<')) {
+        } else if let Some(words) =
+            map.get("data").and_then(Value::as_str).filter(|text| text.starts_with('<'))
+        {
             let (name, size) = between(words, "<bytes of ", " bytes>")?.rsplit_once(", ")?;
             let text = self.file(&call.talos_version, name).ok()?;
             same = size.parse().is_ok_and(|size: usize| size == text.len());

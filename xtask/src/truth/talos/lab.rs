@@ -13,8 +13,8 @@ use talmox_proto::machine::{ApplyConfigurationRequest, BootstrapRequest, apply_c
 use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
-    ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, Listener, MachineId, Nic, Nodes, Peer, Platform,
-    Status, Streamed,
+    ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, Listener, MachineId, Nic, Nodes, Peer,
+    Platform, Status, Streamed,
 };
 
 use super::file::Payloads;
@@ -63,7 +63,10 @@ enum Wanted {
     /// Configured and bootstrapped.
     Etcd,
     /// All of Kubernetes up, on so many control planes and workers.
-    Running { control_planes: usize, workers: usize },
+    Running {
+        control_planes: usize,
+        workers: usize,
+    },
     Tried,
     Stranded,
 }
@@ -90,7 +93,8 @@ impl Lab {
 
     /// What a machine is configured to be, if it is configured and answers.
     pub(super) fn role(&self, address: IpAddr) -> Option<String> {
-        let role = self.clone().resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
+        let role =
+            self.clone().resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
         Some(role.trim().to_owned())
     }
 
@@ -212,7 +216,9 @@ impl Lab {
         let secure = matches!(listener, Listener::Secure { .. });
         match wanted {
             Wanted::Maintenance => matches!(listener, Listener::Maintenance { .. }),
-            Wanted::Booting => secure && self.status(address).contains("stage: booting") && !self.has_etcd(address),
+            Wanted::Booting => {
+                secure && self.status(address).contains("stage: booting") && !self.has_etcd(address)
+            }
             Wanted::Tried => secure,
             Wanted::Stranded => matches!(listener, Listener::Closed),
             Wanted::Etcd => secure && self.has_etcd(address),

@@ -1,6 +1,9 @@
 //! Messages of the Talos API as JSON and back, by the descriptors of our own `.proto` files.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "kinds of fields that are not named cannot occur in JSON")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "kinds of fields that are not named cannot occur in JSON"
+)]
 
 use std::path::Path;
 
@@ -8,8 +11,8 @@ use anyhow::{Context, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey, MessageDescriptor, MethodDescriptor,
-    ReflectMessage as _, Value as Field,
+    DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey, MessageDescriptor,
+    MethodDescriptor, ReflectMessage as _, Value as Field,
 };
 use serde_json::{Map, Value, json};
 
@@ -73,9 +76,10 @@ impl Messages {
 
     /// What is packed, with its type beside it as the recordings have it.
     fn any(&self, message: &DynamicMessage) -> anyhow::Result<Value> {
-        let (Some(Field::String(url)), Some(Field::Bytes(bytes))) =
-            (message.get_field_by_name("type_url").map(std::borrow::Cow::into_owned), message.get_field_by_name("value").map(std::borrow::Cow::into_owned))
-        else {
+        let (Some(Field::String(url)), Some(Field::Bytes(bytes))) = (
+            message.get_field_by_name("type_url").map(std::borrow::Cow::into_owned),
+            message.get_field_by_name("value").map(std::borrow::Cow::into_owned),
+        ) else {
             return Ok(json!({}));
         };
         if url.is_empty() {
@@ -135,13 +139,15 @@ fn from_json(kind: &MessageDescriptor, json: &Value) -> anyhow::Result<DynamicMe
     let mut message = DynamicMessage::new(kind.clone());
     if kind.full_name() == "google.protobuf.Duration" {
         let text = json.as_str().context("a duration is a text")?;
-        let seconds: i64 = text.trim_end_matches('s').parse().with_context(|| format!("{text} is no duration"))?;
+        let seconds: i64 =
+            text.trim_end_matches('s').parse().with_context(|| format!("{text} is no duration"))?;
         message.set_field_by_name("seconds", Field::I64(seconds));
         return Ok(message);
     }
     let map = json.as_object().with_context(|| format!("{} is no map: {json}", kind.full_name()))?;
     for (name, value) in map {
-        let field = kind.get_field_by_name(name).with_context(|| format!("{} has no {name}", kind.full_name()))?;
+        let field =
+            kind.get_field_by_name(name).with_context(|| format!("{} has no {name}", kind.full_name()))?;
         let value = if field.is_list() {
             let items = value.as_array().with_context(|| format!("{name} is no list"))?;
             Field::List(items.iter().map(|item| one(&field, item)).collect::<anyhow::Result<_>>()?)
@@ -163,7 +169,9 @@ fn one(field: &FieldDescriptor, json: &Value) -> anyhow::Result<Field> {
         Kind::Message(kind) => Field::Message(from_json(&kind, json)?),
         Kind::Enum(kind) => match json.as_str() {
             Some(name) => Field::EnumNumber(
-                kind.get_value_by_name(name).with_context(|| format!("{} has no {name}", kind.name()))?.number(),
+                kind.get_value_by_name(name)
+                    .with_context(|| format!("{} has no {name}", kind.name()))?
+                    .number(),
             ),
             None => Field::EnumNumber(i32::try_from(number()?)?),
         },

@@ -117,9 +117,10 @@ impl Report {
         self.in_scope += 1;
         self.reproduced_code += usize::from(same_code);
         self.reproduced += usize::from(whole);
-        for counts in
-            [self.methods.entry(call.method.clone()).or_default(), self.groups.entry(call.group.clone()).or_default()]
-        {
+        for counts in [
+            self.methods.entry(call.method.clone()).or_default(),
+            self.groups.entry(call.group.clone()).or_default(),
+        ] {
             counts.0 += usize::from(whole);
             counts.1 += 1;
         }
@@ -156,6 +157,9 @@ pub(super) fn print(report: &Report) -> String {
         }
     }
     let Report { in_scope, reproduced_code, reproduced, out_of_scope, .. } = report;
-    let _ = writeln!(out, "\nin scope {in_scope}, same code {reproduced_code}, reproduced {reproduced}, out of scope {out_of_scope}");
+    let _ = writeln!(
+        out,
+        "\nin scope {in_scope}, same code {reproduced_code}, reproduced {reproduced}, out of scope {out_of_scope}"
+    );
     out
 }

@@ -53,7 +53,10 @@ enum Opening {
 pub(super) enum Replayed {
     /// It could not be made again.
     Not(&'static str),
-    Made { same_code: bool, what: Vec<String> },
+    Made {
+        same_code: bool,
+        what: Vec<String>,
+    },
 }
 
 impl<'a> Replay<'a> {
@@ -118,7 +121,8 @@ impl<'a> Replay<'a> {
             if what.is_empty() {
                 return (tried, replayed);
             }
-            let better = matches!(&fallback, Some((_, Replayed::Made { same_code: false, .. })) if *same_code);
+            let better =
+                matches!(&fallback, Some((_, Replayed::Made { same_code: false, .. })) if *same_code);
             if fallback.is_none() || better {
                 fallback = Some((tried, replayed));
             }
@@ -158,7 +162,8 @@ impl<'a> Replay<'a> {
 
     /// What a client that looks at the server's certificate makes of one it does not know.
     fn handshake(&self, place: &Place, call: &Call) -> Option<Outcome> {
-        let verifies = call.auth != "none" && !["not verified", "verification off"].iter().any(|words| call.note().contains(words));
+        let verifies = call.auth != "none"
+            && !["not verified", "verification off"].iter().any(|words| call.note().contains(words));
         let unknown = matches!(place.lab.nodes.listener(call.address()?), Listener::Maintenance { .. });
         (verifies && unknown).then(|| failed("Unavailable", "connection error: desc"))
     }
@@ -199,8 +204,12 @@ impl<'a> Replay<'a> {
 
     fn ended(&self, call: &Call, method: &MethodDescriptor, reply: ApiReply) -> Outcome {
         match reply {
-            ApiReply::Refused => failed("Unavailable", &format!("connection error: desc = refused by {}", call.endpoint)),
-            ApiReply::NotTrusted { reason } => failed("Unavailable", &format!("connection error: desc = {reason}")),
+            ApiReply::Refused => {
+                failed("Unavailable", &format!("connection error: desc = refused by {}", call.endpoint))
+            }
+            ApiReply::NotTrusted { reason } => {
+                failed("Unavailable", &format!("connection error: desc = {reason}"))
+            }
             ApiReply::Silence | ApiReply::Stream(_) => deadline(),
             ApiReply::Lost { .. } => failed("Unavailable", "error reading from server: EOF"),
             ApiReply::Done { messages, end, .. } => {
@@ -213,7 +222,9 @@ impl<'a> Replay<'a> {
 
     fn decode(&self, method: &MethodDescriptor, messages: &[Bytes]) -> Vec<Value> {
         let decoded = messages.iter().map(|message| self.messages.decode(&method.output(), message));
-        decoded.map(|message| message.unwrap_or_else(|error| Value::String(format!("unreadable: {error:#}")))).collect()
+        decoded
+            .map(|message| message.unwrap_or_else(|error| Value::String(format!("unreadable: {error:#}"))))
+            .collect()
     }
 
     fn compare(&self, place: &mut Place, call: &Call, outcome: &Outcome, same_bytes: bool) -> Vec<String> {
@@ -232,11 +243,15 @@ impl<'a> Replay<'a> {
         let encode = |message: &Value| self.messages.encode(&method.input(), message).ok().map(Bytes::from);
         let messages = request.messages.iter().map(encode).collect::<Option<_>>()?;
         let metadata = call.metadata.iter().flatten();
-        let metadata =
-            metadata.flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone()))).collect();
+        let metadata = metadata
+            .flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())))
+            .collect();
         let to = call.address()?;
         let peer = peer(place, call);
-        Some((ApiCall { to, peer, path: format!("/{}", call.method), metadata, messages }, request.same_bytes))
+        Some((
+            ApiCall { to, peer, path: format!("/{}", call.method), metadata, messages },
+            request.same_bytes,
+        ))
     }
 
     fn place(&self, call: &Call) -> Option<Place> {
@@ -263,7 +278,8 @@ impl<'a> Replay<'a> {
             (Some(known), Some(target)) if known.role != call.node_role => target,
             _ => endpoint,
         };
-        let known = Known { state: call.state.clone(), role: call.node_role.clone(), group: call.group.clone() };
+        let known =
+            Known { state: call.state.clone(), role: call.node_role.clone(), group: call.group.clone() };
         let before = place.known.insert(subject, known.clone());
         let same_group = before.as_ref().is_some_and(|before| before.group == call.group);
         // Within a group a call may fail on the way from one state to the next.
@@ -286,7 +302,11 @@ pub(super) fn is_long(call: &Call) -> bool {
 
 fn peer(place: &Place, call: &Call) -> Peer {
     let Some(role) = call.auth.strip_prefix("client cert O=") else {
-        return if call.auth.starts_with("client certificate") { place.lab.peer(&["os:admin"]) } else { Peer::Nobody };
+        return if call.auth.starts_with("client certificate") {
+            place.lab.peer(&["os:admin"])
+        } else {
+            Peer::Nobody
+        };
     };
     let roles: Vec<&str> = role.split(',').map(str::trim).collect();
     match place.lab.peer(&roles) {

@@ -56,7 +56,8 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
             let pattern = regex_lite::Regex::new(r"\b(calls|state|\w*service)::([A-Z][A-Z_]+)\b").unwrap();
-            named.extend(pattern.captures_iter(&text).map(|found| (found[1].to_owned(), found[2].to_owned())));
+            named
+                .extend(pattern.captures_iter(&text).map(|found| (found[1].to_owned(), found[2].to_owned())));
         }
         assert_eq!(named.len(), CALLS.len(), "{named:?}");
     }

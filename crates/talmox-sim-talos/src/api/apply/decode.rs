@@ -15,7 +15,9 @@ struct Header {
 
 pub(super) fn decode(text: &str, talos: Contract) -> Result<Config, String> {
     let parsed = talmox_yaml::parse(text);
-    if let Some(fault) = parsed.faults.iter().find(|fault| !matches!(fault.kind, FaultKind::DuplicateKey { .. })) {
+    if let Some(fault) =
+        parsed.faults.iter().find(|fault| !matches!(fault.kind, FaultKind::DuplicateKey { .. }))
+    {
         return Err(format!("decode error: yaml: {}", syntax(text, &fault.kind, fault.span, talos)));
     }
     if let Some(fault) = parsed.faults.first() {
@@ -47,9 +49,12 @@ fn read(text: &str, headers: &[Header], talos: Contract) -> Result<Config, Strin
     };
     // Documents and fields of later versions are unknown as any other.
     let strange = config.validate(Mode::Cloud, talos);
-    let strange: Vec<_> = strange.iter().filter(|problem| problem.message.contains("does not know")).collect();
+    let strange: Vec<_> =
+        strange.iter().filter(|problem| problem.message.contains("does not know")).collect();
     if let Some(problem) = strange.iter().find(|problem| problem.path.is_empty()) {
-        let header = headers.iter().find(|header| problem.document.starts_with(header.kind.as_deref().unwrap_or("\0")));
+        let header = headers
+            .iter()
+            .find(|header| problem.document.starts_with(header.kind.as_deref().unwrap_or("\0")));
         return Err(header.map_or_else(String::new, not_registered));
     }
     let paths: Vec<&str> = strange.iter().map(|problem| problem.path.as_str()).collect();
@@ -61,7 +66,9 @@ fn read(text: &str, headers: &[Header], talos: Contract) -> Result<Config, Strin
 
 fn undecodable(text: &str, headers: &[Header], faults: &[talmox_machine::Fault], talos: Contract) -> String {
     let Some(fault) = faults.first() else { return String::new() };
-    let Some(header) = headers.iter().rev().find(|header| header.line <= fault.place.line).or(headers.first()) else {
+    let Some(header) =
+        headers.iter().rev().find(|header| header.line <= fault.place.line).or(headers.first())
+    else {
         return fault.message.clone();
     };
     if fault.message.contains("no document of kind") {
@@ -109,7 +116,10 @@ fn unknown_keys(text: &str, header: &Header, paths: &[&str]) -> String {
         }
     }
     let tree = talmox_machine::print(&Value::Map(tree));
-    format!("error decoding document {} (line {}): unknown keys found during decoding:\n{tree}", header.id, header.line)
+    format!(
+        "error decoding document {} (line {}): unknown keys found during decoding:\n{tree}",
+        header.id, header.line
+    )
 }
 
 fn found(text: &str, path: &str) -> Option<Value> {
@@ -142,7 +152,8 @@ fn header(text: &str, node: &Node) -> Result<Header, String> {
         let entry = entries.iter().find(|entry| entry.key.as_scalar().is_some_and(|key| key.text == name))?;
         entry.value.as_scalar().map(|scalar| scalar.text.clone())
     };
-    let has = |name: &str| entries.iter().any(|entry| entry.key.as_scalar().is_some_and(|key| key.text == name));
+    let has =
+        |name: &str| entries.iter().any(|entry| entry.key.as_scalar().is_some_and(|key| key.text == name));
     match scalar("kind") {
         Some(kind) => {
             let [version, name] = ["apiVersion", "name"].map(|name| scalar(name).unwrap_or_default());
@@ -166,7 +177,9 @@ fn syntax(text: &str, kind: &FaultKind, span: Span, talos: Contract) -> String {
     let newer = talos.minor >= 13;
     match kind {
         FaultKind::Tab if newer => {
-            format!("while scanning for the next token at line {line}: found character that cannot start any token")
+            format!(
+                "while scanning for the next token at line {line}: found character that cannot start any token"
+            )
         }
         FaultKind::Tab => format!("line {line}: found character that cannot start any token"),
         FaultKind::Syntax(_) => match open_bracket(text) {
@@ -174,7 +187,9 @@ fn syntax(text: &str, kind: &FaultKind, span: Span, talos: Contract) -> String {
                 let (what, close) = if bracket == '[' { ("sequence", "]") } else { ("mapping", "}") };
                 let words = format!("did not find expected ',' or '{close}'");
                 if newer {
-                    format!("while parsing a flow {what} at <unknown position>: line {line}, column {column}: {words}")
+                    format!(
+                        "while parsing a flow {what} at <unknown position>: line {line}, column {column}: {words}"
+                    )
                 } else {
                     format!("line {line}: {words}")
                 }

@@ -52,7 +52,8 @@ fn hunk(lines: &[Line<'_>], first: usize, last: usize, out: &mut String) {
         let size = count(&lines[first..last], not);
         (if size == 0 { before } else { before + 1 }, size)
     };
-    let range = |(start, size): (usize, usize)| if size == 1 { start.to_string() } else { format!("{start},{size}") };
+    let range =
+        |(start, size): (usize, usize)| if size == 1 { start.to_string() } else { format!("{start},{size}") };
     // Writing into a text cannot fail.
     let _ = writeln!(out, "@@ -{} +{} @@", range(start(Edit::Add)), range(start(Edit::Remove)));
     for (edit, text) in &lines[first..last] {
@@ -87,7 +88,9 @@ fn edits<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Line<'a>> {
         if i < before.len() && j < after.len() && before[i] == after[j] {
             lines.push((Edit::Keep, before[i]));
             (i, j) = (i + 1, j + 1);
-        } else if j == after.len() || i < before.len() && common[(i + 1) * width + j] >= common[i * width + j + 1] {
+        } else if j == after.len()
+            || i < before.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]
+        {
             lines.push((Edit::Remove, before[i]));
             i += 1;
         } else {
@@ -116,7 +119,8 @@ mod tests {
     fn changes_far_apart_have_hunks_of_their_own() {
         let before = "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n";
         let after = "x\n1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n";
-        let expected = "--- a\n+++ b\n@@ -1,4 +1,4 @@\n-0\n+x\n 1\n 2\n 3\n@@ -9,4 +9,3 @@\n 8\n 9\n 10\n-11\n";
+        let expected =
+            "--- a\n+++ b\n@@ -1,4 +1,4 @@\n-0\n+x\n 1\n 2\n 3\n@@ -9,4 +9,3 @@\n 8\n 9\n 10\n-11\n";
         assert_eq!(unified(before, after), expected);
     }
 

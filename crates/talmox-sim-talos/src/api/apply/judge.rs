@@ -70,7 +70,8 @@ const IN_PLACE: [&str; 18] = [
 
 impl Circumstances<'_> {
     fn contract(&self) -> Contract {
-        Contract::parse(self.version.split('-').next().unwrap_or(self.version)).unwrap_or(Contract::new(1, 13))
+        Contract::parse(self.version.split('-').next().unwrap_or(self.version))
+            .unwrap_or(Contract::new(1, 13))
     }
 
     pub(crate) fn judge(&self, request: &ApplyConfigurationRequest) -> Result<Verdict, Status> {
@@ -111,7 +112,8 @@ impl Circumstances<'_> {
     ) -> Result<Verdict, Status> {
         let active = self.active.and_then(|text| Config::parse(Source { name: "active", text }).ok());
         let everything = self.maintenance || self.contract().minor >= 14;
-        let reboot = if everything { None } else { active.as_ref().and_then(|active| wants_reboot(active, config)) };
+        let reboot =
+            if everything { None } else { active.as_ref().and_then(|active| wants_reboot(active, config)) };
         let trial = request.try_mode_timeout.and_then(|time| Duration::try_from(time).ok()).unwrap_or(TRIAL);
         let (mode, deed) = match mode {
             Some(Mode::Auto | Mode::Reboot) if self.maintenance => (Some(Mode::NoReboot), Deed::Immediately),
@@ -129,7 +131,9 @@ impl Circumstances<'_> {
         let number = mode.map_or(request.mode, i32::from);
         let asked_to_decide = request.mode == i32::from(Mode::Auto);
         let mut details = match deed {
-            Deed::Nothing | Deed::Immediately | Deed::Try(_) => "Applied configuration without a reboot".to_owned(),
+            Deed::Nothing | Deed::Immediately | Deed::Try(_) => {
+                "Applied configuration without a reboot".to_owned()
+            }
             Deed::Stage => "Staged configuration to be applied after the next reboot".to_owned(),
             Deed::Reboot => "Applied configuration with a reboot".to_owned(),
         };
@@ -137,7 +141,8 @@ impl Circumstances<'_> {
             let before = active.map(|active| active.to_yaml()).unwrap_or_default();
             let difference = diff::unified(&before, &config.to_yaml());
             let difference = if difference.is_empty() { "No changes." } else { &difference };
-            let details = format!("Dry run summary:\n{details} (skipped in dry-run).\nConfig diff:\n\n{difference}");
+            let details =
+                format!("Dry run summary:\n{details} (skipped in dry-run).\nConfig diff:\n\n{difference}");
             return Ok(Verdict { mode: number, details, deed: Deed::Nothing });
         }
         if let Deed::Try(time) = deed {
@@ -181,7 +186,8 @@ impl Circumstances<'_> {
         }
         if request.dry_run {
             let details =
-                "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.".to_owned();
+                "Dry run summary:\nNode is running in maintenance mode and does not have a config yet."
+                    .to_owned();
             return Ok(Verdict { mode: 0, details, deed: Deed::Nothing });
         }
         Ok(Verdict { mode: 0, details: String::new(), deed: Deed::Immediately })

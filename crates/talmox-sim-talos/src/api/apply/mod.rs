@@ -16,7 +16,8 @@ use crate::nodes::Nodes;
 use crate::wire::{ApiReply, Code, Status};
 use judge::{Circumstances, Deed};
 
-pub(super) const HANDLERS: Handlers = &[(talmox_proto::machine::machine_service::APPLY_CONFIGURATION.path, apply)];
+pub(super) const HANDLERS: Handlers =
+    &[(talmox_proto::machine::machine_service::APPLY_CONFIGURATION.path, apply)];
 
 fn apply(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     let request: ApplyConfigurationRequest = asked.request()?;
@@ -46,9 +47,14 @@ fn apply(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     };
     if let Some(takes) = takes {
         let text = String::from_utf8_lossy(&request.data).into_owned();
-        let config = nodes.judge(asked.machine, &text).map_err(|words| Status::new(Code::InvalidArgument, words))?;
+        let config =
+            nodes.judge(asked.machine, &text).map_err(|words| Status::new(Code::InvalidArgument, words))?;
         nodes.take_config(asked.machine, &text, &config, takes);
     }
-    let message = ApplyConfiguration { mode: verdict.mode, mode_details: verdict.details, ..ApplyConfiguration::default() };
+    let message = ApplyConfiguration {
+        mode: verdict.mode,
+        mode_details: verdict.details,
+        ..ApplyConfiguration::default()
+    };
     Ok(nodes.reply(&ApplyConfigurationResponse { messages: vec![message] }))
 }

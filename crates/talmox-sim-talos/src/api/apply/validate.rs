@@ -12,7 +12,11 @@ fn kubernetes_range(talos: Contract) -> (u32, u32) {
 
 /// Several errors as one text.
 fn list(errors: &[String]) -> String {
-    let count = if errors.len() == 1 { "1 error occurred:".to_owned() } else { format!("{} errors occurred:", errors.len()) };
+    let count = if errors.len() == 1 {
+        "1 error occurred:".to_owned()
+    } else {
+        format!("{} errors occurred:", errors.len())
+    };
     let items: String = errors.iter().map(|error| format!("\n\t* {error}")).collect();
     format!("{count}{items}\n\n")
 }
@@ -26,7 +30,11 @@ pub(super) fn check(config: &Config, mode: Mode, talos: Contract) -> Option<Stri
     if let Some(words) = of_the_machine(&known(config, mode, talos)) {
         return Some(words);
     }
-    if mode == Mode::Container && talos.minor >= 14 && config.document("").is_none() && config.document("HostDNSConfig").is_none() {
+    if mode == Mode::Container
+        && talos.minor >= 14
+        && config.document("").is_none()
+        && config.document("HostDNSConfig").is_none()
+    {
         return Some(list(&["hostDNS config is required in container mode".to_owned()]));
     }
     let others = config.validate(mode, talos);
@@ -68,12 +76,16 @@ fn known(config: &Config, mode: Mode, talos: Contract) -> Vec<String> {
     );
     let endpoint = at(&["cluster", "controlPlane", "endpoint"]);
     say(talos.minor < 14 && endpoint.is_none(), "cluster controlplane endpoint is required");
-    say(!control_plane && at(&["cluster", "etcd"]).is_some(), "etcd config is only allowed on control plane machines");
+    say(
+        !control_plane && at(&["cluster", "etcd"]).is_some(),
+        "etcd config is only allowed on control plane machines",
+    );
     say(
         !control_plane && has(&["cluster", "ca", "key"]),
         "cluster CA key is not allowed on non-controlplane nodes (.cluster.ca)",
     );
-    let accepted = at(&["machine", "acceptedCAs"]).and_then(Value::as_list).is_some_and(|list| !list.is_empty());
+    let accepted =
+        at(&["machine", "acceptedCAs"]).and_then(Value::as_list).is_some_and(|list| !list.is_empty());
     say(
         (control_plane || worker) && !has(&["machine", "ca", "crt"]) && !accepted,
         "issuing CA or some accepted CAs are required (.machine.ca, machine.acceptedCAs)",
@@ -97,7 +109,8 @@ fn known(config: &Config, mode: Mode, talos: Contract) -> Vec<String> {
 /// What is wrong with it for the very version that runs: images of Kubernetes it does not go with.
 pub(super) fn check_versions(config: &Config, version: &str, talos: Contract) -> Option<String> {
     let (oldest, newest) = kubernetes_range(talos);
-    let control_plane = matches!(config.at(&["machine", "type"]).and_then(Value::as_text), Some("controlplane" | "init"));
+    let control_plane =
+        matches!(config.at(&["machine", "type"]).and_then(Value::as_text), Some("controlplane" | "init"));
     let images: [(&str, &[&str], bool); 4] = [
         ("kubelet", &["machine", "kubelet", "image"], true),
         ("kube-apiserver", &["cluster", "apiServer", "image"], control_plane),

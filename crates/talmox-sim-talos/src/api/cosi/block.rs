@@ -1,7 +1,8 @@
 //! Resources about disks and volumes.
 
 use talmox_machine::{Map, Value};
-use talmox_proto::definitions::{Disk, SystemDisk, VolumePhase, VolumeStatus};
+use talmox_proto::definitions::volume_status::Phase;
+use talmox_proto::definitions::{Disk, SystemDisk, VolumeStatus};
 
 use super::View;
 use super::resource::{Resource, number, texts};
@@ -128,8 +129,8 @@ impl View<'_> {
         let disk = self.system();
         let size = disk.map_or(0, |disk| disk.size);
         let ephemeral = size.saturating_sub(2300 * MIB);
-        let meta = if disk.is_some() { VolumePhase::Ready } else { VolumePhase::Waiting };
-        let phase = if ready { VolumePhase::Ready } else { VolumePhase::Waiting };
+        let meta = if disk.is_some() { Phase::Ready } else { Phase::Waiting };
+        let phase = if ready { Phase::Ready } else { Phase::Waiting };
         let part = |at: u32| disk.map(|disk| format!("/dev/{}{at}", disk.name)).unwrap_or_default();
         let mut found =
             vec![self.volume("META", meta, &part(4), MIB), self.volume("STATE", phase, &part(5), 100 * MIB)];
@@ -148,9 +149,14 @@ impl View<'_> {
         FOLDERS.iter().chain(overlays).copied()
     }
 
-    fn volume(&self, id: &str, phase: VolumePhase, location: &str, size: u64) -> Resource {
-        let proto = VolumeStatus { phase: phase.into(), location: location.to_owned(), size, ..VolumeStatus::default() };
-        let words = if phase == VolumePhase::Ready { "ready" } else { "waiting" };
+    fn volume(&self, id: &str, phase: Phase, location: &str, size: u64) -> Resource {
+        let proto = VolumeStatus {
+            phase: phase.into(),
+            location: location.to_owned(),
+            size,
+            ..VolumeStatus::default()
+        };
+        let words = if phase == Phase::Ready { "ready" } else { "waiting" };
         let kind = if location.is_empty() && size == 0 { "directory" } else { "partition" };
         let mut map = Map::new().with("phase", words).with("type", kind);
         if !location.is_empty() {

@@ -46,8 +46,11 @@ impl View<'_> {
         let hostname = run.network.hostname.clone();
         let system = format!("Talos (v{})", run.image.version);
         let control_plane = settings.role == Role::ControlPlane;
-        let (number, words) =
-            if control_plane { (MachineType::ControlPlane, "controlplane") } else { (MachineType::Worker, "worker") };
+        let (number, words) = if control_plane {
+            (MachineType::TypeControlPlane, "controlplane")
+        } else {
+            (MachineType::TypeWorker, "worker")
+        };
         let node = self.node_id(id);
         let proto = Member {
             node_id: node.clone(),
@@ -92,8 +95,9 @@ impl View<'_> {
     }
 
     fn info(&self, settings: &Settings) -> Resource {
-        let map =
-            Map::new().with("clusterId", settings.cluster_id.clone()).with("clusterName", settings.cluster_name.clone());
+        let map = Map::new()
+            .with("clusterId", settings.cluster_id.clone())
+            .with("clusterName", settings.cluster_name.clone());
         let place = ("cluster", "Infos.cluster.talos.dev");
         Resource::new(place, "current", "cluster.InfoController", self.run.started).yaml(map)
     }

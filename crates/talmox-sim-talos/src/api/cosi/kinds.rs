@@ -330,7 +330,8 @@ impl Kind {
         let own = ALIASES.iter().find(|(name, _)| *name == self.name).map_or(&[][..], |(_, aliases)| aliases);
         let mut aliases: Vec<String> = own.iter().map(|alias| (*alias).to_owned()).collect();
         aliases.push(display.to_lowercase());
-        let initials: String = display.chars().filter(char::is_ascii_uppercase).collect::<String>().to_lowercase();
+        let initials: String =
+            display.chars().filter(char::is_ascii_uppercase).collect::<String>().to_lowercase();
         if initials.len() > 1 {
             let plural = format!("{initials}s");
             aliases.push(initials.clone());
@@ -362,10 +363,19 @@ mod tests {
     fn names_follow_from_types() {
         let machine = find("MachineStatuses.runtime.talos.dev", 13).unwrap();
         assert_eq!(machine.display(), "MachineStatus");
-        let expected = ["machinestatuses", "machinestatuses.runtime", "machinestatuses.runtime.talos", "machinestatus", "ms"];
+        let expected = [
+            "machinestatuses",
+            "machinestatuses.runtime",
+            "machinestatuses.runtime.talos",
+            "machinestatus",
+            "ms",
+        ];
         assert_eq!(machine.all_aliases(), expected);
         let identity = find("Identities.cluster.talos.dev", 13).unwrap();
-        assert_eq!((identity.display().as_str(), identity.aliases()), ("Identity", vec!["identity".to_owned()]));
+        assert_eq!(
+            (identity.display().as_str(), identity.aliases()),
+            ("Identity", vec!["identity".to_owned()])
+        );
         let configs = find("AdmissionControlConfigs.kubernetes.talos.dev", 13).unwrap();
         assert_eq!(configs.aliases(), ["admissioncontrolconfig", "acc", "accs"]);
     }

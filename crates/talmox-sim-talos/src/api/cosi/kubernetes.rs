@@ -48,14 +48,31 @@ impl View<'_> {
         }
     }
 
-    fn resource(&self, place: (&'static str, &'static str), id: impl Into<String>, owner: &'static str) -> Resource {
-        Resource::new(place, id, owner, self.run.active.as_ref().map_or(self.run.started, |active| active.since))
+    fn resource(
+        &self,
+        place: (&'static str, &'static str),
+        id: impl Into<String>,
+        owner: &'static str,
+    ) -> Resource {
+        Resource::new(
+            place,
+            id,
+            owner,
+            self.run.active.as_ref().map_or(self.run.started, |active| active.since),
+        )
     }
 
     fn nodename(&self) -> Resource {
         let name = self.run.network.hostname.clone();
-        let proto = Nodename { nodename: name.clone(), hostname_version: "1".to_owned(), skip_node_registration: false };
-        let map = Map::new().with("nodename", name).with("hostnameVersion", "1").with("skipNodeRegistration", false);
+        let proto = Nodename {
+            nodename: name.clone(),
+            hostname_version: "1".to_owned(),
+            skip_node_registration: false,
+        };
+        let map = Map::new()
+            .with("nodename", name)
+            .with("hostnameVersion", "1")
+            .with("skipNodeRegistration", false);
         self.resource(("k8s", "Nodenames.kubernetes.talos.dev"), "nodename", "k8s.NodenameController")
             .proto(&proto)
             .yaml(map)
@@ -74,7 +91,8 @@ impl View<'_> {
         }
         let name = self.run.network.hostname.clone();
         let labels: BTreeMap<String, String> = settings.labels.iter().cloned().collect();
-        let shown = labels.iter().map(|(key, value)| (key.clone(), Value::text(value.clone()))).collect::<Map>();
+        let shown =
+            labels.iter().map(|(key, value)| (key.clone(), Value::text(value.clone()))).collect::<Map>();
         let proto = NodeStatus {
             nodename: name.clone(),
             node_ready: kubernetes.ready,
@@ -87,7 +105,8 @@ impl View<'_> {
             .with("nodeReady", kubernetes.ready)
             .with("unschedulable", false)
             .with("labels", shown);
-        let resource = self.resource(("k8s", "NodeStatuses.kubernetes.talos.dev"), name, "k8s.NodeStatusController");
+        let resource =
+            self.resource(("k8s", "NodeStatuses.kubernetes.talos.dev"), name, "k8s.NodeStatusController");
         Some(resource.changed(1 + u64::from(kubernetes.ready), self.nodes.clock()).proto(&proto).yaml(map))
     }
 
@@ -130,7 +149,10 @@ impl View<'_> {
             .iter()
             .map(|name| {
                 let annotations = Map::new().with("talos.dev/config-version", config.to_string());
-                let metadata = Map::new().with("annotations", annotations).with("name", *name).with("namespace", "kube-system");
+                let metadata = Map::new()
+                    .with("annotations", annotations)
+                    .with("name", *name)
+                    .with("namespace", "kube-system");
                 let container = Map::new().with("name", *name).with("image", image(settings, name));
                 let pod = Map::new()
                     .with("apiVersion", "v1")
@@ -154,8 +176,9 @@ impl View<'_> {
             .iter()
             .map(|name| {
                 let condition = Map::new().with("type", "Ready").with("status", ready);
-                let status =
-                    Map::new().with("phase", "Running").with("conditions", Value::List(vec![condition.into()]));
+                let status = Map::new()
+                    .with("phase", "Running")
+                    .with("conditions", Value::List(vec![condition.into()]));
                 let place = ("k8s", "StaticPodStatuses.kubernetes.talos.dev");
                 let id = format!("kube-system/{name}-{host}");
                 self.resource(place, id, "k8s.KubeletStaticPodController").yaml(status)
@@ -168,9 +191,16 @@ impl View<'_> {
         let version = self.run.active.as_ref().map_or(1, |active| active.version);
         let since = self.run.active.as_ref().map_or(0, |active| active.since);
         let (kind, owner) = match name {
-            "kube-apiserver" => ("APIServerConfigs.kubernetes.talos.dev", "k8s.ControlPlaneAPIServerController"),
-            "kube-scheduler" => ("SchedulerConfigs.kubernetes.talos.dev", "k8s.ControlPlaneSchedulerController"),
-            _ => ("ControllerManagerConfigs.kubernetes.talos.dev", "k8s.ControlPlaneControllerManagerController"),
+            "kube-apiserver" => {
+                ("APIServerConfigs.kubernetes.talos.dev", "k8s.ControlPlaneAPIServerController")
+            }
+            "kube-scheduler" => {
+                ("SchedulerConfigs.kubernetes.talos.dev", "k8s.ControlPlaneSchedulerController")
+            }
+            _ => (
+                "ControllerManagerConfigs.kubernetes.talos.dev",
+                "k8s.ControlPlaneControllerManagerController",
+            ),
         };
         let resource = self.resource(("controlplane", kind), name, owner).changed(version, since);
         if name == "kube-apiserver" {

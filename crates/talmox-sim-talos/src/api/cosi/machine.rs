@@ -2,8 +2,9 @@
 
 use talmox_machine::{Map, Value};
 use talmox_proto::definitions::{
-    ExtensionMetadata, ExtensionStatus, MachineConfig, MachineStage, MachineStatus, MachineStatusStatus, MachineType,
-    MachineTypeSpec, SecurityState, Service, SystemInformation, TimeStatus, UnmetCondition, Version,
+    ExtensionMetadata, ExtensionStatus, MachineConfig, MachineStage, MachineStatus, MachineStatusStatus,
+    MachineType, MachineTypeSpec, SecurityState, Service, SystemInformation, TimeStatus, UnmetCondition,
+    Version,
 };
 
 use super::View;
@@ -38,16 +39,19 @@ impl View<'_> {
     fn machine_status(&self) -> Resource {
         let status = &self.run.status;
         let stage = match status.stage {
-            Stage::Booting => MachineStage::Booting,
-            Stage::Installing => MachineStage::Installing,
-            Stage::Maintenance => MachineStage::Maintenance,
-            Stage::Running => MachineStage::Running,
-            Stage::Rebooting => MachineStage::Rebooting,
-            Stage::ShuttingDown => MachineStage::ShuttingDown,
-            Stage::Resetting => MachineStage::Resetting,
-            Stage::Upgrading => MachineStage::Upgrading,
+            Stage::Booting => MachineStage::StageBooting,
+            Stage::Installing => MachineStage::StageInstalling,
+            Stage::Maintenance => MachineStage::StageMaintenance,
+            Stage::Running => MachineStage::StageRunning,
+            Stage::Rebooting => MachineStage::StageRebooting,
+            Stage::ShuttingDown => MachineStage::StageShuttingDown,
+            Stage::Resetting => MachineStage::StageResetting,
+            Stage::Upgrading => MachineStage::StageUpgrading,
         };
-        let unmet = |one: &crate::machine::status::Unmet| UnmetCondition { name: one.name.clone(), reason: one.reason.clone() };
+        let unmet = |one: &crate::machine::status::Unmet| UnmetCondition {
+            name: one.name.clone(),
+            reason: one.reason.clone(),
+        };
         let proto = MachineStatus {
             stage: stage.into(),
             status: Some(MachineStatusStatus {
@@ -56,9 +60,10 @@ impl View<'_> {
             }),
         };
         let conditions = status.unmet.iter();
-        let conditions =
-            conditions.map(|one| Map::new().with("name", one.name.clone()).with("reason", one.reason.clone()).into());
-        let shown = Map::new().with("ready", status.ready).with("unmetConditions", Value::List(conditions.collect()));
+        let conditions = conditions
+            .map(|one| Map::new().with("name", one.name.clone()).with("reason", one.reason.clone()).into());
+        let shown =
+            Map::new().with("ready", status.ready).with("unmetConditions", Value::List(conditions.collect()));
         Resource::new(
             ("runtime", "MachineStatuses.runtime.talos.dev"),
             "machine",
@@ -86,9 +91,14 @@ impl View<'_> {
 
     fn time_status(&self) -> Resource {
         let (synced, disabled) = (self.run.time_synced, self.run.is_container());
-        Resource::new(("runtime", "TimeStatuses.v1alpha1.talos.dev"), "node", "time.SyncController", self.run.started)
-            .proto(&TimeStatus { synced, epoch: 0, sync_disabled: disabled })
-            .yaml(Map::new().with("synced", synced).with("epoch", 0_u16).with("syncDisabled", disabled))
+        Resource::new(
+            ("runtime", "TimeStatuses.v1alpha1.talos.dev"),
+            "node",
+            "time.SyncController",
+            self.run.started,
+        )
+        .proto(&TimeStatus { synced, epoch: 0, sync_disabled: disabled })
+        .yaml(Map::new().with("synced", synced).with("epoch", 0_u16).with("syncDisabled", disabled))
     }
 
     fn machine_configs(&self) -> Vec<Resource> {
@@ -113,9 +123,9 @@ impl View<'_> {
 
     fn machine_type(&self) -> Resource {
         let (kind, name) = match self.run.settings().map(|settings| settings.role) {
-            None => (MachineType::Unknown, "unknown"),
-            Some(Role::ControlPlane) => (MachineType::ControlPlane, "controlplane"),
-            Some(Role::Worker) => (MachineType::Worker, "worker"),
+            None => (MachineType::TypeUnknown, "unknown"),
+            Some(Role::ControlPlane) => (MachineType::TypeControlPlane, "controlplane"),
+            Some(Role::Worker) => (MachineType::TypeWorker, "worker"),
         };
         Resource::new(
             ("config", "MachineTypes.config.talos.dev"),
@@ -130,9 +140,14 @@ impl View<'_> {
     fn version(&self) -> Resource {
         let version = format!("v{}", self.run.image.version);
         let map = Map::new().with("name", "Talos").with("version", version.clone());
-        Resource::new(("runtime", "Versions.runtime.talos.dev"), "version", "runtime.VersionController", self.run.started)
-            .proto(&Version { version, name: "Talos".to_owned() })
-            .yaml(map)
+        Resource::new(
+            ("runtime", "Versions.runtime.talos.dev"),
+            "version",
+            "runtime.VersionController",
+            self.run.started,
+        )
+        .proto(&Version { version, name: "Talos".to_owned() })
+        .yaml(map)
     }
 
     fn security_state(&self) -> Resource {
@@ -150,15 +165,18 @@ impl View<'_> {
         let names = self.run.image.extensions.iter().map(|name| name.rsplit('/').next().unwrap_or(name));
         let names: Vec<&str> = names.chain(["schematic"]).collect();
         // The schematic's id is told like an extension; there is one only if an image came from a factory.
-        let count = if self.run.is_container() || self.run.image.extensions.is_empty() { 0 } else { names.len() };
+        let count =
+            if self.run.is_container() || self.run.image.extensions.is_empty() { 0 } else { names.len() };
         names[..count]
             .iter()
             .enumerate()
             .map(|(index, name)| {
-                let version = if *name == "schematic" { self.run.image.schematic.clone() } else { "v1".to_owned() };
+                let version =
+                    if *name == "schematic" { self.run.image.schematic.clone() } else { "v1".to_owned() };
                 let image = format!("{index:03}.ghcr.io-siderolabs-{name}.sqsh");
                 let metadata = Map::new().with("name", *name).with("version", version.clone());
-                let proto = ExtensionMetadata { name: (*name).to_owned(), version, ..ExtensionMetadata::default() };
+                let proto =
+                    ExtensionMetadata { name: (*name).to_owned(), version, ..ExtensionMetadata::default() };
                 Resource::new(
                     ("runtime", "ExtensionStatuses.runtime.talos.dev"),
                     index.to_string(),
@@ -206,7 +224,8 @@ impl View<'_> {
             Platform::Metal => "metal",
             Platform::Container => "container",
         };
-        let map = Map::new().with("platform", platform).with_some("hostname", self.run.platform.hostname.clone());
+        let map =
+            Map::new().with("platform", platform).with_some("hostname", self.run.platform.hostname.clone());
         Resource::new(
             ("runtime", "PlatformMetadatas.talos.dev"),
             "platformmetadata",
@@ -220,7 +239,9 @@ impl View<'_> {
         if self.run.active.is_some() {
             return Vec::new();
         }
-        let map = Map::new().with("listenAddress", ":50000").with("reachableAddresses", texts(self.run.network.ips()));
+        let map = Map::new()
+            .with("listenAddress", ":50000")
+            .with("reachableAddresses", texts(self.run.network.ips()));
         let resource = Resource::new(
             ("runtime", "MaintenanceServiceConfigs.runtime.talos.dev"),
             "maintenance",

@@ -12,7 +12,9 @@ mod resource;
 pub(crate) mod watch;
 
 use talmox_proto::definitions::{PrintColumn, ResourceDefinition};
-use talmox_proto::resource::{GetRequest, GetResponse, LabelQuery, ListRequest, ListResponse, label_term::Operation};
+use talmox_proto::resource::{
+    GetRequest, GetResponse, LabelQuery, ListRequest, ListResponse, label_term::Operation,
+};
 
 use super::authorize;
 use super::{Asked, Handlers};
@@ -56,7 +58,8 @@ fn list(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     let found = contents(nodes, asked.machine, &request.namespace, &request.r#type);
     let options = request.options.unwrap_or_default();
     let wanted = found.iter().filter(|one| has_labels(one, &options.label_query));
-    let replies: Vec<ListResponse> = wanted.map(|one| ListResponse { resource: Some(one.sent(nodes)) }).collect();
+    let replies: Vec<ListResponse> =
+        wanted.map(|one| ListResponse { resource: Some(one.sent(nodes)) }).collect();
     Ok(nodes.reply_all(replies))
 }
 
@@ -127,11 +130,16 @@ impl View<'_> {
                 all_aliases: kind.all_aliases(),
                 print_columns: columns
                     .iter()
-                    .map(|(name, path)| PrintColumn { name: (*name).to_owned(), json_path: (*path).to_owned() })
+                    .map(|(name, path)| PrintColumn {
+                        name: (*name).to_owned(),
+                        json_path: (*path).to_owned(),
+                    })
                     .collect(),
                 sensitivity: i32::from(kind.sensitive),
             };
-            let shown = columns.iter().map(|(name, path)| Map::new().with("name", *name).with("jsonPath", *path).into());
+            let shown = columns
+                .iter()
+                .map(|(name, path)| Map::new().with("name", *name).with("jsonPath", *path).into());
             let mut map = Map::new()
                 .with("type", kind.name)
                 .with("displayType", kind.display())
@@ -142,7 +150,9 @@ impl View<'_> {
             if kind.sensitive {
                 map.set("sensitivity", "sensitive");
             }
-            Resource::new(place, kind.name.to_lowercase(), "meta", self.run.started).proto(&definition).yaml(map)
+            Resource::new(place, kind.name.to_lowercase(), "meta", self.run.started)
+                .proto(&definition)
+                .yaml(map)
         };
         kinds::kinds(self.run.minor()).map(define).collect()
     }

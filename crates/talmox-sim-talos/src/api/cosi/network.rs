@@ -27,7 +27,7 @@ impl View<'_> {
         }
     }
 
-    fn resource(&self, kind: &'static str, id: impl Into<String>, owner: &'static str) -> Resource {
+    fn network_resource(&self, kind: &'static str, id: impl Into<String>, owner: &'static str) -> Resource {
         Resource::new(("network", kind), id, owner, self.run.started)
     }
 
@@ -44,7 +44,7 @@ impl View<'_> {
                 .with("hardwareAddr", mac)
                 .with("operationalState", "up")
                 .with("linkState", true);
-            self.resource("LinkStatuses.net.talos.dev", name, owner).yaml(map)
+            self.network_resource("LinkStatuses.net.talos.dev", name, owner).yaml(map)
         };
         let macs = self.macs();
         let cards = macs.iter().enumerate().map(|(at, mac)| link(format!("eth{at}"), mac, "ether"));
@@ -54,8 +54,10 @@ impl View<'_> {
     fn addresses(&self) -> Vec<Resource> {
         let own = self.run.network.addresses.iter().map(|one| (one.link.clone(), one.ip, one.bits));
         let macs = self.macs();
-        let local = macs.iter().enumerate().filter_map(|(at, mac)| Some((format!("eth{at}"), link_local(mac)?, 64)));
-        let loopback = [("lo".to_owned(), IpAddr::from([127, 0, 0, 1]), 8), ("lo".to_owned(), LOOPBACK6, 128)];
+        let local =
+            macs.iter().enumerate().filter_map(|(at, mac)| Some((format!("eth{at}"), link_local(mac)?, 64)));
+        let loopback =
+            [("lo".to_owned(), IpAddr::from([127, 0, 0, 1]), 8), ("lo".to_owned(), LOOPBACK6, 128)];
         own.chain(local)
             .chain(loopback)
             .map(|(link, ip, bits)| {
@@ -66,7 +68,8 @@ impl View<'_> {
                     .with("linkName", link)
                     .with("family", if ip.is_ipv4() { "inet4" } else { "inet6" })
                     .with("flags", "permanent");
-                self.resource("AddressStatuses.net.talos.dev", id, "network.AddressStatusController").yaml(map)
+                self.network_resource("AddressStatuses.net.talos.dev", id, "network.AddressStatusController")
+                    .yaml(map)
             })
             .collect()
     }
@@ -90,7 +93,7 @@ impl View<'_> {
         let prefix = |one: &&Address| NetIpPrefix { ip: octets(one.ip), prefix_length: i32::from(one.bits) };
         let proto = NodeAddress { addresses: addresses.iter().map(prefix).collect(), sort_algorithm: 0 };
         let shown = texts(addresses.iter().map(|one| format!("{}/{}", one.ip, one.bits)));
-        self.resource("NodeAddresses.net.talos.dev", id, "network.NodeAddressController")
+        self.network_resource("NodeAddresses.net.talos.dev", id, "network.NodeAddressController")
             .proto(&proto)
             .yaml(Map::new().with("addresses", shown).with("sortAlgorithm", "v1"))
     }
@@ -103,27 +106,39 @@ impl View<'_> {
             return Vec::new();
         }
         let proto = HostnameStatus { hostname: network.hostname.clone(), domainname: network.domain.clone() };
-        let map = Map::new().with("hostname", proto.hostname.clone()).with("domainname", proto.domainname.clone());
-        let resource =
-            self.resource("HostnameStatuses.net.talos.dev", "hostname", "network.HostnameSpecController");
+        let map =
+            Map::new().with("hostname", proto.hostname.clone()).with("domainname", proto.domainname.clone());
+        let resource = self.network_resource(
+            "HostnameStatuses.net.talos.dev",
+            "hostname",
+            "network.HostnameSpecController",
+        );
         vec![resource.proto(&proto).yaml(map)]
     }
 
     fn network_status(&self) -> Resource {
         let up = self.run.network.is_ready();
-        let proto =
-            NetworkStatus { address_ready: up, connectivity_ready: up, hostname_ready: true, etc_files_ready: true };
+        let proto = NetworkStatus {
+            address_ready: up,
+            connectivity_ready: up,
+            hostname_ready: true,
+            etc_files_ready: true,
+        };
         let map = Map::new()
             .with("addressReady", up)
             .with("connectivityReady", up)
             .with("hostnameReady", true)
             .with("etcFilesReady", true);
-        self.resource("NetworkStatuses.net.talos.dev", "status", "network.StatusController").proto(&proto).yaml(map)
+        self.network_resource("NetworkStatuses.net.talos.dev", "status", "network.StatusController")
+            .proto(&proto)
+            .yaml(map)
     }
 
     fn resolvers(&self) -> Resource {
-        let map = Map::new().with("dnsServers", texts(self.gateway())).with("searchDomains", texts::<String>([]));
-        self.resource("ResolverStatuses.net.talos.dev", "resolvers", "network.ResolverSpecController").yaml(map)
+        let map =
+            Map::new().with("dnsServers", texts(self.gateway())).with("searchDomains", texts::<String>([]));
+        self.network_resource("ResolverStatuses.net.talos.dev", "resolvers", "network.ResolverSpecController")
+            .yaml(map)
     }
 
     /// The first address of the node's network.
@@ -138,7 +153,8 @@ impl View<'_> {
     }
 
     fn routes(&self) -> Vec<Resource> {
-        let mut ids: Vec<String> = ["0/8/0", "1/32/0"].iter().map(|end| format!("local/inet4//127.0.0.{end}")).collect();
+        let mut ids: Vec<String> =
+            ["0/8/0", "1/32/0"].iter().map(|end| format!("local/inet4//127.0.0.{end}")).collect();
         ids.push("local/inet4//127.255.255.255/32/0".to_owned());
         ids.push("local/lo/inet6//::1/128/0".to_owned());
         // The node's own DNS server has an address of its own.
@@ -161,7 +177,9 @@ impl View<'_> {
             ids.extend(link_local(mac).map(|ip| format!("local/eth{at}/inet6//{ip}/128/0")));
         }
         let owner = "network.RouteStatusController";
-        ids.into_iter().map(|id| self.resource("RouteStatuses.net.talos.dev", id, owner).yaml(Map::new())).collect()
+        ids.into_iter()
+            .map(|id| self.network_resource("RouteStatuses.net.talos.dev", id, owner).yaml(Map::new()))
+            .collect()
     }
 }
 
@@ -176,7 +194,8 @@ pub(super) fn octets(ip: IpAddr) -> Vec<u8> {
 
 /// The address a card makes of its hardware address.
 fn link_local(mac: &str) -> Option<IpAddr> {
-    let mac: Vec<u16> = mac.split(':').map(|part| u16::from_str_radix(part, 16)).collect::<Result<_, _>>().ok()?;
+    let mac: Vec<u16> =
+        mac.split(':').map(|part| u16::from_str_radix(part, 16)).collect::<Result<_, _>>().ok()?;
     let [a, b, c, d, e, f] = mac[..] else { return None };
     Some(IpAddr::from([0xfe80, 0, 0, 0, (a ^ 2) << 8 | b, c << 8 | 0xff, 0xfe00 | d, e << 8 | f]))
 }
@@ -187,6 +206,9 @@ mod tests {
 
     #[test]
     fn cards_have_an_address_of_their_own() {
-        assert_eq!(link_local("52:54:00:00:00:20").map(|ip| ip.to_string()).as_deref(), Some("fe80::5054:ff:fe00:20"));
+        assert_eq!(
+            link_local("52:54:00:00:00:20").map(|ip| ip.to_string()).as_deref(),
+            Some("fe80::5054:ff:fe00:20")
+        );
     }
 }

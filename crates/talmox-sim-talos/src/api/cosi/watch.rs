@@ -111,7 +111,8 @@ impl Watch {
             events.push(event(EventType::Destroyed, one.sent(nodes), None));
         }
         self.known = now;
-        let messages = events.into_iter().map(|event| WatchResponse { event: vec![event] }.encode_to_vec().into());
+        let messages =
+            events.into_iter().map(|event| WatchResponse { event: vec![event] }.encode_to_vec().into());
         messages.collect()
     }
 }

@@ -112,6 +112,16 @@ impl Payloads {
         text
     }
 
+    /// The same for every text of a value.
+    pub(super) fn reveal_all(&self, value: &mut Value) {
+        match value {
+            Value::String(text) if text.contains("<secret.") => *text = self.reveal(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.reveal_all(item)),
+            Value::Object(map) => map.values_mut().for_each(|item| self.reveal_all(item)),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
     pub(super) fn file(&self, version: &str, name: &str) -> anyhow::Result<String> {
         read(&self.folder.join(version).join(name))
     }

@@ -14,7 +14,7 @@ use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
     ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, Listener, MachineId, Nic, Nodes, Peer,
-    Platform, Status, Streamed,
+    Platform, Status, Streamed, Timing,
 };
 
 use super::file::Payloads;
@@ -73,8 +73,10 @@ enum Wanted {
 
 impl Lab {
     pub(super) fn new(version: &str, files: &Payloads) -> Self {
+        let mut nodes = Nodes::new(1, EPOCH);
+        nodes.timing = Timing::recorded();
         Self {
-            nodes: Nodes::new(1, EPOCH),
+            nodes,
             version: version.to_owned(),
             machines: BTreeMap::new(),
             made: 100,

@@ -80,10 +80,30 @@ impl Blank {
         for (pattern, word) in &self.patterns {
             text = pattern.replace_all(&text, *word).into_owned();
         }
+        if text.contains("\n@@ ") {
+            text = removals_first(&text);
+        }
         if !same_bytes {
             text = self.lines.replace_all(&text, "line N").into_owned();
             text = self.hunks.replace_all(&text, "@@").into_owned();
         }
         text
     }
+}
+
+/// A diff with the removals of a change before its additions: in between, the order is a matter of taste.
+fn removals_first(text: &str) -> String {
+    let (mut out, mut added): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        if line.starts_with('+') && !line.starts_with("+++") {
+            added.push(line);
+            continue;
+        }
+        if !line.starts_with('-') || line.starts_with("---") {
+            out.append(&mut added);
+        }
+        out.push(line);
+    }
+    out.append(&mut added);
+    out.join("\n")
 }

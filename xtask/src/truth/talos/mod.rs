@@ -56,8 +56,12 @@ pub fn replay(transcripts: &Path) -> anyhow::Result<Report> {
 
 /// Replays recordings that were read before, with the files beside `transcripts`.
 pub fn replay_values(calls: &Value, transcripts: &Path) -> anyhow::Result<Report> {
-    let calls = file::parse(calls)?;
     let (messages, files, blank) = (Messages::read()?, Payloads::beside(transcripts)?, Blank::new()?);
+    let mut calls = file::parse(calls)?;
+    for call in &mut calls {
+        call.message = files.reveal(&call.message);
+        files.reveal_all(&mut call.reply);
+    }
     let mut replay = Replay::new(&messages, &files, &blank);
     let mut report = Report::default();
     let openings = openings(&calls);

@@ -19,6 +19,8 @@ const LONG: u64 = 5000;
 /// How long a call may have come after the one before it, in milliseconds and in things that happened meanwhile.
 const PAUSE: u64 = 180_000;
 const EVENTS: usize = 60;
+/// How far calls that are made in parallel lie apart.
+const OVERLAP: u64 = 20;
 
 pub(super) struct Replay<'a> {
     pub(super) messages: &'a Messages,
@@ -126,7 +128,8 @@ impl<'a> Replay<'a> {
             if fallback.is_none() || better {
                 fallback = Some((tried, replayed));
             }
-            match later.lab.nodes.next_event() {
+            let parallel = made_in_parallel(call).then_some(later.lab.now() + OVERLAP);
+            match later.lab.nodes.next_event().into_iter().chain(parallel).min() {
                 Some(next) if next <= end => later.lab.nodes.advance_to(next.max(later.lab.now() + 1)),
                 _ => break,
             }
@@ -150,7 +153,9 @@ impl<'a> Replay<'a> {
             }
             reply => {
                 let took = if let ApiReply::Done { after, .. } = &reply { *after } else { 0 };
-                place.lab.pass(call.elapsed_ms.max(took));
+                if !made_in_parallel(call) {
+                    place.lab.pass(call.elapsed_ms.max(took));
+                }
                 let outcome = self.ended(call, method, reply);
                 if call.method.ends_with("/EtcdSnapshot") && outcome.code == "OK" {
                     place.lab.snapshot = bytes_of(&outcome);
@@ -293,6 +298,11 @@ impl<'a> Replay<'a> {
 
 fn made(call: &Call, outcome: &Outcome, what: Vec<String>) -> Replayed {
     Replayed::Made { same_code: call.code == outcome.code, what }
+}
+
+/// Calls that did not wait for each other: the next may come at the same moment, or a little later.
+fn made_in_parallel(call: &Call) -> bool {
+    call.note().contains("in parallel")
 }
 
 /// Whether a call was open while others were made.

@@ -60,8 +60,22 @@ fn read(text: &str, headers: &[Header], talos: Contract) -> Result<Config, Strin
     let paths: Vec<&str> = strange.iter().map(|problem| problem.path.as_str()).collect();
     match headers.first() {
         Some(header) if !paths.is_empty() => Err(unknown_keys(text, header, &paths)),
-        _ => Ok(config),
+        _ => endpoint(text, headers, &config, talos).map_or(Ok(config), Err),
     }
+}
+
+/// An address with a port and without a scheme is no URL.
+fn endpoint(text: &str, headers: &[Header], config: &Config, talos: Contract) -> Option<String> {
+    let endpoint = config.at(&["cluster", "controlPlane", "endpoint"])?.as_text()?;
+    let schemeless = !endpoint.starts_with(|c: char| c.is_ascii_alphabetic());
+    let colon = endpoint.split('/').next().is_some_and(|first| first.contains(':'));
+    if !schemeless || !colon {
+        return None;
+    }
+    let line = text.lines().position(|line| line.trim() == format!("endpoint: {endpoint}")).map_or(1, |at| at + 1);
+    let words = format!("parse {endpoint:?}: first path segment in URL cannot contain colon");
+    let header = headers.iter().find(|header| header.kind.is_none())?;
+    Some(construct(&header.id, header.line, line, &words, talos))
 }
 
 fn undecodable(text: &str, headers: &[Header], faults: &[talmox_machine::Fault], talos: Contract) -> String {
@@ -82,12 +96,7 @@ fn undecodable(text: &str, headers: &[Header], faults: &[talmox_machine::Fault],
     if !unknown.is_empty() {
         return unknown_keys(text, header, &unknown);
     }
-    let words = match value_at(text, &fault.place.path) {
-        Some(value) if fault.message.contains("URL") => {
-            format!("parse {value:?}: first path segment in URL cannot contain colon")
-        }
-        _ => format!("cannot construct {} ({})", fault.place.path, fault.message),
-    };
+    let words = format!("cannot construct {} ({})", fault.place.path, fault.message);
     construct(&header.id, header.line, fault.place.line, &words, talos)
 }
 
@@ -126,10 +135,6 @@ fn found(text: &str, path: &str) -> Option<Value> {
     let documents = talmox_machine::read_values(Source { name: "config", text }).ok()?;
     let keys: Vec<&str> = path.split('.').collect();
     documents.iter().find_map(|document| document.at(&keys).cloned())
-}
-
-fn value_at(text: &str, path: &str) -> Option<String> {
-    found(text, path)?.as_text().map(str::to_owned)
 }
 
 fn put(tree: &mut Map, keys: &[&str], value: Value) {

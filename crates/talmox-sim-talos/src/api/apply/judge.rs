@@ -97,7 +97,8 @@ impl Circumstances<'_> {
             return Err(refused(words.to_owned()));
         }
         let wrong = validate::check(&config, self.platform, talos)
-            .or_else(|| validate::check_versions(&config, self.version, talos));
+            .or_else(|| validate::check_versions(&config, self.version, talos))
+            .or_else(|| validate::check_rest(&config, self.platform, talos));
         if let Some(words) = wrong {
             return Err(refused(words));
         }
@@ -183,6 +184,9 @@ impl Circumstances<'_> {
         }
         if let Some(words) = validate::check_versions(&config, self.version, talos) {
             return Err(refused(format!("runtime configuration validation failed: {words}")));
+        }
+        if let Some(words) = validate::check_rest(&config, self.platform, talos) {
+            return Err(refused(format!("configuration validation failed: {words}")));
         }
         if request.dry_run {
             let details =

@@ -6,6 +6,7 @@ mod judge;
 mod validate;
 
 use talmox_machine::validate::Mode;
+use talmox_machine::{Config, Source};
 use talmox_proto::machine::{ApplyConfiguration, ApplyConfigurationRequest, ApplyConfigurationResponse};
 
 use super::{Asked, Handlers};
@@ -26,6 +27,10 @@ fn apply(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
         let words = "configuration was already applied and node is rebooting, cannot apply more configuration changes until next reboot";
         return Err(Status::new(Code::FailedPrecondition, words));
     }
+    if nodes.clock() < run.applying {
+        let words = "another apply configuration is already in progress";
+        return Err(Status::new(Code::FailedPrecondition, words));
+    }
     let active = run.active.as_ref().map(|active| active.text.as_str());
     let circumstances = Circumstances {
         version: &run.image.version,
@@ -38,6 +43,10 @@ fn apply(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
         active: active.or(run.partial.as_deref()),
     };
     let verdict = circumstances.judge(&request)?;
+    let until = nodes.clock() + nodes.timing.call;
+    if let Some(run) = nodes.run_mut(asked.machine) {
+        run.applying = until;
+    }
     let takes = match verdict.deed {
         Deed::Nothing => None,
         Deed::Immediately => Some(Takes::Effect),

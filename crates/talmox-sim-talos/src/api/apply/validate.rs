@@ -30,12 +30,18 @@ pub(super) fn check(config: &Config, mode: Mode, talos: Contract) -> Option<Stri
     if let Some(words) = of_the_machine(&known(config, mode, talos)) {
         return Some(words);
     }
-    if mode == Mode::Container
-        && talos.minor >= 14
-        && config.document("").is_none()
-        && config.document("HostDNSConfig").is_none()
-    {
+    let named = config.document("").is_some() || config.document("HostDNSConfig").is_some();
+    if mode == Mode::Container && talos.minor >= 14 && !named {
         return Some(list(&["hostDNS config is required in container mode".to_owned()]));
+    }
+    None
+}
+
+/// What else is wrong with it, in our own words.
+pub(super) fn check_rest(config: &Config, mode: Mode, talos: Contract) -> Option<String> {
+    // Documents alone are looked at when there is a machine to configure.
+    if config.document("").is_none() {
+        return None;
     }
     let others = config.validate(mode, talos);
     let others: Vec<String> = others

@@ -6,6 +6,7 @@
 mod apply;
 mod authorize;
 pub(crate) mod cosi;
+mod etcd;
 mod events;
 mod machine;
 mod proxy;
@@ -42,7 +43,8 @@ pub(crate) type Handler = fn(&mut Nodes, &Asked<'_>) -> Result<ApiReply, Status>
 /// Calls by path, and who answers them.
 pub(crate) type Handlers = &'static [(&'static str, Handler)];
 
-const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS, cosi::HANDLERS, events::HANDLERS];
+const TABLE: &[Handlers] =
+    &[machine::HANDLERS, apply::HANDLERS, cosi::HANDLERS, etcd::HANDLERS, events::HANDLERS];
 
 fn find(path: &str) -> Option<Handler> {
     TABLE.iter().copied().flatten().find(|(known, _)| *known == path).map(|(_, handler)| *handler)

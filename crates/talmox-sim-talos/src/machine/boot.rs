@@ -75,6 +75,7 @@ impl Nodes {
             machine.run = None;
         }
         self.end_streams(id, &Outcome::new(Code::Unavailable, "error reading from server: EOF"));
+        self.elect_everywhere();
         self.wake_all();
     }
 
@@ -94,6 +95,12 @@ impl Nodes {
             Event::Service { id: service, start, step } => self.service_step(id, &service, start, step),
             Event::Look => {}
             Event::TrialEnds(number) => self.end_trial(id, number),
+            Event::Promote => self.promote(id),
+            Event::Pods => self.start_pods(id),
+            Event::ApiServer => self.start_api_server(id),
+            Event::PodsReady => self.pods_are_ready(id),
+            Event::Register => self.register(id),
+            Event::NodeReady => self.node_is_ready(id),
             Event::Deaf => self.go_deaf(id),
             Event::Down(after) => self.go_down(id, &after),
         }
@@ -170,7 +177,10 @@ impl Nodes {
             return nocloud::PlatformNetwork::default();
         };
         if run.image.platform != Platform::Nocloud {
-            return nocloud::PlatformNetwork::default();
+            return nocloud::PlatformNetwork {
+                hostname: host_of_container(run, &machine.hardware.serial),
+                ..nocloud::PlatformNetwork::default()
+            };
         }
         let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites);
         seed.network(&machine.hardware)
@@ -480,7 +490,14 @@ impl Nodes {
         }
     }
 
+    /// A node without a configuration waits for nobody but its master.
     fn is_waiting(&self, id: MachineId) -> bool {
-        self.waits_to_listen(id)
+        self.run(id).is_some_and(|run| run.active.is_some() && !run.is_going_down())
     }
+}
+
+/// The name a container was given, if this is one. From 1.14 on it is no longer taken over.
+fn host_of_container(run: &Run, serial: &str) -> Option<String> {
+    let name = serial.split(';').find_map(|part| part.strip_prefix("h="))?;
+    (run.is_container() && run.minor() < 14).then(|| name.to_owned())
 }

@@ -72,7 +72,8 @@ fn endpoint(text: &str, headers: &[Header], config: &Config, talos: Contract) ->
     if !schemeless || !colon {
         return None;
     }
-    let line = text.lines().position(|line| line.trim() == format!("endpoint: {endpoint}")).map_or(1, |at| at + 1);
+    let line =
+        text.lines().position(|line| line.trim() == format!("endpoint: {endpoint}")).map_or(1, |at| at + 1);
     let words = format!("parse {endpoint:?}: first path segment in URL cannot contain colon");
     let header = headers.iter().find(|header| header.kind.is_none())?;
     Some(construct(&header.id, header.line, line, &words, talos))

@@ -56,8 +56,8 @@ fn apply(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     };
     if let Some(takes) = takes {
         let text = String::from_utf8_lossy(&request.data).into_owned();
-        let config =
-            nodes.judge(asked.machine, &text).map_err(|words| Status::new(Code::InvalidArgument, words))?;
+        let config = Config::parse(Source { name: "config", text: &text })
+            .map_err(|faults| Status::new(Code::InvalidArgument, faults.to_string()))?;
         nodes.take_config(asked.machine, &text, &config, takes);
     }
     let message = ApplyConfiguration {

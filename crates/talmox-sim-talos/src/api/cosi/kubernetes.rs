@@ -250,7 +250,7 @@ impl View<'_> {
     }
 
     fn manifest_status(&self, settings: &Settings) -> Vec<Resource> {
-        if !self.run.kubernetes.api_server {
+        if self.run.kubernetes.api_server.is_none() {
             return Vec::new();
         }
         let map = Map::new().with("manifestsApplied", texts(Self::manifest_names(settings)));

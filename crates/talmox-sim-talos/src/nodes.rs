@@ -268,7 +268,9 @@ impl Nodes {
     /// One call of the Talos API.
     pub fn call(&mut self, call: &ApiCall, now: u64) -> ApiReply {
         self.advance_to(now);
-        crate::api::answer(self, call)
+        let reply = crate::api::answer(self, call);
+        self.tell_watchers();
+        reply
     }
 
     /// What a stream brought since it was last looked at.
@@ -329,6 +331,7 @@ impl Nodes {
         if self.machines.get(&machine).is_some_and(|machine| machine.on && machine.boot == boot) {
             self.boot_event(machine, event);
             self.settle(machine);
+            self.tell_watchers();
         }
     }
 }

@@ -4,12 +4,16 @@
 //! the call, looks at the machine or changes it, and gives the reply.
 
 mod apply;
+mod authorize;
 mod clients;
+pub(crate) mod cosi;
 mod etcd;
+mod events;
 mod files;
 mod image;
 mod life;
 mod machine;
+mod proxy;
 pub(crate) mod reply;
 mod services;
 mod storage;
@@ -51,7 +55,9 @@ const TABLE: &[Handlers] = &[
     machine::HANDLERS,
     apply::HANDLERS,
     clients::HANDLERS,
+    cosi::HANDLERS,
     etcd::HANDLERS,
+    events::HANDLERS,
     files::HANDLERS,
     image::HANDLERS,
     life::HANDLERS,
@@ -72,26 +78,25 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
         return refusal;
     }
-    let asked = Asked { machine, call };
     match nodes.faults.due(call.to, &call.path) {
-        None => serve(nodes, &asked),
-        Some(fault) => go_wrong(nodes, &asked, fault),
+        None => proxy::route(nodes, machine, call),
+        Some(fault) => go_wrong(nodes, machine, call, fault),
     }
 }
 
 /// What the caller sees of a call that goes wrong, and whether it is carried out all the same.
-fn go_wrong(nodes: &mut Nodes, asked: &Asked<'_>, fault: CallFault) -> ApiReply {
+fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFault) -> ApiReply {
     let after = nodes.timing.call;
     match fault {
         CallFault::Refuse => ApiReply::Refused,
         CallFault::Hang => ApiReply::Silence,
         CallFault::LoseReply => {
-            serve(nodes, asked);
+            proxy::route(nodes, machine, call);
             ApiReply::Lost { after }
         }
         CallFault::Answer { code, message, happens } => {
             if happens {
-                serve(nodes, asked);
+                proxy::route(nodes, machine, call);
             }
             let end = Status::new(Code::from_number(code), message);
             ApiReply::Done { after, messages: Vec::new(), end }
@@ -121,10 +126,10 @@ fn turned_away(nodes: &Nodes, machine: MachineId, peer: &Peer) -> Option<ApiRepl
 
 /// Answers as the machine itself.
 pub(crate) fn serve(nodes: &mut Nodes, asked: &Asked<'_>) -> ApiReply {
-    let result = match find(&asked.call.path) {
+    let result = authorize::check(nodes, asked).and_then(|()| match find(&asked.call.path) {
         Some(handler) => handler(nodes, asked),
         None => Err(unknown(&asked.call.path)),
-    };
+    });
     result.unwrap_or_else(|end| ApiReply::Done { after: nodes.timing.call, messages: Vec::new(), end })
 }
 

@@ -174,7 +174,10 @@ impl Nodes {
             return nocloud::PlatformNetwork::default();
         };
         if run.image.platform != Platform::Nocloud {
-            return nocloud::PlatformNetwork::default();
+            return nocloud::PlatformNetwork {
+                hostname: host_of_container(run, &machine.hardware.serial),
+                ..nocloud::PlatformNetwork::default()
+            };
         }
         let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites);
         seed.network(&machine.hardware)
@@ -456,4 +459,10 @@ impl Nodes {
     fn is_waiting(&self, id: MachineId) -> bool {
         self.run(id).is_some_and(|run| run.active.is_some() && !run.is_going_down())
     }
+}
+
+/// The name a container was given, if this is one. From 1.14 on it is no longer taken over.
+fn host_of_container(run: &Run, serial: &str) -> Option<String> {
+    let name = serial.split(';').find_map(|part| part.strip_prefix("h="))?;
+    (run.is_container() && run.minor() < 14).then(|| name.to_owned())
 }

@@ -105,6 +105,8 @@ pub(crate) struct Run {
     pub(crate) partial: Option<String>,
     /// What returns when a trial ends, and which trial that is.
     pub(crate) trial: Option<Trial>,
+    /// Until when a configuration is being applied: another one has to wait.
+    pub(crate) applying: u64,
     pub(crate) time_synced: bool,
     /// Partitions are there and mounted.
     pub(crate) volumes: bool,
@@ -202,6 +204,7 @@ impl Run {
             persistent: None,
             partial: None,
             trial: None,
+            applying: 0,
             time_synced: false,
             volumes: false,
             services: BTreeMap::new(),

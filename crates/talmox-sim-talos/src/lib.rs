@@ -16,6 +16,7 @@ mod disk;
 mod etcd;
 mod faults;
 mod hardware;
+pub mod kube;
 mod machine;
 mod nocloud;
 mod nodes;

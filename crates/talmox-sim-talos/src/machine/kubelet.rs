@@ -56,6 +56,7 @@ impl Nodes {
         if let Some(run) = self.run_mut(id) {
             run.kubernetes.api_server = pair;
         }
+        self.serve_kubernetes(id);
         self.wake_all();
     }
 
@@ -108,9 +109,10 @@ impl Nodes {
 
     /// Talos brings one along unless it is told not to; then nodes are ready once somebody applied one.
     fn has_network_plugin(&self, cluster: u64) -> bool {
-        self.living(cluster)
-            .values()
-            .any(|id| self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni != Cni::None))
+        let brought = self.living(cluster).values().any(|id| {
+            self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni != Cni::None)
+        });
+        brought || self.was_given_network(cluster)
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) struct Settings {
     pub(crate) install: Option<Install>,
     pub(crate) discovery: bool,
     pub(crate) pod_subnets: Vec<String>,
+    /// What the kubelet says the node is to a cloud.
+    pub(crate) provider_id: Option<String>,
     /// Whether the kubelet waits for a cloud controller.
     pub(crate) external_cloud_provider: bool,
 }
@@ -155,6 +157,7 @@ impl Settings {
             install: install(config, first),
             discovery: discovery(config, first),
             pod_subnets: pod_subnets(config, first),
+            provider_id: provider_id(config, first),
             external_cloud_provider: at(&["cluster", "externalCloudProvider", "enabled"])
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
@@ -245,6 +248,13 @@ fn cni(config: &Config, first: &Document, role: Role) -> Cni {
         }
         _ => Cni::Flannel,
     }
+}
+
+fn provider_id(config: &Config, first: &Document) -> Option<String> {
+    let argument = first.at(&["machine", "kubelet", "extraArgs", "provider-id"]);
+    let section = first.at(&["machine", "kubelet", "extraConfig", "providerID"]);
+    let document = config.document("KubeletConfig").and_then(|one| one.at(&["config", "providerID"]));
+    text(argument).or_else(|| text(section)).or_else(|| text(document))
 }
 
 fn kubernetes_version(config: &Config, first: &Document) -> String {

@@ -168,7 +168,7 @@ pub(crate) fn done<Reply: Message + Default>(reply: ApiReply) -> Result<Reply, S
     }
 }
 
-fn der(pem: &str) -> Vec<u8> {
+pub(crate) fn der(pem: &str) -> Vec<u8> {
     use base64::Engine as _;
     let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     base64::engine::general_purpose::STANDARD.decode(body).unwrap()

@@ -1,4 +1,5 @@
 //! Nodes driven by encoded messages, as a shell would.
 
 mod cluster;
+mod kube;
 mod lab;

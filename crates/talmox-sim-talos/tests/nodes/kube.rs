@@ -94,6 +94,7 @@ fn nodes_pods_and_workloads_come_up() {
             names(&list).len() == 5 && list["items"].as_array().unwrap().iter().all(is_ready)
         })
     });
+    lab.until("the API of another", |lab| get(lab, 2, "/version").is_some());
     let planes =
         get(&mut lab, 2, "/api/v1/nodes?labelSelector=node-role.kubernetes.io/control-plane").unwrap();
     assert_eq!(names(&planes), ["node-1", "node-2", "node-3"]);

@@ -287,8 +287,8 @@ impl Nodes {
     /// What a cluster holds, as a file.
     pub(crate) fn snapshot(&self, cluster: u64) -> Option<Vec<u8>> {
         let known = self.clusters.get(&cluster)?;
-        let objects = serde_json::to_vec(&known.kubernetes).ok()?;
-        let keys = vec![(snapshot::STORE.to_owned(), objects)];
+        let objects = self.kube.get(&cluster).and_then(|store| serde_json::to_vec(store).ok());
+        let keys = objects.into_iter().map(|objects| (snapshot::STORE.to_owned(), objects)).collect();
         let contents = snapshot::Contents { keys, term: known.term, index: self.raft_index(known) };
         Some(snapshot::write(&contents))
     }

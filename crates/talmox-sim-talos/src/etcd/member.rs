@@ -4,6 +4,7 @@ use super::snapshot::STORE;
 use super::{Cluster, Member, snapshot};
 use crate::disk::EtcdData;
 use crate::hardware::MachineId;
+use crate::kube::Store;
 use crate::machine::{Bootstrap, EtcdRun};
 use crate::nodes::{Event, Nodes, Step};
 use crate::services::{Health, State};
@@ -112,14 +113,13 @@ impl Nodes {
 
     /// A new cluster of one member, empty or from a snapshot.
     fn found_cluster(&mut self, id: MachineId, bootstrap: Bootstrap) -> Result<EtcdData, String> {
-        let mut kubernetes = self.new_store(id);
+        let mut kept: Option<Store> = None;
         if bootstrap.recover {
             let snapshot = self.system_disk(id).and_then(|disk| disk.ephemeral.as_ref()?.snapshot.clone());
             let snapshot = snapshot.unwrap_or_default();
             snapshot::verify(&snapshot, bootstrap.skip_hash_check)
                 .map_err(|reason| format!("error verifying snapshot: {reason}"))?;
-            let kept = snapshot::value(&snapshot, STORE).and_then(|value| serde_json::from_slice(value).ok());
-            kubernetes = kept.unwrap_or(kubernetes);
+            kept = snapshot::value(&snapshot, STORE).and_then(|value| serde_json::from_slice(value).ok());
         }
         let data = EtcdData { cluster: self.random.next(), member: self.random.next() };
         let name = self.run(id).map(|run| run.network.hostname.clone()).unwrap_or_default();
@@ -133,9 +133,11 @@ impl Nodes {
             alarms: Vec::new(),
             began: self.clock,
             index: 10,
-            kubernetes,
         };
         self.clusters.insert(data.cluster, cluster);
+        if let Some(store) = kept {
+            self.kube.insert(data.cluster, store);
+        }
         Ok(data)
     }
 

@@ -93,6 +93,7 @@ impl Nodes {
         }
         self.settle_etcd(id);
         self.settle_kubernetes(id);
+        self.report_kubelet(id);
         self.finish_boot(id);
         self.note_status(id);
     }

@@ -1,6 +1,6 @@
 //! Nodes driven by encoded messages, as a shell would.
 
 mod cluster;
-mod kubernetes;
+mod kube;
 mod lab;
 mod life;

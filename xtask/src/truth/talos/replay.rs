@@ -8,6 +8,7 @@ use prost_reflect::MethodDescriptor;
 use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
+use super::environment::{Environment, environments};
 use super::compare::{Comparison, Outcome};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
@@ -26,6 +27,7 @@ pub(super) struct Replay<'a> {
     pub(super) messages: &'a Messages,
     pub(super) files: &'a Payloads,
     pub(super) blank: &'a Blank,
+    environments: BTreeMap<String, Environment>,
     labs: BTreeMap<(String, bool), Place>,
 }
 
@@ -62,8 +64,8 @@ pub(super) enum Replayed {
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(messages: &'a Messages, files: &'a Payloads, blank: &'a Blank) -> Self {
-        Self { messages, files, blank, labs: BTreeMap::new() }
+    pub(super) fn new(messages: &'a Messages, files: &'a Payloads, blank: &'a Blank, calls: &[Call]) -> Self {
+        Self { messages, files, blank, environments: environments(calls), labs: BTreeMap::new() }
     }
 
     /// Opens the streams of later calls that were open already when this one was made.
@@ -292,6 +294,7 @@ impl<'a> Replay<'a> {
         if before.as_ref() == Some(&known) || on_the_way {
             return;
         }
+        place.lab.surround(self.environments.get(&call.group).copied().unwrap_or_default());
         place.lab.bring(subject, &known, call.in_a_vm(), self.files);
     }
 }

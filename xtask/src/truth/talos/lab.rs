@@ -76,9 +76,10 @@ enum Wanted {
 }
 
 impl Lab {
-    pub(super) fn new(version: &str, files: &Payloads) -> Self {
+    pub(super) fn new(version: &str, files: &Payloads, missing: &[String]) -> Self {
         let mut nodes = Nodes::new(1, EPOCH);
         nodes.timing = Timing::recorded();
+        nodes.missing_images = missing.iter().cloned().collect();
         Self {
             nodes,
             version: version.to_owned(),

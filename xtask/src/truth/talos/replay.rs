@@ -8,7 +8,7 @@ use prost_reflect::MethodDescriptor;
 use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
-use super::environment::{Environment, environments};
+use super::environment::{Environment, environments, missing_images};
 use super::compare::{Comparison, Outcome};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
@@ -28,6 +28,7 @@ pub(super) struct Replay<'a> {
     pub(super) files: &'a Payloads,
     pub(super) blank: &'a Blank,
     environments: BTreeMap<String, Environment>,
+    missing: Vec<String>,
     labs: BTreeMap<(String, bool), Place>,
 }
 
@@ -65,7 +66,7 @@ pub(super) enum Replayed {
 
 impl<'a> Replay<'a> {
     pub(super) fn new(messages: &'a Messages, files: &'a Payloads, blank: &'a Blank, calls: &[Call]) -> Self {
-        Self { messages, files, blank, environments: environments(calls), labs: BTreeMap::new() }
+        Self { messages, files, blank, environments: environments(calls), missing: missing_images(calls), labs: BTreeMap::new() }
     }
 
     /// Opens the streams of later calls that were open already when this one was made.
@@ -265,7 +266,7 @@ impl<'a> Replay<'a> {
         call.address()?;
         let key = (call.talos_version.clone(), call.in_a_vm());
         Some(self.labs.get(&key).cloned().unwrap_or_else(|| Place {
-            lab: Lab::new(&call.talos_version, self.files),
+            lab: Lab::new(&call.talos_version, self.files, &self.missing),
             known: BTreeMap::new(),
             mapping: Mapping::default(),
             open: BTreeMap::new(),

@@ -109,7 +109,8 @@ impl Nodes {
 
     /// An image no registry has is asked for over and over.
     fn has_kubelet_image(&mut self, id: MachineId) -> bool {
-        let version = self.run(id).and_then(Run::settings).map(|settings| settings.kubernetes_version.clone());
+        let version =
+            self.run(id).and_then(Run::settings).map(|settings| settings.kubernetes_version.clone());
         version.is_some_and(|version| self.pull(id, &format!("ghcr.io/siderolabs/kubelet:{version}")).is_ok())
     }
 

@@ -26,7 +26,8 @@ impl Default for Environment {
 /// Images the registry said it did not have.
 pub(super) fn missing_images(calls: &[Call]) -> Vec<String> {
     let refused = calls.iter().filter_map(|call| call.message.split_once("failed to resolve reference \""));
-    let mut found: Vec<String> = refused.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.to_owned())).collect();
+    let mut found: Vec<String> =
+        refused.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.to_owned())).collect();
     found.sort();
     found.dedup();
     found

@@ -144,8 +144,8 @@ impl Lab {
 
     /// Nobody else has a cluster this machine could join.
     fn clear(&mut self, address: IpAddr) {
-        let others: Vec<IpAddr> = self.machines.keys().copied().filter(|other| *other != address).collect();
-        for other in others.into_iter().filter(|other| self.has_etcd(*other)) {
+        let others = self.machines.keys().copied().filter(|other| *other != address && self.has_etcd(*other));
+        for other in others.collect::<Vec<IpAddr>>() {
             if let Some(machine) = self.machines.remove(&other) {
                 self.nodes.power_off(machine.id);
             }
@@ -257,7 +257,10 @@ impl Lab {
         match wanted {
             Wanted::Maintenance => matches!(listener, Listener::Maintenance { .. }),
             Wanted::Booting => {
-                secure && self.lacks(address) && self.status(address).contains("stage: booting") && !self.has_etcd(address)
+                secure
+                    && self.lacks(address)
+                    && self.status(address).contains("stage: booting")
+                    && !self.has_etcd(address)
             }
             Wanted::Tried => secure,
             Wanted::Stranded => matches!(listener, Listener::Closed),

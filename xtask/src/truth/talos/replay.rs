@@ -8,8 +8,8 @@ use prost_reflect::MethodDescriptor;
 use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
-use super::environment::{Environment, environments, missing_images};
 use super::compare::{Comparison, Outcome};
+use super::environment::{Environment, environments, missing_images};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
@@ -66,7 +66,14 @@ pub(super) enum Replayed {
 
 impl<'a> Replay<'a> {
     pub(super) fn new(messages: &'a Messages, files: &'a Payloads, blank: &'a Blank, calls: &[Call]) -> Self {
-        Self { messages, files, blank, environments: environments(calls), missing: missing_images(calls), labs: BTreeMap::new() }
+        Self {
+            messages,
+            files,
+            blank,
+            environments: environments(calls),
+            missing: missing_images(calls),
+            labs: BTreeMap::new(),
+        }
     }
 
     /// Opens the streams of later calls that were open already when this one was made.

@@ -16,6 +16,7 @@ mod disk;
 mod etcd;
 mod faults;
 mod hardware;
+mod images;
 pub mod kube;
 mod machine;
 mod nocloud;
@@ -25,7 +26,7 @@ mod services;
 mod timing;
 mod wire;
 
-pub use faults::{Faults, Flapping, Trouble};
+pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
 pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;

@@ -3,3 +3,4 @@
 mod cluster;
 mod kube;
 mod lab;
+mod life;

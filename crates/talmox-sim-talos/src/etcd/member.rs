@@ -17,10 +17,10 @@ impl Nodes {
     pub(crate) fn settle_etcd(&mut self, id: MachineId) {
         let Some(run) = self.run(id) else { return };
         let Some(service) = run.services.get("etcd") else { return };
-        match service.state {
-            State::Preparing if !run.etcd.starting => self.start_etcd(id),
-            State::Running if run.etcd.checked => self.check_etcd(id),
-            _ => {}
+        if service.state == State::Preparing && !run.etcd.starting {
+            self.start_etcd(id);
+        } else if service.is_running() && run.etcd.checked {
+            self.check_etcd(id);
         }
     }
 
@@ -87,8 +87,7 @@ impl Nodes {
         let joining = self.run_mut(id).and_then(|run| run.etcd.joining.take());
         let bootstrap = self.run_mut(id).and_then(|run| run.bootstrap.take());
         let data = match (self.etcd_data(id), joining, bootstrap) {
-            (Some(data), _, _) => data,
-            (None, Some(data), _) => data,
+            (Some(data), _, _) | (None, Some(data), _) => data,
             (None, None, Some(bootstrap)) => match self.found_cluster(id, bootstrap) {
                 Ok(data) => data,
                 Err(reason) => {
@@ -203,12 +202,13 @@ impl Nodes {
 
     /// The member leaves its cluster and takes its data along.
     pub(crate) fn leave_etcd(&mut self, id: MachineId) {
-        if let Some(data) = self.etcd_data(id) {
-            if let Some(known) = self.clusters.get_mut(&data.cluster) {
-                known.members.remove(&data.member);
-                if known.members.is_empty() {
-                    self.clusters.remove(&data.cluster);
-                }
+        let data = self.etcd_data(id);
+        if let Some(data) = data
+            && let Some(known) = self.clusters.get_mut(&data.cluster)
+        {
+            known.members.remove(&data.member);
+            if known.members.is_empty() {
+                self.clusters.remove(&data.cluster);
             }
         }
         self.forget_etcd(id);

@@ -125,7 +125,7 @@ impl Nodes {
 
     pub(crate) fn service_step(&mut self, id: MachineId, service: &str, start: u32, step: Step) {
         let current = self.run(id).and_then(|run| run.services.get(service));
-        if !current.is_some_and(|one| one.started == start) {
+        if current.is_none_or(|one| one.started != start) {
             return;
         }
         match step {

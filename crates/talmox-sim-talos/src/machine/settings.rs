@@ -78,17 +78,11 @@ impl Images {
             ("kube-scheduler", &self.scheduler),
         ]
     }
-
-    /// Of the API server, without a `v`.
-    pub(crate) fn version(&self) -> String {
-        let bare = self.api_server.split('@').next().unwrap_or_default();
-        let tag = bare.rsplit_once(':').map_or("", |(_, tag)| tag);
-        tag.trim_start_matches('v').to_owned()
-    }
 }
 
 /// It holds secrets, so there is no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "so many switches are in a configuration")]
 pub(crate) struct Settings {
     pub(crate) role: Role,
     pub(crate) cluster_name: String,

@@ -1,5 +1,7 @@
 //! The network of the first boot.
 
+#![expect(clippy::panic, reason = "a test fails by panicking")]
+
 use talmox_config::{Files, read_files};
 use talmox_seed::{meta_data, network_config};
 use talmox_types::desired::NodeAddress;

@@ -12,6 +12,7 @@ mod execute;
 mod factories;
 mod find;
 mod gate;
+
 mod images;
 mod locks;
 mod observe;

@@ -168,7 +168,10 @@ mod tests {
         assert_eq!(again.bundle.cluster_id, made.bundle.cluster_id);
         // What the description has comes first.
         folder.write("secrets.yaml", made.bundle.to_yaml().expose_secret());
-        assert_eq!(load_simulated(&plain, &folder.0, &simulation.0).unwrap().path, folder.0.join("secrets.yaml"));
+        assert_eq!(
+            load_simulated(&plain, &folder.0, &simulation.0).unwrap().path,
+            folder.0.join("secrets.yaml")
+        );
     }
 
     #[test]

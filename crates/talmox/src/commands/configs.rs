@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use talmox_config::{Member, Outcome, Sources, WrittenPatch, add_file};
 use talmox_image::install::InstallImages;
-use talmox_machine::{Bundle, Time};
 use talmox_machine::client::{Context, TalosRole, Talosconfig};
+use talmox_machine::{Bundle, Time};
 use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
 use talmox_pve::property::Smbios;
 use talmox_render::{Inputs, PatchText, RenderError, Rendered, Variables, Whereabouts, render};
@@ -20,8 +20,8 @@ use crate::args::{Making, Simulate};
 use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::secrets_file::{self, Loaded};
 pub(super) use crate::secrets_file::now;
+use crate::secrets_file::{self, Loaded};
 use crate::variables_file;
 
 /// A description, its secrets, and all that configs are made with.
@@ -101,7 +101,11 @@ impl Workshop {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
         let mut remarks = Remarks::default();
-        let rendered = self.render_member((node, &member), &Ingredients::read(&self.desired, &self.folder)?, &mut remarks)?;
+        let rendered = self.render_member(
+            (node, &member),
+            &Ingredients::read(&self.desired, &self.folder)?,
+            &mut remarks,
+        )?;
         remarks.say(printer);
         Ok(rendered)
     }

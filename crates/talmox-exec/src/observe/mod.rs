@@ -26,7 +26,7 @@ mod jobs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join5;
-use talmox_plan::{Depth, Goal, Observed, Request, Rights, SeenPool};
+use talmox_plan::{Depth, Goal, Observed, Request, Rights, SeenKubernetes, SeenPool};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
 use talmox_types::desired::{Desired, PciSource};
 use talmox_types::{HostName, MappingName, VmId};
@@ -107,7 +107,23 @@ pub async fn observe_for(
     let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
     let ha = ha::ha(client, desired, &version).await?;
     let jobs = if removes { Some(jobs::jobs(client).await?) } else { None };
-    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, jobs, rights, depth })
+    let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);
+    Ok(Observed {
+        version,
+        hosts,
+        storages,
+        guests,
+        pool,
+        mappings,
+        pools,
+        files,
+        ha,
+        jobs,
+        rights,
+        depth,
+        talos,
+        kubernetes,
+    })
 }
 
 /// Reads candidates, and everything else too if that leaves a node without a VM or templates are what it is about.

@@ -78,6 +78,7 @@ impl CarryOut<'_> {
             gate: &gate,
             reporter: &ledger,
             stop: &stop,
+            reach: None,
             limits: self.approval.parallelism.map_or(limits, |number| limits.with_parallelism(number.get())),
         };
         let signals = Signals::listen()?;
@@ -184,7 +185,10 @@ fn as_described(covered: usize, waiting: &[Waiting]) -> String {
 fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
     match waiting {
         Waiting::InFlight { .. } => &[],
-        Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } => std::slice::from_ref(node),
+        Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } | Waiting::Answer { node, .. } => {
+            std::slice::from_ref(node)
+        }
+        Waiting::Bootstrap { missing, .. } => missing,
         Waiting::HostDown { nodes, .. } => nodes,
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::Look;
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, check, plan};
+use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, check, plan};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, TemplateRef};
 
@@ -110,6 +110,7 @@ impl Job {
         let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
         Ok(Request {
             goal: Goal::Converge,
+            until: Until::Vms,
             targets: set(target),
             remove: set(remove),
             prune: *prune,
@@ -146,7 +147,8 @@ pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
 
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal: _, targets, remove, prune, replace, moves, allow_reboot, ignore_drift } = request;
+    let Request { goal: _, until: _, targets, remove, prune, replace, moves, allow_reboot, ignore_drift } =
+        request;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();

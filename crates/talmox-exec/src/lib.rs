@@ -12,6 +12,7 @@ mod execute;
 mod factories;
 mod find;
 mod gate;
+pub mod health;
 mod images;
 mod locks;
 mod machine;

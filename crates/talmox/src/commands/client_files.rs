@@ -29,7 +29,7 @@ pub(super) fn talosconfig(args: &args::Talosconfig, printer: &Printer) -> anyhow
 
 pub(super) fn kubeconfig(args: &args::Kubeconfig, printer: &Printer) -> anyhow::Result<()> {
     let (_, desired) = boxed(&args.description.file, printer)?;
-    let secrets = open_secrets(&desired, &folder(&args.description.file), printer)?;
+    let secrets = open_secrets(&desired, &folder(&args.description.file), None, printer)?;
     let client = secrets.bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
     let made = Kubeconfig::new(desired.name.as_str(), &desired.network.endpoint, &secrets.bundle, &client);
     place(&args.file, &made, default_kubeconfig, printer)

@@ -1,0 +1,59 @@
+//! Whom the checks ask.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use talmox_talos::{Access, Client, Deadlines, Error, Identity, Transport};
+use talmox_types::desired::Role;
+use talmox_types::{FamilyPair, NodeName};
+
+/// A check is asked again soon; a call that takes longer than this is one that hangs.
+const DEADLINES: Deadlines = Deadlines { quick: Duration::from_secs(10), long: Duration::from_secs(30) };
+
+/// A cluster, as it should be.
+#[derive(Clone)]
+pub struct Cluster {
+    pub members: Vec<Member>,
+    pub talos: Arc<dyn Transport>,
+    pub identity: Arc<Identity>,
+    /// Servers that are asked one after the other until one answers; none as long as there is no way to ask.
+    pub kubernetes: Vec<talmox_k8s::Client>,
+    /// Whether nodes can become ready: without a network for pods they never do.
+    pub has_network: bool,
+}
+
+/// A node that is expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub name: NodeName,
+    pub role: Role,
+    pub addresses: FamilyPair<IpAddr>,
+}
+
+impl Cluster {
+    pub(crate) fn control_planes(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.role == Role::Controller)
+    }
+
+    pub(crate) fn client(&self, member: &Member) -> Client {
+        let address = member.addresses.primary();
+        Client::new(Arc::clone(&self.talos), address, Access::Secure(Arc::clone(&self.identity)))
+            .with_deadlines(DEADLINES)
+    }
+
+    /// The same question to many, at once; the answers in the order of the nodes.
+    pub(crate) async fn ask<'a, T>(
+        &self,
+        members: impl Iterator<Item = &'a Member>,
+        question: impl AsyncFn(Client) -> Result<T, Error>,
+    ) -> Vec<(&'a Member, Result<T, Error>)> {
+        let question = &question;
+        let asked = members.map(|member| {
+            let client = self.client(member);
+            async move { (member, question(client).await) }
+        });
+        join_all(asked).await
+    }
+}

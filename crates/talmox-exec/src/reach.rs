@@ -13,6 +13,8 @@ use talmox_types::{FamilyPair, HostName, NodeName, VmId};
 pub struct Reach<'a> {
     pub machines: &'a dyn Machines,
     pub talos: Arc<dyn Transport>,
+    /// Without it Kubernetes is neither asked nor handed anything.
+    pub kubernetes: Option<Arc<dyn talmox_k8s::Transport>>,
     pub clock: &'a dyn Clock,
     /// Who this run is to others that want to work on the same cluster: `ann@laptop-4711`.
     pub holder: String,
@@ -48,6 +50,11 @@ pub trait Machines: Send + Sync {
 
     /// Who we are to configured nodes; none if the secrets are not at hand.
     fn identity(&self) -> Option<Arc<Identity>>;
+
+    /// Who we are to Kubernetes, at the address of the cluster; none if the secrets are not at hand.
+    fn kubernetes(&self) -> Option<talmox_k8s::Access> {
+        None
+    }
 
     /// The texts of the manifests the description names, in its order.
     fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {

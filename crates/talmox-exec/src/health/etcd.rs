@@ -14,8 +14,9 @@ type Known = BTreeSet<(String, MemberId, bool)>;
 pub(super) async fn consistent(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::about(Some("etcd"));
     let mut first: Option<Known> = None;
-    for (member, answer) in
-        cluster.ask(cluster.control_planes(), async |client| client.etcd_members(false).await).await
+    for (member, answer) in cluster
+        .ask(cluster.control_planes(), |client| Box::pin(async move { client.etcd_members(false).await }))
+        .await
     {
         match answer {
             Err(error) => missing.add(&member.name, error),
@@ -49,8 +50,9 @@ pub(super) async fn on_control_planes(cluster: &Cluster) -> CheckState {
     let addresses: Vec<IpAddr> =
         cluster.control_planes().flat_map(|member| member.addresses.iter()).collect();
     let mut missing = Collected::about(Some("etcd"));
-    for (member, answer) in
-        cluster.ask(cluster.control_planes(), async |client| client.etcd_members(false).await).await
+    for (member, answer) in cluster
+        .ask(cluster.control_planes(), |client| Box::pin(async move { client.etcd_members(false).await }))
+        .await
     {
         match answer {
             Err(error) => missing.add(&member.name, error),

@@ -18,8 +18,9 @@ const EPHEMERAL: u64 = 6 * 1024 * MIB - (100 + 1 + 1000 + 1 + 100) * MIB;
 /// A service of control planes runs and is well.
 pub(super) async fn service(cluster: &Cluster, id: &'static str) -> CheckState {
     let mut missing = Collected::about(Some(id));
-    for (member, answer) in
-        cluster.ask(cluster.control_planes(), async |client| client.service(id).await).await
+    for (member, answer) in cluster
+        .ask(cluster.control_planes(), |client| Box::pin(async move { client.service(id).await }))
+        .await
     {
         match answer {
             Err(error) => missing.add(&member.name, error),
@@ -47,7 +48,9 @@ fn unwell(service: &ServiceState) -> Option<String> {
 /// Every node answers.
 pub(super) async fn answers(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::about(Some("apid"));
-    for (member, answer) in cluster.ask(cluster.members.iter(), async |client| client.version().await).await {
+    for (member, answer) in
+        cluster.ask(cluster.members.iter(), |client| Box::pin(async move { client.version().await })).await
+    {
         if let Err(error) = answer {
             missing.add(&member.name, error);
         }
@@ -58,10 +61,12 @@ pub(super) async fn answers(cluster: &Cluster) -> CheckState {
 pub(super) async fn memory(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::default();
     let sizes = cluster
-        .ask(cluster.members.iter(), async |client| {
-            let release = client.version().await?;
-            // A container sees the memory of its host, and Talos asks nothing of it.
-            if release.platform.mode == "container" { Ok(u64::MAX) } else { client.memory().await }
+        .ask(cluster.members.iter(), |client| {
+            Box::pin(async move {
+                let release = client.version().await?;
+                // A container sees the memory of its host, and Talos asks nothing of it.
+                if release.platform.mode == "container" { Ok(u64::MAX) } else { client.memory().await }
+            })
         })
         .await;
     for (member, answer) in sizes {
@@ -90,7 +95,9 @@ fn least_memory(member: &Member) -> u64 {
 pub(super) async fn disks(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::default();
     let volumes = cluster
-        .ask(cluster.members.iter(), async |client| client.get::<kinds::VolumeStatus>("EPHEMERAL").await)
+        .ask(cluster.members.iter(), |client| {
+            Box::pin(async move { client.get::<kinds::VolumeStatus>("EPHEMERAL").await })
+        })
         .await;
     for (member, answer) in volumes {
         match answer {
@@ -110,8 +117,11 @@ pub(super) async fn disks(cluster: &Cluster) -> CheckState {
 /// No node complains of anything.
 pub(super) async fn diagnostics(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::default();
-    let complaints =
-        cluster.ask(cluster.members.iter(), async |client| client.list::<kinds::Diagnostic>().await).await;
+    let complaints = cluster
+        .ask(cluster.members.iter(), |client| {
+            Box::pin(async move { client.list::<kinds::Diagnostic>().await })
+        })
+        .await;
     for (member, answer) in complaints {
         match answer {
             Err(error) if error.kind() == Kind::Denied => return CheckState::skipped(error.to_string()),
@@ -131,7 +141,9 @@ pub(super) async fn diagnostics(cluster: &Cluster) -> CheckState {
 /// Every node got to the end of its boot sequence.
 pub(super) async fn booted(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::default();
-    let states = cluster.ask(cluster.members.iter(), async |client| client.machine_state().await).await;
+    let states = cluster
+        .ask(cluster.members.iter(), |client| Box::pin(async move { client.machine_state().await }))
+        .await;
     for (member, answer) in states {
         match answer {
             Err(error) => missing.add(&member.name, error),
@@ -176,17 +188,19 @@ const STATIC_PODS: [(&str, &str); 3] = [
 pub(super) async fn static_pods(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::about(Some("kubelet"));
     let pods = cluster
-        .ask(cluster.control_planes(), async |client| {
-            let running = client.list_ids("k8s", "StaticPodStatuses.kubernetes.talos.dev").await?;
-            let mut absent = Vec::new();
-            for (kind, pod) in STATIC_PODS {
-                let configured = !client.list_ids("controlplane", kind).await?.is_empty();
-                let prefix = format!("kube-system/{pod}");
-                if configured && !running.iter().any(|id| id.starts_with(&prefix)) {
-                    absent.push(pod);
+        .ask(cluster.control_planes(), |client| {
+            Box::pin(async move {
+                let running = client.list_ids("k8s", "StaticPodStatuses.kubernetes.talos.dev").await?;
+                let mut absent = Vec::new();
+                for (kind, pod) in STATIC_PODS {
+                    let configured = !client.list_ids("controlplane", kind).await?.is_empty();
+                    let prefix = format!("kube-system/{pod}");
+                    if configured && !running.iter().any(|id| id.starts_with(&prefix)) {
+                        absent.push(pod);
+                    }
                 }
-            }
-            Ok(absent)
+                Ok(absent)
+            })
         })
         .await;
     for (member, answer) in pods {

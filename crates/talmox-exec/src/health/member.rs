@@ -1,6 +1,7 @@
 //! Whom the checks ask.
 
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,9 @@ pub struct Cluster {
     /// Whether nodes can become ready: without a network for pods they never do.
     pub has_network: bool,
 }
+
+/// What a node will say.
+pub(crate) type Answer<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// A node that is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +51,10 @@ impl Cluster {
     pub(crate) async fn ask<'a, T>(
         &self,
         members: impl Iterator<Item = &'a Member>,
-        question: impl AsyncFn(Client) -> Result<T, Error>,
+        question: impl Fn(Client) -> Answer<T>,
     ) -> Vec<(&'a Member, Result<T, Error>)> {
-        let question = &question;
-        let asked = members.map(|member| {
-            let client = self.client(member);
-            async move { (member, question(client).await) }
-        });
-        join_all(asked).await
+        let members: Vec<&'a Member> = members.collect();
+        let asked: Vec<Answer<T>> = members.iter().map(|member| question(self.client(member))).collect();
+        members.into_iter().zip(join_all(asked).await).collect()
     }
 }

@@ -40,17 +40,20 @@ pub(super) async fn collect(cluster: &Cluster, missing: &Missing) -> Vec<LastWor
         .take(NODES)
         .filter_map(|name| cluster.members.iter().find(|member| member.name == *name))
         .collect();
+    let service = missing.service;
     let asked = cluster
-        .ask(members.into_iter(), async |client| {
-            let state = match client.machine_state().await? {
-                Some(state) => doing(&state),
-                None => "does not know yet what it is doing".to_owned(),
-            };
-            let log = match missing.service {
-                Some(service) => client.logs(service, LINES).await.unwrap_or_default(),
-                None => String::new(),
-            };
-            Ok((state, log))
+        .ask(members.into_iter(), |client| {
+            Box::pin(async move {
+                let state = match client.machine_state().await? {
+                    Some(state) => doing(&state),
+                    None => "does not know yet what it is doing".to_owned(),
+                };
+                let log = match service {
+                    Some(service) => client.logs(service, LINES).await.unwrap_or_default(),
+                    None => String::new(),
+                };
+                Ok((state, log))
+            })
         })
         .await;
     let words = asked.into_iter().map(|(member, answer)| {

@@ -11,6 +11,7 @@
 //! does not answer is part of the picture.
 
 mod etcd;
+pub(crate) mod kubernetes;
 mod probe;
 mod words;
 
@@ -24,8 +25,8 @@ use futures_util::future::join5;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::{Config, Source};
 use talmox_plan::{
-    Applies, Change, Guest, Observed, Power, Request, SeenKubernetes, SeenMachine, SeenNode, SeenService,
-    SeenStage, assigned_addresses, identify,
+    Applies, Change, Guest, Observed, Power, Request, SeenMachine, SeenNode, SeenService, SeenStage,
+    assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
@@ -81,7 +82,7 @@ pub async fn observe_machines(
     let seen: BTreeMap<NodeName, SeenMachine> =
         futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
     observed.talos = seen;
-    observed.kubernetes = SeenKubernetes::NotAsked;
+    observed.kubernetes = kubernetes::look(reach, desired, observed).await;
 }
 
 type Asked<'a> = Pin<Box<dyn Future<Output = (NodeName, SeenMachine)> + Send + 'a>>;

@@ -91,7 +91,7 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
             bootstrap::run(work, vm, *address, control_planes).await
         }
         Step::RecordBootstrap { vm } => bootstrap::record(work, vm).await,
-        Step::ApplyManifests { .. } => hand_over::manifests(),
+        Step::ApplyManifests { .. } => hand_over::manifests(work).await,
         Step::PostBootstrap { command } => hand_over::post_bootstrap(work, command).await,
         Step::AwaitHealth => health::wait(work).await,
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Access, Caller, Check, Groups, Privileges, denied};
 use crate::factory::Factory;
 use crate::files::FileFacts;
+use crate::guests::PowerEvent;
 use crate::locks::FileLock;
 use crate::random::Random;
 use crate::reply::ApiError;
@@ -213,6 +214,9 @@ pub struct World {
     pub slow_storages: BTreeMap<String, u64>,
     /// Guests react to power buttons and unplugging unless a VM says otherwise.
     pub guests_react: bool,
+    /// What befell machines and was not asked for yet, if anybody asks at all.
+    #[serde(default)]
+    pub(crate) power: Option<Vec<PowerEvent>>,
 }
 
 impl World {
@@ -259,6 +263,7 @@ impl World {
             ha_tries: BTreeMap::new(),
             slow_storages: BTreeMap::new(),
             guests_react: true,
+            power: None,
         }
     }
 

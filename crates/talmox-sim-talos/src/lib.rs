@@ -18,6 +18,8 @@ mod hardware;
 mod machine;
 mod nocloud;
 mod nodes;
+mod peer;
+pub mod proxmox;
 mod random;
 mod services;
 mod timing;

@@ -217,6 +217,9 @@ pub struct World {
     /// What befell machines and was not asked for yet, if anybody asks at all.
     #[serde(default)]
     pub(crate) power: Option<Vec<PowerEvent>>,
+    /// What somebody saves along with the world who lives beside it.
+    #[serde(default)]
+    pub beside: Option<serde_json::Value>,
 }
 
 impl World {
@@ -264,6 +267,7 @@ impl World {
             slow_storages: BTreeMap::new(),
             guests_react: true,
             power: None,
+            beside: None,
         }
     }
 
@@ -305,6 +309,11 @@ impl World {
 
     pub fn clock(&self) -> u64 {
         self.clock
+    }
+
+    /// Unix milliseconds when the clock stood at zero.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Hosts whose votes count together, seen from the contact.

@@ -153,6 +153,16 @@ impl Factory {
         self.schematics.get(id).map(|text| schematic::extensions(text)).unwrap_or_default()
     }
 
+    /// How many schematics were registered. None is ever forgotten.
+    pub fn count(&self) -> usize {
+        self.schematics.len()
+    }
+
+    /// The system extensions of every schematic, by id.
+    pub fn schematics(&self) -> BTreeMap<String, Vec<String>> {
+        self.schematics.iter().map(|(id, text)| (id.clone(), schematic::extensions(text))).collect()
+    }
+
     /// What is inside a packed image behind a URL of this factory.
     pub(crate) fn inside(&self, url: &str) -> Option<TalosImage> {
         let (_, path) = url.split_once("://")?.1.split_once('/')?;

@@ -13,6 +13,7 @@
 
 mod api;
 mod disk;
+mod etcd;
 mod faults;
 mod hardware;
 mod machine;
@@ -27,6 +28,6 @@ mod wire;
 
 pub use faults::{Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
-pub use nodes::{News, Nodes};
+pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;
 pub use wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::stream::Stream;
 use crate::disk::Written;
+use crate::etcd::Cluster;
 use crate::faults::Faults;
 use crate::hardware::{DiskId, Drive, Hardware, MachineId};
 use crate::machine::boot::After;
@@ -32,6 +33,8 @@ pub struct Nodes {
     pub(crate) random: Random,
     pub(crate) machines: BTreeMap<MachineId, Machine>,
     pub(crate) disks: BTreeMap<DiskId, Written>,
+    /// Clusters of etcd, by number.
+    pub(crate) clusters: BTreeMap<u64, Cluster>,
     pub(crate) events: BTreeMap<u64, Vec<Due>>,
     pub(crate) news: Vec<News>,
     #[serde(skip)]
@@ -48,6 +51,21 @@ pub enum News {
     Rebooted(MachineId),
     /// What a guest agent would tell; `agent` says whether there is one.
     Address { machine: MachineId, addresses: Vec<IpAddr>, hostname: String, agent: bool },
+}
+
+/// What a machine says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub stage: &'static str,
+    /// Conditions that do not hold, with reasons; none is ready.
+    pub unmet: Vec<(String, String)>,
+}
+
+impl Standing {
+    /// Running, and nothing is missing.
+    pub fn is_ready(&self) -> bool {
+        self.stage == "running" && self.unmet.is_empty()
+    }
 }
 
 /// Something that happens to a machine, unless it was restarted before.
@@ -79,6 +97,14 @@ pub(crate) enum Event {
     /// Something elsewhere may have changed.
     Look,
     TrialEnds(u64),
+    /// A learner of etcd has caught up.
+    Promote,
+    /// Static pods are there, and not ready.
+    Pods,
+    ApiServer,
+    PodsReady,
+    Register,
+    NodeReady,
     /// The API answers no more.
     Deaf,
     Down(After),
@@ -104,6 +130,7 @@ impl Nodes {
             random: Random::new(seed),
             machines: BTreeMap::new(),
             disks: BTreeMap::new(),
+            clusters: BTreeMap::new(),
             events: BTreeMap::new(),
             news: Vec::new(),
             streams: BTreeMap::new(),
@@ -240,6 +267,13 @@ impl Nodes {
     /// The caller is no longer interested.
     pub fn close(&mut self, stream: StreamId) {
         self.streams.remove(&stream.0);
+    }
+
+    /// What a machine would say of itself: its stage, and what it waits for. None while nothing runs on it.
+    pub fn standing(&self, machine: MachineId) -> Option<Standing> {
+        let run = self.run(machine)?;
+        let unmet = run.unmet().into_iter().map(|unmet| (unmet.name, unmet.reason)).collect();
+        Some(Standing { stage: run.stage.name(), unmet })
     }
 
     pub(crate) fn run(&self, machine: MachineId) -> Option<&Run> {

@@ -4,6 +4,7 @@
 //! the call, looks at the machine or changes it, and gives the reply.
 
 mod apply;
+mod etcd;
 mod machine;
 pub(crate) mod reply;
 pub(crate) mod stream;
@@ -38,7 +39,7 @@ pub(crate) type Handler = fn(&mut Nodes, &Asked<'_>) -> Result<ApiReply, Status>
 /// Calls by path, and who answers them.
 pub(crate) type Handlers = &'static [(&'static str, Handler)];
 
-const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS];
+const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS, etcd::HANDLERS];
 
 fn find(path: &str) -> Option<Handler> {
     TABLE.iter().copied().flatten().find(|(known, _)| *known == path).map(|(_, handler)| *handler)

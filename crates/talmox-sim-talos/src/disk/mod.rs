@@ -44,6 +44,8 @@ pub(crate) struct State {
 pub(crate) struct Ephemeral {
     /// etcd's data directory: of which cluster, and which member of it this is.
     pub(crate) etcd: Option<EtcdData>,
+    /// The member left, and took the folder of its data along.
+    pub(crate) etcd_folder_gone: bool,
     /// A snapshot that was uploaded for a recovery.
     pub(crate) snapshot: Option<Vec<u8>>,
     /// Images in the store of containers, by reference.

@@ -75,6 +75,7 @@ impl Nodes {
             machine.run = None;
         }
         self.end_streams(id, &Outcome::new(Code::Unavailable, "error reading from server: EOF"));
+        self.elect_everywhere();
         self.wake_all();
     }
 
@@ -94,6 +95,12 @@ impl Nodes {
             Event::Service { id: service, start, step } => self.service_step(id, &service, start, step),
             Event::Look => {}
             Event::TrialEnds(number) => self.end_trial(id, number),
+            Event::Promote => self.promote(id),
+            Event::Pods => self.start_pods(id),
+            Event::ApiServer => self.start_api_server(id),
+            Event::PodsReady => self.pods_are_ready(id),
+            Event::Register => self.register(id),
+            Event::NodeReady => self.node_is_ready(id),
             Event::Deaf => self.go_deaf(id),
             Event::Down(after) => self.go_down(id, &after),
         }
@@ -480,7 +487,8 @@ impl Nodes {
         }
     }
 
+    /// A node without a configuration waits for nobody but its master.
     fn is_waiting(&self, id: MachineId) -> bool {
-        self.waits_to_listen(id)
+        self.run(id).is_some_and(|run| run.active.is_some() && !run.is_going_down())
     }
 }

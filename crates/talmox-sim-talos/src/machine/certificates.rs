@@ -110,6 +110,30 @@ impl Nodes {
         })
     }
 
+    /// What this node's API server shows: all addresses and names it may be called by.
+    pub(crate) fn api_server_pair(&mut self, machine: MachineId) -> Option<Pair> {
+        let run = self.run(machine)?;
+        let settings = run.settings()?;
+        let signer = settings.kubernetes.clone()?;
+        let mut leaf = Self::server_leaf(run);
+        leaf.common_name = Some("kube-apiserver".to_owned());
+        let (host, _) = settings.endpoint_parts();
+        let shared = settings.shared_addresses.clone();
+        if let Purpose::Server { addresses, names } = &mut leaf.purpose {
+            addresses.extend(shared);
+            match host.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => names.push(host),
+            }
+            names.extend(
+                ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"]
+                    .map(str::to_owned),
+            );
+        }
+        let authority = authority(&signer)?;
+        self.issue_server(&authority, &leaf)
+    }
+
     /// Other addresses or names: another certificate.
     pub(crate) fn renew_certificate(&mut self, machine: MachineId) {
         let renewed = match self.run(machine).map(|run| &run.port) {

@@ -12,6 +12,7 @@ pub(crate) mod boot;
 pub(crate) mod certificates;
 pub(crate) mod configure;
 pub(crate) mod journal;
+pub(crate) mod kubelet;
 pub(crate) mod network;
 pub(crate) mod run_services;
 pub(crate) mod settings;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::EtcdData;
 use crate::hardware::{DiskId, Hardware, Image, Platform};
 use crate::nocloud::PlatformNetwork;
 use crate::services::Service;
@@ -119,8 +121,20 @@ pub(crate) struct Run {
     pub(crate) kubernetes: Kubernetes,
     /// The call that asked for etcd's first member was taken.
     pub(crate) bootstrap: Option<Bootstrap>,
+    pub(crate) etcd: EtcdRun,
     /// An installer runs.
     pub(crate) upgrading: bool,
+}
+
+/// How far etcd's service is in this run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EtcdRun {
+    /// Its process is on the way.
+    pub(crate) starting: bool,
+    /// A cluster took it in as this member; its data is not written yet.
+    pub(crate) joining: Option<EtcdData>,
+    /// The first health check was made.
+    pub(crate) checked: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,12 +151,14 @@ pub(crate) struct Trial {
 }
 
 /// How far this node is as a part of Kubernetes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Kubernetes {
+    /// Static pods are on the way, or there.
+    pub(crate) pods_due: bool,
     /// Static pods: none, started and not ready yet, ready.
     pub(crate) pods: Pods,
-    /// The API server of this node answers.
-    pub(crate) api_server: bool,
+    /// The API server of this node answers, and shows this.
+    pub(crate) api_server: Option<Pair>,
     /// The node object was made, or found.
     pub(crate) registered: bool,
     /// The kubelet says it is ready.
@@ -191,6 +207,7 @@ impl Run {
             images: Vec::new(),
             kubernetes: Kubernetes::default(),
             bootstrap: None,
+            etcd: EtcdRun::default(),
             upgrading: false,
         }
     }

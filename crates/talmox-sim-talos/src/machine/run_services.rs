@@ -91,6 +91,8 @@ impl Nodes {
         if self.waits_to_listen(id) {
             self.listen(id);
         }
+        self.settle_etcd(id);
+        self.settle_kubernetes(id);
         self.finish_boot(id);
         self.note_status(id);
     }
@@ -120,15 +122,23 @@ impl Nodes {
         }
         match step {
             Step::Process => {
+                if service == "etcd" && !self.start_etcd_process(id) {
+                    return;
+                }
                 self.say(id, service, State::Preparing, "Creating service runner");
                 self.set_health(id, service, Health::Unknown, "");
                 let pid = self.run(id).and_then(|run| run.services.get(service)).map_or(1, |one| one.pid);
                 self.say(id, service, State::Running, &started(service, pid));
+                if service == "etcd" {
+                    self.elect_everywhere();
+                    self.wake_all();
+                }
                 if has_health(service) {
-                    let health = self.timing.health;
+                    let health = if service == "etcd" { self.timing.etcd_health } else { self.timing.health };
                     self.schedule_step(id, service, health, Step::Healthy);
                 }
             }
+            Step::Healthy if service == "etcd" => self.first_etcd_check(id),
             Step::Healthy => {
                 self.set_health(id, service, Health::Healthy, "");
                 self.say(id, service, State::Running, "Health check successful");

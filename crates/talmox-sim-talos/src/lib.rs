@@ -11,8 +11,23 @@
 //! messages are those of `talmox-proto`, and a machine configuration is read and judged by `talmox-machine`, which is held
 //! to Talos' own library elsewhere. Nothing of the client, the planner or the executor is used here.
 
+mod api;
+mod disk;
+mod etcd;
+mod faults;
 mod hardware;
+mod machine;
+mod nocloud;
+mod nodes;
+mod peer;
+pub mod proxmox;
+mod random;
+mod services;
+mod timing;
 mod wire;
 
+pub use faults::{Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
+pub use nodes::{News, Nodes, Standing};
+pub use timing::Timing;
 pub use wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed};

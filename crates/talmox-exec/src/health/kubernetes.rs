@@ -37,10 +37,9 @@ async fn ask(cluster: &Cluster, client: &Client, name: Name) -> Result<CheckStat
     Ok(match name {
         Name::NodesReport => reporting(cluster, &client.nodes().await?),
         Name::ComponentsReady => components(cluster, client).await?,
-        Name::NodesReady if !cluster.has_network => without_network(),
+        Name::NodesReady | Name::CorednsReady if !cluster.has_network => without_network(),
         Name::NodesReady => ready(cluster, &client.nodes().await?),
         Name::KubeProxyReady => kube_proxy(client).await?,
-        Name::CorednsReady if !cluster.has_network => without_network(),
         Name::CorednsReady => coredns(client).await?,
         Name::NodesSchedulable => schedulable(cluster, &client.nodes().await?),
         Name::EtcdHealthy
@@ -76,12 +75,11 @@ fn matching(expected: &[&Member], nodes: &[&Node]) -> CheckState {
     }
     let strangers: Vec<&str> =
         nodes.iter().filter(|node| owner(expected, node).is_none()).map(|node| node.name()).collect();
-    match missing.state() {
-        CheckState::Ok if !strangers.is_empty() => {
-            CheckState::waiting(format!("Kubernetes has other nodes: {}", strangers.join(", ")))
-        }
-        state => state,
+    let state = missing.state();
+    if state.holds() && !strangers.is_empty() {
+        return CheckState::waiting(format!("Kubernetes has other nodes: {}", strangers.join(", ")));
     }
+    state
 }
 
 fn reporting(cluster: &Cluster, nodes: &[Node]) -> CheckState {

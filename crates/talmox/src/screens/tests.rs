@@ -279,11 +279,11 @@ fn view() -> View {
 
 #[test]
 fn status() {
-    let text = status_text(&view(), " -f lab");
+    let text = status_text(&view(), None, " -f lab");
     assert_snapshot!(plain(&text));
     assert_snapshot!(coloured(&text));
     assert_snapshot!(
-        serde_json::to_string_pretty(&StatusData::new(&view()))
+        serde_json::to_string_pretty(&StatusData::new(&view(), None))
             .unwrap()
             .lines()
             .take(40)
@@ -312,7 +312,7 @@ fn obstacles() {
         undeclared: vec![halted("old-worker", 2009, "prelaunch")],
         ..view()
     };
-    assert_snapshot!(plain(&status_text(&view, "")));
+    assert_snapshot!(plain(&status_text(&view, None, "")));
 }
 
 #[test]

@@ -1,0 +1,4 @@
+//! Nodes driven by encoded messages, as a shell would.
+
+mod cluster;
+mod lab;

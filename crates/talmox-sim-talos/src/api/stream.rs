@@ -32,6 +32,14 @@ impl Nodes {
         ApiReply::Stream(StreamId(id))
     }
 
+    /// When a stream brings its next message, if that is known already.
+    pub fn next_message(&self, stream: StreamId) -> Option<u64> {
+        let stream = self.streams.get(&stream.0)?;
+        match &stream.kind {
+            Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
+        }
+    }
+
     /// Every stream of a machine ends.
     pub(crate) fn end_streams(&mut self, machine: MachineId, status: &Status) {
         let now = self.clock;

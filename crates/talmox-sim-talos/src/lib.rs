@@ -16,6 +16,7 @@ mod disk;
 mod etcd;
 mod faults;
 mod hardware;
+mod images;
 mod machine;
 mod nocloud;
 mod nodes;
@@ -28,7 +29,7 @@ mod services;
 mod timing;
 mod wire;
 
-pub use faults::{Faults, Flapping, Trouble};
+pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
 pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;

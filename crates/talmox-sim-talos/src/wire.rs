@@ -147,6 +147,33 @@ pub enum Code {
     Unauthenticated = 16,
 }
 
+impl Code {
+    const ALL: [Self; 17] = [
+        Self::Ok,
+        Self::Canceled,
+        Self::Unknown,
+        Self::InvalidArgument,
+        Self::DeadlineExceeded,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::PermissionDenied,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::Aborted,
+        Self::OutOfRange,
+        Self::Unimplemented,
+        Self::Internal,
+        Self::Unavailable,
+        Self::DataLoss,
+        Self::Unauthenticated,
+    ];
+
+    /// The code with that number; unknown if there is none.
+    pub fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Unknown)
+    }
+}
+
 /// What a TLS server at an address has to show, in PEM. It changes with the node's state.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Listener {

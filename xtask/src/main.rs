@@ -23,7 +23,9 @@ usage:
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
                                                    replay recorded replies of Proxmox VE against the simulator
   cargo xtask truth --parameters [--json]          compare its parameters with those of the API schema
-  cargo xtask truth --recorded [--json]            replay what was recorded from production servers";
+  cargo xtask truth --recorded [--json]            replay what was recorded from production servers
+  cargo xtask truth --talos [--transcripts FILE] [--json]
+                                                   replay recorded replies of Talos against simulated nodes";
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 fn main() -> ExitCode {

@@ -16,18 +16,23 @@ mod disk;
 mod etcd;
 mod faults;
 mod hardware;
+mod images;
 mod machine;
 mod nocloud;
 mod nodes;
 mod peer;
 pub mod proxmox;
 mod random;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod services;
 mod timing;
 mod wire;
 
-pub use faults::{Faults, Flapping, Trouble};
+pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
 pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;
-pub use wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed};
+pub use wire::{
+    ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed, only_looks,
+};

@@ -1,6 +1,6 @@
 //! All nodes, their disks, their clock: the core without I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,8 @@ use crate::api::stream::Stream;
 use crate::disk::Written;
 use crate::etcd::Cluster;
 use crate::faults::Faults;
-use crate::hardware::{DiskId, Drive, Hardware, MachineId};
-use crate::machine::boot::After;
+use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
+use crate::machine::sequence::{After, SHUTDOWN};
 use crate::machine::{Machine, Port, Run};
 use crate::random::Random;
 use crate::timing::Timing;
@@ -25,6 +25,8 @@ pub struct Nodes {
     pub leases: BTreeMap<String, IpAddr>,
     /// What web servers hand out, by URL: configurations for machines that fetch theirs.
     pub sites: BTreeMap<String, Vec<u8>>,
+    /// Images no registry has, by reference or by repository.
+    pub missing_images: BTreeSet<String>,
     /// System extensions by the schematic of an installer.
     pub schematics: BTreeMap<String, Vec<String>>,
     pub(crate) clock: u64,
@@ -105,9 +107,19 @@ pub(crate) enum Event {
     PodsReady,
     Register,
     NodeReady,
-    /// The API answers no more.
-    Deaf,
-    Down(After),
+    /// The API answers no more, if this is still the way down that was begun.
+    Deaf(u64),
+    Down {
+        descent: u64,
+        after: After,
+    },
+    /// An installer ended.
+    Upgraded {
+        exit_code: i32,
+        image: Image,
+    },
+    /// Power is lost.
+    Dies,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +136,7 @@ impl Nodes {
             faults: Faults::default(),
             leases: BTreeMap::new(),
             sites: BTreeMap::new(),
+            missing_images: BTreeSet::new(),
             schematics: BTreeMap::new(),
             clock: 0,
             epoch,
@@ -170,7 +183,7 @@ impl Nodes {
         if self.run(machine).is_none() {
             return false;
         }
-        self.shut_down(machine, "");
+        self.go(machine, SHUTDOWN, "", After { power_off: true, ..After::default() });
         true
     }
 
@@ -255,7 +268,9 @@ impl Nodes {
     /// One call of the Talos API.
     pub fn call(&mut self, call: &ApiCall, now: u64) -> ApiReply {
         self.advance_to(now);
-        crate::api::answer(self, call)
+        let reply = crate::api::answer(self, call);
+        self.tell_watchers();
+        reply
     }
 
     /// What a stream brought since it was last looked at.
@@ -316,6 +331,7 @@ impl Nodes {
         if self.machines.get(&machine).is_some_and(|machine| machine.on && machine.boot == boot) {
             self.boot_event(machine, event);
             self.settle(machine);
+            self.tell_watchers();
         }
     }
 }

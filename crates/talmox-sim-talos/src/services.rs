@@ -86,6 +86,15 @@ impl Service {
         self.state == State::Running && self.health == Health::Healthy
     }
 
+    /// It had a process at some time.
+    pub(crate) fn has_run(&self) -> bool {
+        self.said.iter().any(|said| said.state == State::Running)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.state, State::Finished | State::Failed)
+    }
+
     pub(crate) fn is_running(&self) -> bool {
         self.state == State::Running
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
-use talmox_sim_talos::{ApiCall, ApiReply, Listener, Peer, StreamId};
+use talmox_sim_talos::{ApiCall, ApiReply, Listener, Peer, StreamId, only_looks};
 use talmox_talos::{
     Access, BoxFuture, Call, Code, Fingerprint, Messages, Replies, Status, Transport, TransportError,
 };
@@ -15,46 +15,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::transport::{DEAD, Departed, pause};
 use crate::trust::{Trust, key_digest};
 use crate::{End, Fault, MemoryTransport};
-
-/// Calls that only look, by their names.
-const LOOKS: &[&str] = &[
-    "Containers",
-    "Copy",
-    "CPUFreqStats",
-    "CPUInfo",
-    "Disks",
-    "DiskStats",
-    "DiskUsage",
-    "Dmesg",
-    "EtcdAlarmList",
-    "EtcdMemberList",
-    "EtcdSnapshot",
-    "EtcdStatus",
-    "Events",
-    "Get",
-    "HealthCheck",
-    "Hostname",
-    "Inspect",
-    "Kubeconfig",
-    "List",
-    "LoadAvg",
-    "Logs",
-    "LogsContainers",
-    "Memory",
-    "Mounts",
-    "Netstat",
-    "NetworkDeviceStats",
-    "Processes",
-    "Read",
-    "ServiceList",
-    "Stats",
-    "SystemStat",
-    "Time",
-    "TimeCheck",
-    "Verify",
-    "Version",
-    "Watch",
-];
 
 /// Carries calls to simulated nodes. What a call costs and what goes wrong with it is the cluster's: one log, one plan.
 pub struct TalosMemory {
@@ -73,8 +33,7 @@ impl TalosMemory {
             Messages::One(message) => vec![message],
             Messages::Many(messages) => messages.collect().await,
         };
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let method = if LOOKS.contains(&name) { "GET" } else { "CALL" };
+        let method = if only_looks(path) { "GET" } else { "CALL" };
         let departed = self.cluster.depart(&node.to_string(), method, path, &messages.concat());
         let answer = self.travel(node, &access, path, messages, &departed).await;
         let at = self.cluster.now();
@@ -206,7 +165,7 @@ impl Followed {
             if let Some(end) = &self.end {
                 return failure(end).map(Err);
             }
-            let stirred = self.cluster.stirred();
+            let stirred = self.cluster.stirred(self.stream);
             let brought = self.cluster.peek_nodes(|nodes, now| nodes.poll(self.stream, now))?;
             let waits = brought.messages.is_empty() && brought.end.is_none();
             self.ready.extend(brought.messages);

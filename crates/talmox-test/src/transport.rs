@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
 use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
-use talmox_sim_talos::{Nodes, proxmox};
+use talmox_sim_talos::{Nodes, StreamId, proxmox};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -95,12 +95,14 @@ impl MemoryTransport {
         result
     }
 
-    /// Waits until something may have happened to nodes: it is due, or somebody did it. What is done before this is first
+    /// Waits until a stream may have brought something: it is due, or somebody did something to the nodes. What is done before this is first
     /// polled counts too.
-    pub(crate) fn stirred(&self) -> impl Future<Output = ()> + '_ {
+    pub(crate) fn stirred(&self, stream: StreamId) -> impl Future<Output = ()> + '_ {
         let mut told = Box::pin(self.changed.notified());
         told.as_mut().enable();
-        let due = self.state().nodes.as_ref().and_then(Nodes::next_event);
+        let due =
+            |nodes: &Nodes| [nodes.next_event(), nodes.next_message(stream)].into_iter().flatten().min();
+        let due = self.state().nodes.as_ref().and_then(due);
         async move {
             let due = async {
                 match due {

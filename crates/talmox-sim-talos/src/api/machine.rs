@@ -1,8 +1,9 @@
 //! What a machine says of itself.
 
 use talmox_proto::machine::{
-    FeaturesInfo, Hostname, HostnameResponse, PlatformInfo, ServiceEvent, ServiceEvents, ServiceHealth,
-    ServiceInfo, ServiceList, ServiceListResponse, Version, VersionInfo, VersionResponse,
+    CpuStat, FeaturesInfo, Hostname, HostnameResponse, LoadAvg, LoadAvgResponse, MemInfo, Memory,
+    MemoryResponse, PlatformInfo, ServiceEvent, ServiceEvents, ServiceHealth, ServiceInfo, ServiceList,
+    ServiceListResponse, SystemStat, SystemStatResponse, Version, VersionInfo, VersionResponse,
 };
 
 use super::reply::never;
@@ -17,6 +18,9 @@ pub(super) const HANDLERS: Handlers = &[
     ("/machine.MachineService/Version", version),
     ("/machine.MachineService/Hostname", hostname),
     ("/machine.MachineService/ServiceList", service_list),
+    ("/machine.MachineService/Memory", memory),
+    ("/machine.MachineService/LoadAvg", load),
+    ("/machine.MachineService/SystemStat", system_stat),
 ];
 
 /// The machine is there: the call reached it.
@@ -50,6 +54,36 @@ fn version(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
 fn hostname(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     let hostname = run(nodes, asked)?.network.hostname.clone();
     Ok(nodes.reply(&HostnameResponse { messages: vec![Hostname { metadata: None, hostname }] }))
+}
+
+fn memory(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
+    let hardware = nodes.machines.get(&asked.machine).map_or(0, |machine| machine.hardware.memory);
+    // The kernel keeps a little for itself.
+    let memtotal = hardware / 1024 * 97 / 100;
+    let meminfo = MemInfo {
+        memtotal,
+        memfree: memtotal / 2,
+        memavailable: memtotal * 3 / 4,
+        buffers: memtotal / 100,
+        cached: memtotal / 5,
+        ..MemInfo::default()
+    };
+    Ok(nodes.reply(&MemoryResponse { messages: vec![Memory { metadata: None, meminfo: Some(meminfo) }] }))
+}
+
+fn load(nodes: &mut Nodes, _: &Asked<'_>) -> Result<ApiReply, Status> {
+    let message = LoadAvg { metadata: None, load1: 0.4, load5: 0.3, load15: 0.2 };
+    Ok(nodes.reply(&LoadAvgResponse { messages: vec![message] }))
+}
+
+fn system_stat(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
+    let started = run(nodes, asked)?.started;
+    let boot_time = u64::try_from(nodes.timestamp(started).seconds).unwrap_or_default();
+    let cpus = nodes.machines.get(&asked.machine).map_or(1, |machine| machine.hardware.cpus);
+    let one = CpuStat { user: 1.0, system: 1.0, idle: 8.0, ..CpuStat::default() };
+    let cpu = (0..cpus).map(|_| one).collect();
+    let message = SystemStat { metadata: None, boot_time, cpu_total: Some(one), cpu };
+    Ok(nodes.reply(&SystemStatResponse { messages: vec![message] }))
 }
 
 fn service_list(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {

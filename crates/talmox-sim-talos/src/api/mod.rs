@@ -4,13 +4,25 @@
 //! the call, looks at the machine or changes it, and gives the reply.
 
 mod apply;
+mod authorize;
+mod clients;
+pub(crate) mod cosi;
 mod etcd;
+mod events;
+mod files;
+mod image;
+mod life;
 mod machine;
+mod proxy;
 pub(crate) mod reply;
+mod services;
+mod storage;
 pub(crate) mod stream;
+mod time;
 
 use talmox_proto::Message;
 
+use crate::faults::CallFault;
 use crate::hardware::MachineId;
 use crate::machine::Port;
 use crate::machine::certificates::pem_to_der;
@@ -39,7 +51,20 @@ pub(crate) type Handler = fn(&mut Nodes, &Asked<'_>) -> Result<ApiReply, Status>
 /// Calls by path, and who answers them.
 pub(crate) type Handlers = &'static [(&'static str, Handler)];
 
-const TABLE: &[Handlers] = &[machine::HANDLERS, apply::HANDLERS, etcd::HANDLERS];
+const TABLE: &[Handlers] = &[
+    machine::HANDLERS,
+    apply::HANDLERS,
+    clients::HANDLERS,
+    cosi::HANDLERS,
+    etcd::HANDLERS,
+    events::HANDLERS,
+    files::HANDLERS,
+    image::HANDLERS,
+    life::HANDLERS,
+    services::HANDLERS,
+    storage::HANDLERS,
+    time::HANDLERS,
+];
 
 fn find(path: &str) -> Option<Handler> {
     TABLE.iter().copied().flatten().find(|(known, _)| *known == path).map(|(_, handler)| *handler)
@@ -53,7 +78,30 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
         return refusal;
     }
-    serve(nodes, &Asked { machine, call })
+    match nodes.faults.due(call.to, &call.path) {
+        None => proxy::route(nodes, machine, call),
+        Some(fault) => go_wrong(nodes, machine, call, fault),
+    }
+}
+
+/// What the caller sees of a call that goes wrong, and whether it is carried out all the same.
+fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFault) -> ApiReply {
+    let after = nodes.timing.call;
+    match fault {
+        CallFault::Refuse => ApiReply::Refused,
+        CallFault::Hang => ApiReply::Silence,
+        CallFault::LoseReply => {
+            proxy::route(nodes, machine, call);
+            ApiReply::Lost { after }
+        }
+        CallFault::Answer { code, message, happens } => {
+            if happens {
+                proxy::route(nodes, machine, call);
+            }
+            let end = Status::new(Code::from_number(code), message);
+            ApiReply::Done { after, messages: Vec::new(), end }
+        }
+    }
 }
 
 /// What TLS makes of the caller.
@@ -78,10 +126,10 @@ fn turned_away(nodes: &Nodes, machine: MachineId, peer: &Peer) -> Option<ApiRepl
 
 /// Answers as the machine itself.
 pub(crate) fn serve(nodes: &mut Nodes, asked: &Asked<'_>) -> ApiReply {
-    let result = match find(&asked.call.path) {
+    let result = authorize::check(nodes, asked).and_then(|()| match find(&asked.call.path) {
         Some(handler) => handler(nodes, asked),
         None => Err(unknown(&asked.call.path)),
-    };
+    });
     result.unwrap_or_else(|end| ApiReply::Done { after: nodes.timing.call, messages: Vec::new(), end })
 }
 

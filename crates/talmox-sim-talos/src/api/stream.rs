@@ -1,7 +1,10 @@
 //! Replies that come bit by bit.
 
 use bytes::Bytes;
+use talmox_proto::common::Metadata;
 
+use super::cosi::watch::Watch;
+use super::proxy::with_metadata;
 use crate::hardware::MachineId;
 use crate::nodes::Nodes;
 use crate::wire::{ApiReply, Status, StreamId, Streamed};
@@ -22,14 +25,52 @@ pub(crate) struct Stream {
 pub(crate) enum Kind {
     /// All of them are known: each comes at its time, and the end at its own.
     Script { messages: Vec<(u64, Bytes)>, end: (u64, Status) },
+    /// Resources, whenever they change.
+    Watch(Box<Watch>),
+    /// What happens on the machine, from this entry of its journal on.
+    Events { next: u64 },
+    /// Streams of several machines, and what each is called.
+    Joined(Vec<(StreamId, String)>),
 }
 
 impl Nodes {
     pub(crate) fn open_stream(&mut self, machine: MachineId, kind: Kind) -> ApiReply {
+        self.open_stream_with(machine, kind, Vec::new())
+    }
+
+    /// The same, with messages that are there at once.
+    pub(crate) fn open_stream_with(&mut self, machine: MachineId, kind: Kind, ready: Vec<Bytes>) -> ApiReply {
         let id = self.next_stream;
         self.next_stream += 1;
-        self.streams.insert(id, Stream { machine, kind, ready: Vec::new(), end: None });
+        self.streams.insert(id, Stream { machine, kind, ready, end: None });
         ApiReply::Stream(StreamId(id))
+    }
+
+    /// When a stream brings its next message, if that is known already.
+    pub fn next_message(&self, stream: StreamId) -> Option<u64> {
+        match &self.streams.get(&stream.0)?.kind {
+            Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
+            Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
+            Kind::Watch(_) | Kind::Events { .. } => None,
+        }
+    }
+
+    /// Something happened: whoever watches hears of it.
+    pub(crate) fn tell_watchers(&mut self) {
+        let open: Vec<u64> =
+            self.streams.iter().filter(|(_, one)| one.end.is_none()).map(|(id, _)| *id).collect();
+        for id in open {
+            let Some(mut stream) = self.streams.remove(&id) else { continue };
+            // A machine that is down tells nothing; how its streams end is decided elsewhere.
+            if self.run(stream.machine).is_some() {
+                match &mut stream.kind {
+                    Kind::Watch(watch) => stream.ready.extend(watch.changes(self, stream.machine)),
+                    Kind::Events { next } => stream.ready.extend(self.events_since(stream.machine, next)),
+                    Kind::Script { .. } | Kind::Joined(_) => {}
+                }
+            }
+            self.streams.insert(id, stream);
+        }
     }
 
     /// Every stream of a machine ends.
@@ -57,11 +98,35 @@ fn collect(stream: &mut Stream, now: u64) {
                 stream.end = Some(end.1.clone());
             }
         }
+        Kind::Watch(_) | Kind::Events { .. } | Kind::Joined(_) => {}
+    }
+}
+
+/// What several streams brought, each message with the name of its machine. They end together when the last of them does.
+fn poll_joined(nodes: &mut Nodes, id: StreamId) {
+    let Some(Kind::Joined(parts)) = nodes.streams.get(&id.0).map(|stream| stream.kind.clone()) else {
+        return;
+    };
+    let (mut ready, mut left, mut end) = (Vec::new(), Vec::new(), None);
+    for (part, name) in parts {
+        let streamed = poll(nodes, part);
+        let metadata = Metadata { hostname: name.clone(), ..Metadata::default() };
+        ready.extend(streamed.messages.iter().map(|message| with_metadata(message, &metadata)));
+        match streamed.end {
+            Some(status) => end = Some(status),
+            None => left.push((part, name)),
+        }
+    }
+    if let Some(stream) = nodes.streams.get_mut(&id.0) {
+        stream.ready.extend(ready);
+        stream.end = if left.is_empty() { end } else { None };
+        stream.kind = Kind::Joined(left);
     }
 }
 
 pub(crate) fn poll(nodes: &mut Nodes, id: StreamId) -> Streamed {
     let now = nodes.clock;
+    poll_joined(nodes, id);
     let Some(stream) = nodes.streams.get_mut(&id.0) else {
         return Streamed { messages: Vec::new(), end: Some(Status::ok()) };
     };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::hardware::{Content, Disk, Image};
+use crate::images::Stored;
 
 /// A disk as a node finds it.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -31,6 +32,22 @@ pub(crate) struct Loader {
     pub(crate) on_trial: bool,
 }
 
+impl Loader {
+    /// The new image takes the other place, on trial.
+    pub(crate) fn upgrade(&mut self, image: Image) {
+        self.previous = Some(std::mem::replace(&mut self.current, image));
+        self.on_trial = true;
+    }
+
+    /// Back to what was there before; false if there is nothing.
+    pub(crate) fn roll_back(&mut self) -> bool {
+        let Some(previous) = self.previous.take() else { return false };
+        self.previous = Some(std::mem::replace(&mut self.current, previous));
+        self.on_trial = false;
+        true
+    }
+}
+
 /// Does not show the configuration, which holds secrets.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct State {
@@ -49,7 +66,7 @@ pub(crate) struct Ephemeral {
     /// A snapshot that was uploaded for a recovery.
     pub(crate) snapshot: Option<Vec<u8>>,
     /// Images in the store of containers, by reference.
-    pub(crate) images: Vec<String>,
+    pub(crate) images: Vec<Stored>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

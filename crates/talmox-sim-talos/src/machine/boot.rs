@@ -1,8 +1,7 @@
 //! From power to a node that runs, and back.
 
-use serde::{Deserialize, Serialize};
-
 use super::journal::{Action, Happened};
+use super::sequence::{After, REBOOT};
 use super::settings::Role;
 use super::status::Status;
 use super::{Port, Run, Sequence, Stage};
@@ -11,13 +10,6 @@ use crate::hardware::{Content, DiskId, Drive, Image, MachineId, Platform};
 use crate::nocloud;
 use crate::nodes::{Event, News, Nodes};
 use crate::wire::{Code, Status as Outcome};
-
-/// What follows when everything has stopped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum After {
-    Reboot,
-    PowerOff,
-}
 
 type Phases = &'static [(&'static str, &'static [&'static str])];
 
@@ -42,18 +34,6 @@ const BOOT: Phases = &[
     ("udevSetup", &["writeUdevRules"]),
     ("userDisks", &["mountUserDisks"]),
     ("userSetup", &["writeUserFiles"]),
-];
-
-const DOWN: Phases = &[
-    ("cleanup", &["stopAllPods"]),
-    ("dbus", &["stopDBus"]),
-    ("stopServices", &["stopServicesForUpgrade"]),
-    ("umount", &["unmountPodMounts"]),
-    ("unmountBind", &["unmountSystemDiskBindMounts"]),
-    ("unmountSystem", &["unmountEphemeralPartition"]),
-    ("volumeFinalize", &["teardownLifecycle"]),
-    ("kexec", &["kexecPrepare"]),
-    ("stopEverything", &["stopAllServices"]),
 ];
 
 impl Nodes {
@@ -101,8 +81,10 @@ impl Nodes {
             Event::PodsReady => self.pods_are_ready(id),
             Event::Register => self.register(id),
             Event::NodeReady => self.node_is_ready(id),
-            Event::Deaf => self.go_deaf(id),
-            Event::Down(after) => self.go_down(id, &after),
+            Event::Deaf(descent) => self.go_deaf(id, descent),
+            Event::Down { descent, after } => self.go_down(id, descent, after),
+            Event::Upgraded { exit_code, image } => self.finish_upgrade(id, exit_code, image),
+            Event::Dies => self.die(id),
         }
     }
 
@@ -120,6 +102,10 @@ impl Nodes {
 
     fn start_talos(&mut self, id: MachineId) {
         let Some((image, from)) = self.bootable(id) else { return };
+        if self.faults.fails_to_boot(id, &image.version) {
+            self.fall_back(id, from);
+            return;
+        }
         let boot_id = self.random.uuid();
         let installed = from.or_else(|| self.installed_disk(id));
         let mut run = Run::new(image, installed, boot_id, self.clock);
@@ -153,6 +139,15 @@ impl Nodes {
         self.schedule_about(id, network, Event::Network);
     }
 
+    /// A boot that fails before the new entry proved itself goes back to the previous one; else the machine hangs.
+    fn fall_back(&mut self, id: MachineId, from: Option<DiskId>) {
+        let loader = from.and_then(|disk| self.disks.get_mut(&disk)?.loader.as_mut());
+        if loader.is_some_and(|loader| loader.on_trial && loader.roll_back()) {
+            self.news.push(News::Rebooted(id));
+            self.begin_boot(id);
+        }
+    }
+
     /// The disk that has a META partition, if one has.
     fn installed_disk(&self, id: MachineId) -> Option<DiskId> {
         self.machines.get(&id)?.hardware.drives.iter().find_map(|drive| match drive {
@@ -169,7 +164,9 @@ impl Nodes {
         self.configure_network(id);
         let (config, time) = (self.timing.config, self.timing.time_sync);
         self.schedule_about(id, config, Event::Config);
-        self.schedule_about(id, time, Event::TimeSynced);
+        if !self.faults.clock_is_off(id) {
+            self.schedule_about(id, time, Event::TimeSynced);
+        }
     }
 
     fn read_platform(&self, id: MachineId) -> nocloud::PlatformNetwork {
@@ -177,7 +174,10 @@ impl Nodes {
             return nocloud::PlatformNetwork::default();
         };
         if run.image.platform != Platform::Nocloud {
-            return nocloud::PlatformNetwork::default();
+            return nocloud::PlatformNetwork {
+                hostname: host_of_container(run, &machine.hardware.serial),
+                ..nocloud::PlatformNetwork::default()
+            };
         }
         let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites);
         seed.network(&machine.hardware)
@@ -263,14 +263,17 @@ impl Nodes {
             let transition = self.transition(id);
             self.schedule(id, transition, Event::Listen);
         }
-        let install = self.timing.install;
+        let install = self.install_time(id);
         self.schedule_about(id, install, Event::Installed);
+        if self.faults.dies_in_install(id) {
+            self.schedule(id, install / 2, Event::Dies);
+        }
     }
 
     fn finish_install(&mut self, id: MachineId) {
         let Some((disk, image)) = self.install_target(id) else {
             self.print(id, "[talos] install failed: no disk to install to");
-            self.stop(id, "reboot", Stage::Rebooting, "", After::Reboot);
+            self.restart(id);
             return;
         };
         let config = self.run(id).and_then(|run| run.persistent.clone());
@@ -280,7 +283,15 @@ impl Nodes {
             written.state = Some(State { config, identity });
         }
         self.note_sequence(id, "install", Action::Stop);
-        self.stop(id, "reboot", Stage::Rebooting, "", After::Reboot);
+        self.restart(id);
+    }
+
+    /// What Talos does by itself gives way to nobody.
+    fn restart(&mut self, id: MachineId) {
+        if let Some(run) = self.run_mut(id) {
+            run.sequence = None;
+        }
+        self.go(id, REBOOT, "", After::default());
     }
 
     /// The disk the configuration names, else the first one; and what the installer it names puts there.
@@ -427,49 +438,6 @@ impl Nodes {
         })
     }
 
-    /// Begins to go down. What the machine is told while it does is up to the callers.
-    pub(crate) fn stop(&mut self, id: MachineId, sequence: &str, stage: Stage, actor: &str, after: After) {
-        let Some(run) = self.run_mut(id) else { return };
-        run.stage = stage;
-        run.sequence = Some(Sequence { name: sequence.to_owned(), actor: actor.to_owned() });
-        self.note_sequence(id, sequence, Action::Start);
-        self.note_status(id);
-        self.note_phases(id, DOWN);
-        let (deaf, stop) = (self.timing.last_answers, self.timing.stop);
-        self.schedule(id, deaf, Event::Deaf);
-        self.schedule_about(id, stop.max(deaf + 1), Event::Down(after));
-    }
-
-    fn go_deaf(&mut self, id: MachineId) {
-        if let Some(run) = self.run_mut(id) {
-            run.port = Port::Closed;
-        }
-        self.stop_services(id);
-        // Machined ends its streams in good order before it goes.
-        self.end_streams(id, &Outcome::ok());
-        self.wake_all();
-    }
-
-    fn go_down(&mut self, id: MachineId, after: &After) {
-        self.end_run(id);
-        match after {
-            After::Reboot => {
-                self.news.push(News::Rebooted(id));
-                self.begin_boot(id);
-            }
-            After::PowerOff => {
-                if let Some(machine) = self.machines.get_mut(&id) {
-                    machine.on = false;
-                }
-                self.news.push(News::PoweredOff(id));
-            }
-        }
-    }
-
-    pub(crate) fn shut_down(&mut self, id: MachineId, actor: &str) {
-        self.stop(id, "shutdown", Stage::ShuttingDown, actor, After::PowerOff);
-    }
-
     /// The first boot that reaches `running` and `ready` is the one to keep.
     pub(crate) fn pass_trial(&mut self, id: MachineId) {
         if let Some(loader) = self.system_disk_mut(id).and_then(|disk| disk.loader.as_mut()) {
@@ -491,4 +459,10 @@ impl Nodes {
     fn is_waiting(&self, id: MachineId) -> bool {
         self.run(id).is_some_and(|run| run.active.is_some() && !run.is_going_down())
     }
+}
+
+/// The name a container was given, if this is one. From 1.14 on it is no longer taken over.
+fn host_of_container(run: &Run, serial: &str) -> Option<String> {
+    let name = serial.split(';').find_map(|part| part.strip_prefix("h="))?;
+    (run.is_container() && run.minor() < 14).then(|| name.to_owned())
 }

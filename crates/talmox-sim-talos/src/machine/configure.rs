@@ -4,11 +4,11 @@ use talmox_machine::validate::{Mode, Severity};
 use talmox_machine::{Config, Source};
 use talmox_types::Contract;
 
+use super::sequence::{After, REBOOT};
 use super::settings::Settings;
-use super::{Active, Port, Stage, Trial};
+use super::{Active, Port, Trial};
 use crate::disk::State;
 use crate::hardware::{MachineId, Platform};
-use crate::machine::boot::After;
 use crate::nodes::{Event, Nodes};
 
 /// What becomes of a configuration that was found good.
@@ -61,7 +61,7 @@ impl Nodes {
             Takes::Later => self.persist(id, text),
             Takes::Reboot => {
                 self.persist(id, text);
-                self.stop(id, "reboot", Stage::Rebooting, "", After::Reboot);
+                self.go(id, REBOOT, "", After::default());
             }
             Takes::Trial(length) => self.begin_trial(id, text, config, length),
         }

@@ -15,6 +15,7 @@ pub(crate) mod journal;
 pub(crate) mod kubelet;
 pub(crate) mod network;
 pub(crate) mod run_services;
+pub(crate) mod sequence;
 pub(crate) mod settings;
 pub(crate) mod status;
 
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::EtcdData;
 use crate::hardware::{DiskId, Hardware, Image, Platform};
+use crate::images::Stored;
 use crate::nocloud::PlatformNetwork;
 use crate::services::Service;
 use certificates::Pair;
@@ -103,6 +105,8 @@ pub(crate) struct Run {
     pub(crate) partial: Option<String>,
     /// What returns when a trial ends, and which trial that is.
     pub(crate) trial: Option<Trial>,
+    /// Until when a configuration is being applied: another one has to wait.
+    pub(crate) applying: u64,
     pub(crate) time_synced: bool,
     /// Partitions are there and mounted.
     pub(crate) volumes: bool,
@@ -116,7 +120,7 @@ pub(crate) struct Run {
     /// When the configuration was applied that made the machine leave maintenance.
     pub(crate) configured: Option<u64>,
     /// Images pulled into memory.
-    pub(crate) images: Vec<String>,
+    pub(crate) images: Vec<Stored>,
     /// Kubernetes, as far as it concerns this node.
     pub(crate) kubernetes: Kubernetes,
     /// The call that asked for etcd's first member was taken.
@@ -124,6 +128,10 @@ pub(crate) struct Run {
     pub(crate) etcd: EtcdRun,
     /// An installer runs.
     pub(crate) upgrading: bool,
+    /// A validation of an installer was left behind: no other can begin until the next boot.
+    pub(crate) validation_stuck: bool,
+    /// Counts ways down: what was scheduled for an earlier one is void.
+    pub(crate) descent: u64,
 }
 
 /// How far etcd's service is in this run.
@@ -196,6 +204,7 @@ impl Run {
             persistent: None,
             partial: None,
             trial: None,
+            applying: 0,
             time_synced: false,
             volumes: false,
             services: BTreeMap::new(),
@@ -209,6 +218,8 @@ impl Run {
             bootstrap: None,
             etcd: EtcdRun::default(),
             upgrading: false,
+            validation_stuck: false,
+            descent: 0,
         }
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) scheduling_on_control_planes: bool,
     pub(crate) install: Option<Install>,
     pub(crate) discovery: bool,
+    /// Nodes find each other by a service outside.
+    pub(crate) discovery_service: bool,
     pub(crate) pod_subnets: Vec<String>,
     /// Whether the kubelet waits for a cloud controller.
     pub(crate) external_cloud_provider: bool,
@@ -154,6 +156,7 @@ impl Settings {
             scheduling_on_control_planes: scheduling(config, first),
             install: install(config, first),
             discovery: discovery(config, first),
+            discovery_service: discovery_service(config, first),
             pod_subnets: pod_subnets(config, first),
             external_cloud_provider: at(&["cluster", "externalCloudProvider", "enabled"])
                 .and_then(Value::as_bool)
@@ -275,6 +278,13 @@ fn install(config: &Config, first: &Document) -> Option<Install> {
 fn discovery(config: &Config, first: &Document) -> bool {
     first.at(&["cluster", "discovery", "enabled"]).and_then(Value::as_bool).unwrap_or_default()
         || config.document("DiscoveryServiceConfig").is_some()
+}
+
+/// On, unless it is switched off.
+fn discovery_service(config: &Config, first: &Document) -> bool {
+    let off =
+        first.at(&["cluster", "discovery", "registries", "service", "disabled"]).and_then(Value::as_bool);
+    discovery(config, first) && off != Some(true)
 }
 
 fn pod_subnets(config: &Config, first: &Document) -> Vec<String> {

@@ -6,7 +6,7 @@ use super::journal::Happened;
 use super::{Pods, Run, Stage};
 use crate::hardware::MachineId;
 use crate::nodes::Nodes;
-use crate::services::Health;
+use crate::services::{Health, Service};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Status {
@@ -67,12 +67,12 @@ impl Run {
         if self.is_control_plane() {
             wanted.extend(["etcd", "trustd"]);
         }
-        let words = wanted.iter().filter_map(|id| match self.services.get(*id) {
-            Some(service) if service.is_running() && service.health != Health::Failed => None,
-            Some(service) if service.is_running() => Some(format!("{id} not healthy")),
-            _ => Some(format!("{id} not running")),
-        });
-        let words: Vec<String> = words.collect();
+        let running = |id: &&str| self.services.get(*id).is_some_and(Service::is_running);
+        let (running, missing): (Vec<&str>, Vec<&str>) = wanted.into_iter().partition(running);
+        let sick = |id: &&str| self.services.get(*id).is_some_and(|one| one.health == Health::Failed);
+        let sick = running.into_iter().filter(sick).map(|id| format!("{id} not healthy"));
+        let missing = missing.into_iter().map(|id| format!("{id} not running"));
+        let words: Vec<String> = sick.chain(missing).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 

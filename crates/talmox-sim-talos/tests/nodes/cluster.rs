@@ -9,15 +9,15 @@ use talmox_sim_talos::{ApiReply, Code, DiskId, Listener, MachineId, Peer, Status
 
 use crate::lab::{Lab, address, done};
 
-fn is_maintenance(lab: &Lab, id: u32) -> bool {
+pub(crate) fn is_maintenance(lab: &Lab, id: u32) -> bool {
     matches!(lab.nodes.listener(address(id)), Listener::Maintenance { .. })
 }
 
-fn is_secure(lab: &Lab, id: u32) -> bool {
+pub(crate) fn is_secure(lab: &Lab, id: u32) -> bool {
     matches!(lab.nodes.listener(address(id)), Listener::Secure { .. })
 }
 
-fn apply(lab: &mut Lab, id: u32, role: Role) -> ApplyConfigurationResponse {
+pub(crate) fn apply(lab: &mut Lab, id: u32, role: Role) -> ApplyConfigurationResponse {
     let request = ApplyConfigurationRequest {
         data: lab.config(role),
         mode: Mode::Auto.into(),
@@ -96,11 +96,11 @@ pub(crate) fn bootstrap(lab: &mut Lab, id: u32) -> Result<BootstrapResponse, Sta
     lab.ask(id, calls::BOOTSTRAP, &BootstrapRequest::default())
 }
 
-fn is_ready(lab: &Lab, id: u32) -> bool {
+pub(crate) fn is_ready(lab: &Lab, id: u32) -> bool {
     lab.nodes.standing(MachineId(id)).is_some_and(|standing| standing.is_ready())
 }
 
-fn members(lab: &mut Lab, id: u32) -> Vec<(String, bool)> {
+pub(crate) fn members(lab: &mut Lab, id: u32) -> Vec<(String, bool)> {
     let reply = lab.ask(id, calls::ETCD_MEMBER_LIST, &EtcdMemberListRequest::default()).unwrap();
     reply.messages[0].members.iter().map(|member| (member.hostname.clone(), member.is_learner)).collect()
 }

@@ -142,6 +142,19 @@ impl Lab {
         done(self.raw(to, peer, method, request))
     }
 
+    /// A call with a stream of requests.
+    pub(crate) fn pour<Request: Message, Reply: Message + Default>(
+        &mut self,
+        to: u32,
+        method: Method<Request, Reply>,
+        requests: &[Request],
+    ) -> Result<Reply, Status> {
+        let messages = requests.iter().map(|request| request.encode_to_vec().into()).collect();
+        let path = method.path.to_owned();
+        let call = ApiCall { to: address(to), peer: self.admin(), path, metadata: Vec::new(), messages };
+        done(self.nodes.call(&call, self.now))
+    }
+
     /// Waits until it holds; panics after ten minutes.
     pub(crate) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) -> u64 {
         let start = self.now;

@@ -17,6 +17,8 @@ mod etcd;
 mod faults;
 mod hardware;
 mod images;
+pub mod kube;
+mod kubernetes;
 mod machine;
 mod nocloud;
 mod nodes;

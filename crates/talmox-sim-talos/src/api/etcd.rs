@@ -287,7 +287,8 @@ impl Nodes {
     /// What a cluster holds, as a file.
     pub(crate) fn snapshot(&self, cluster: u64) -> Option<Vec<u8>> {
         let known = self.clusters.get(&cluster)?;
-        let keys = vec![("/registry/namespaces/kube-system".to_owned(), b"k8s".to_vec())];
+        let objects = serde_json::to_vec(&known.kubernetes).ok()?;
+        let keys = vec![(snapshot::STORE.to_owned(), objects)];
         let contents = snapshot::Contents { keys, term: known.term, index: self.raft_index(known) };
         Some(snapshot::write(&contents))
     }

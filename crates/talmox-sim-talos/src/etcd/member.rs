@@ -1,5 +1,6 @@
 //! How a node becomes a member of etcd, and stops being one.
 
+use super::snapshot::STORE;
 use super::{Cluster, Member, snapshot};
 use crate::disk::EtcdData;
 use crate::hardware::MachineId;
@@ -111,10 +112,14 @@ impl Nodes {
 
     /// A new cluster of one member, empty or from a snapshot.
     fn found_cluster(&mut self, id: MachineId, bootstrap: Bootstrap) -> Result<EtcdData, String> {
+        let mut kubernetes = self.new_store(id);
         if bootstrap.recover {
             let snapshot = self.system_disk(id).and_then(|disk| disk.ephemeral.as_ref()?.snapshot.clone());
-            snapshot::verify(&snapshot.unwrap_or_default(), bootstrap.skip_hash_check)
+            let snapshot = snapshot.unwrap_or_default();
+            snapshot::verify(&snapshot, bootstrap.skip_hash_check)
                 .map_err(|reason| format!("error verifying snapshot: {reason}"))?;
+            let kept = snapshot::value(&snapshot, STORE).and_then(|value| serde_json::from_slice(value).ok());
+            kubernetes = kept.unwrap_or(kubernetes);
         }
         let data = EtcdData { cluster: self.random.next(), member: self.random.next() };
         let name = self.run(id).map(|run| run.network.hostname.clone()).unwrap_or_default();
@@ -128,6 +133,7 @@ impl Nodes {
             alarms: Vec::new(),
             began: self.clock,
             index: 10,
+            kubernetes,
         };
         self.clusters.insert(data.cluster, cluster);
         Ok(data)

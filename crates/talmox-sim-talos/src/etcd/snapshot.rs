@@ -172,6 +172,26 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
+/// The key under which the objects of Kubernetes lie, all in one value.
+pub(crate) const STORE: &str = "/registry/talmox.dev/objects";
+
+/// The value of a key, in a file written here.
+pub(crate) fn value<'a>(file: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let at = file.windows(key.len()).position(|window| window == key.as_bytes())?;
+    let rest = file.get(at + key.len()..)?;
+    // The field of the value, its length, and the value.
+    let (tag, rest) = rest.split_first()?;
+    let (mut length, mut shift, mut used) = (0_usize, 0, 0);
+    for byte in rest {
+        length |= usize::from(byte & 0x7f) << shift;
+        (shift, used) = (shift + 7, used + 1);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    (*tag == 5 << 3 | 2).then(|| rest.get(used..used + length))?
+}
+
 /// What etcd finds wrong with a file before it restores from it.
 pub(crate) fn verify(file: &[u8], skip_hash_check: bool) -> Result<(), String> {
     if file.len() < 2 * PAGE {
@@ -235,6 +255,8 @@ mod tests {
             assert_eq!(file[target..target + 8], page.to_le_bytes());
             names.push(String::from_utf8(key.to_vec()).unwrap());
         }
+        assert_eq!(value(&file, "/registry/pods/007"), Some([7; 300].as_slice()));
+        assert_eq!(value(&file, "/registry/none"), None);
         assert!(names.is_sorted() && names.contains(&"key".to_owned()) && names.len() == 10);
     }
 }

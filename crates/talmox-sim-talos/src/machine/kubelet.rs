@@ -24,6 +24,15 @@ impl Nodes {
         if kubelet && !run.kubernetes.pending && !run.kubernetes.ready {
             self.settle_node(id);
         }
+        self.report_kubelet(id);
+    }
+
+    /// Pods of another make: gone, and ready again after a while.
+    pub(crate) fn replace_pods(&mut self, id: MachineId) {
+        let Some(run) = self.run_mut(id).filter(|run| run.kubernetes.pods == Pods::Ready) else { return };
+        run.kubernetes.pods = Pods::Pending;
+        let all = self.timing.static_pods;
+        self.schedule_about(id, all, Event::PodsReady);
     }
 
     fn settle_node(&mut self, id: MachineId) {
@@ -56,6 +65,7 @@ impl Nodes {
         if let Some(run) = self.run_mut(id) {
             run.kubernetes.api_server = pair;
         }
+        self.apply_manifests(id);
         self.wake_all();
     }
 
@@ -79,6 +89,7 @@ impl Nodes {
             run.kubernetes.pending = false;
             run.kubernetes.ready |= reachable;
         }
+        self.cordon(id, false);
     }
 
     /// The cluster whose API a node's kubelet reaches: its own, or one its endpoint leads to.
@@ -106,11 +117,13 @@ impl Nodes {
         self.has_quorum(data.cluster).then_some(data.cluster)
     }
 
-    /// Talos brings one along unless it is told not to; then nodes are ready once somebody applied one.
+    /// Talos brings one along, or fetches one, unless it is told not to; then nodes are ready once somebody applied one.
     fn has_network_plugin(&self, cluster: u64) -> bool {
-        self.living(cluster)
-            .values()
-            .any(|id| self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni != Cni::None))
+        let applied = self.clusters.get(&cluster).is_some_and(|one| one.kubernetes.has_network_plugin());
+        let fetched = |id: &MachineId| {
+            self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni == Cni::Custom)
+        };
+        applied || self.living(cluster).values().any(fetched)
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) enum Port {
 pub(crate) struct Active {
     pub(crate) text: String,
     pub(crate) settings: Settings,
+    /// Counts changes of what the control plane's pods are made from.
+    pub(crate) pods_version: u64,
     /// Counts what was applied, for versions of resources.
     pub(crate) version: u64,
     pub(crate) since: u64,

@@ -179,6 +179,9 @@ impl Nodes {
     }
 
     pub(crate) fn stop_service(&mut self, id: MachineId, service: &str) {
+        if service == "kubelet" {
+            self.silence_kubelet(id);
+        }
         if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
             one.started += 1;
             one.health = Health::Unknown;

@@ -44,6 +44,49 @@ pub(crate) struct Install {
     pub(crate) image: Option<String>,
 }
 
+/// What the control plane's pods run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Images {
+    pub(crate) api_server: String,
+    pub(crate) controller_manager: String,
+    pub(crate) scheduler: String,
+}
+
+impl Images {
+    fn read(config: &Config, first: &Document) -> Self {
+        let default = kubernetes_version(config, first);
+        let image = |key: &str, kind: &str, name: &str| {
+            text(first.at(&["cluster", key, "image"]))
+                .or_else(|| config.document(kind).and_then(|one| text(one.at(&["image"]))))
+                .unwrap_or_else(|| format!("registry.k8s.io/{name}:{default}"))
+        };
+        Self {
+            api_server: image("apiServer", "KubeAPIServerConfig", "kube-apiserver"),
+            controller_manager: image(
+                "controllerManager",
+                "KubeControllerManagerConfig",
+                "kube-controller-manager",
+            ),
+            scheduler: image("scheduler", "KubeSchedulerConfig", "kube-scheduler"),
+        }
+    }
+
+    pub(crate) fn all(&self) -> [(&'static str, &String); 3] {
+        [
+            ("kube-apiserver", &self.api_server),
+            ("kube-controller-manager", &self.controller_manager),
+            ("kube-scheduler", &self.scheduler),
+        ]
+    }
+
+    /// Of the API server, without a `v`.
+    pub(crate) fn version(&self) -> String {
+        let bare = self.api_server.split('@').next().unwrap_or_default();
+        let tag = bare.rsplit_once(':').map_or("", |(_, tag)| tag);
+        tag.trim_start_matches('v').to_owned()
+    }
+}
+
 /// It holds secrets, so there is no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Settings {
@@ -67,8 +110,10 @@ pub(crate) struct Settings {
     pub(crate) cni: Cni,
     pub(crate) proxy: bool,
     pub(crate) core_dns: bool,
-    /// `v1.36.3`.
+    /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
+    pub(crate) images: Images,
+    pub(crate) provider_id: Option<String>,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) taints: Vec<(String, String)>,
     pub(crate) scheduling_on_control_planes: bool,
@@ -149,6 +194,8 @@ impl Settings {
             core_dns: at(&["cluster", "coreDNS", "disabled"]).and_then(Value::as_bool) != Some(true)
                 && document("KubeCoreDNSConfig", "enabled").and_then(Value::as_bool) != Some(false),
             kubernetes_version: kubernetes_version(config, first),
+            images: Images::read(config, first),
+            provider_id: provider_id(config, first),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]
                 .concat(),
             taints: [pairs(at(&["machine", "nodeTaints"])), pairs(document("KubeNodeConfig", "taints"))]
@@ -257,6 +304,17 @@ fn kubernetes_version(config: &Config, first: &Document) -> String {
         image.as_deref().and_then(|image| image.split('@').next()?.rsplit_once(':')).map(|(_, tag)| tag);
     // `-fat` and `-slim` are kinds of the image, not of the version.
     tag.and_then(|tag| tag.split('-').next()).unwrap_or("v1.36.3").to_owned()
+}
+
+/// Given to the kubelet as an argument.
+fn provider_id(config: &Config, first: &Document) -> Option<String> {
+    let arguments = first
+        .at(&["machine", "kubelet", "extraArgs"])
+        .or_else(|| config.document("KubeletConfig").and_then(|one| one.at(&["extraArgs"])))?;
+    match arguments.at(&["provider-id"])? {
+        Value::List(values) => text(values.first()),
+        value => text(Some(value)),
+    }
 }
 
 fn scheduling(config: &Config, first: &Document) -> bool {

@@ -122,6 +122,12 @@ impl Simulated {
         )
     }
 
+    /// How its machines are reached: it has none, only their VMs.
+    #[expect(clippy::unused_self, reason = "machines come with the simulator")]
+    pub(crate) fn ways(&self) -> Option<crate::connect::Ways> {
+        None
+    }
+
     /// The folder the world is kept in, for `talmox sim --state`.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder

@@ -8,18 +8,21 @@
 //! Most plans need one round. More are needed when the world moved meanwhile: an id was taken, another run was faster,
 //! a VM was being made by somebody else. Nothing is remembered between rounds but what was approved.
 
+mod answer;
 mod approval;
 mod outcome;
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
 use crate::find::find;
 use crate::locks::Watch;
-use crate::{ObserveError, Reporter, Run, StepError, execute, observe_for};
+use crate::{ObserveError, Reporter, Run, StepError, execute, observe_whole};
 use approval::Approval;
 pub use outcome::{ApplyError, Summary};
 
@@ -99,10 +102,9 @@ impl Rounds<'_> {
 
     async fn look_and_plan(&self, last: &Plan) -> Result<Plan, ApplyError> {
         let summary = || self.summary.clone();
-        for waiting in &last.waiting {
-            let waited = wait_for(self.run, waiting).await;
-            waited.map_err(|source| ApplyError::blocked(source, summary()))?;
-        }
+        wait_for_all(self.run, &last.waiting)
+            .await
+            .map_err(|source| ApplyError::blocked(source, summary()))?;
         let observed = look(self.run).await;
         let observed = observed.map_err(|source| ApplyError::Observe { source, summary: summary() })?;
         let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
@@ -125,7 +127,7 @@ impl Rounds<'_> {
 async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     let mut tries = 1;
     loop {
-        match observe_for(run.client, run.desired, run.request).await {
+        match observe_whole(run.client, run.desired, run.request, run.reach).await {
             Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
                 tracing::warn!(tries, "looking again: {}", error.source);
                 run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;
@@ -136,16 +138,36 @@ async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     }
 }
 
-/// Whether somebody else is busy with what we want, so that another look may show more to do.
+/// Whether somebody else is busy with what we want, or a machine has yet to answer, so that another look may show more to
+/// do.
 fn awaits_others(plan: &Plan) -> bool {
-    plan.waiting.iter().any(|waiting| locked(waiting).is_some())
+    let answers = |waiting: &Waiting| matches!(waiting, Waiting::Answer { .. });
+    plan.waiting.iter().any(|waiting| locked(waiting).is_some() || answers(waiting))
 }
 
 fn locked(waiting: &Waiting) -> Option<(talmox_types::VmId, &talmox_types::HostName)> {
     match waiting {
         Waiting::InFlight { vmid, host, .. } | Waiting::Locked { vmid, host, .. } => Some((*vmid, host)),
-        Waiting::HostDown { .. } | Waiting::Reboot { .. } => None,
+        Waiting::HostDown { .. }
+        | Waiting::Reboot { .. }
+        | Waiting::Answer { .. }
+        | Waiting::Bootstrap { .. } => None,
     }
+}
+
+/// Waits for everything a plan waits for: for what Proxmox is busy with in turn, for machines side by side.
+async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepError> {
+    for one in waiting {
+        wait_for(run, one).await?;
+    }
+    let Some(reach) = run.reach else { return Ok(()) };
+    let mut answers: Vec<Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + '_>>> = Vec::new();
+    for one in waiting {
+        if let Waiting::Answer { node, address, .. } = one {
+            answers.push(Box::pin(answer::wait(run, reach, node, *address)));
+        }
+    }
+    join_all(answers).await.into_iter().collect()
 }
 
 async fn wait_for(run: &Run<'_>, waiting: &Waiting) -> Result<(), StepError> {

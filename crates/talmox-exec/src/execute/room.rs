@@ -97,7 +97,13 @@ impl Claims {
             | Step::SetHaRule { .. }
             | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
-            | Step::DeletePool { .. } => {}
+            | Step::DeletePool { .. }
+            | Step::ConfigureNode { .. }
+            | Step::Bootstrap { .. }
+            | Step::RecordBootstrap { .. }
+            | Step::ApplyManifests { .. }
+            | Step::PostBootstrap { .. }
+            | Step::AwaitHealth => {}
         }
         storages
     }

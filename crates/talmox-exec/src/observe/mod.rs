@@ -27,7 +27,9 @@ mod jobs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{try_join3, try_join4};
-use talmox_plan::{Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenPool, Storage};
+use talmox_plan::{
+    Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenKubernetes, SeenPool, Storage,
+};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
 use talmox_types::desired::{Desired, PciSource};
 use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
@@ -102,7 +104,23 @@ pub async fn observe_for(
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
         try_join3(there(client, desired, goal), version_and_ha, beside).await?;
     let There { hosts, storages, guests, pools, files, depth } = there;
-    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, jobs, rights, depth })
+    let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);
+    Ok(Observed {
+        version,
+        hosts,
+        storages,
+        guests,
+        pool,
+        mappings,
+        pools,
+        files,
+        ha,
+        jobs,
+        rights,
+        depth,
+        talos,
+        kubernetes,
+    })
 }
 
 /// Hosts and what is on them.

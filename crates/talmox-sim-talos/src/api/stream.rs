@@ -46,6 +46,15 @@ impl Nodes {
         ApiReply::Stream(StreamId(id))
     }
 
+    /// When a stream brings its next message, if that is known already.
+    pub fn next_message(&self, stream: StreamId) -> Option<u64> {
+        match &self.streams.get(&stream.0)?.kind {
+            Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
+            Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
+            Kind::Watch(_) | Kind::Events { .. } => None,
+        }
+    }
+
     /// Something happened: whoever watches hears of it.
     pub(crate) fn tell_watchers(&mut self) {
         let open: Vec<u64> =

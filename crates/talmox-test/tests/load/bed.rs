@@ -197,6 +197,7 @@ impl Bed {
             gate: &Open,
             reporter: &Deaf,
             stop: &stop,
+            reach: None,
             limits,
         };
         let summary = apply(&run, &approved).await.unwrap();

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use talmox_plan::{Goal, Nonce, Plan, Request};
+use talmox_exec::Reach;
+use talmox_plan::{Goal, Nonce, Plan, Request, Until, identify};
 use talmox_types::ClusterUid;
 
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
+use super::machines::Inside;
 use super::plan::text;
+use super::secrets::FirstBundle;
 use super::shared::{Job, block_on, nonce, quoted};
 use crate::args::Apply;
 use crate::failure::{Failure, Told};
@@ -15,6 +18,7 @@ use crate::plan_file::{PlanFile, differences};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::safe;
+use crate::secrets_file;
 
 pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
     block_on(async {
@@ -26,22 +30,79 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
-    let (request, nonce, plan) = decided(job, args).await?;
+    let mut inside = Inside::open(job, printer)?;
+    let (request, nonce, plan) = {
+        let reach = inside.as_ref().map(|inside| inside.reach(args.take_over));
+        decided(job, args, reach.as_ref()).await?
+    };
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }
     refuse_without_uid(job)?;
+    let first_secrets = needs_secrets(job, &request, inside.as_ref(), printer).await?;
     if plan.is_empty() {
-        return Ok(());
+        return hand_out(&request, inside.as_ref(), printer);
     }
     if !args.approval.auto_approve {
         confirm(job, args, &request)?;
     }
+    if let Some(first) = first_secrets {
+        first.make(job.desired.talos.contract, printer)?;
+        inside = Inside::open(job, printer)?;
+    }
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve };
-    CarryOut { job, request: &request, nonce: &nonce, approval: &args.approval, verb: "apply" }
-        .run(&plan, gatekeeper, printer)
-        .await
+    let reach = inside.as_ref().map(|inside| inside.reach(args.take_over));
+    let carry_out = CarryOut {
+        job,
+        request: &request,
+        nonce: &nonce,
+        approval: &args.approval,
+        verb: "apply",
+        reach: reach.as_ref(),
+    };
+    let result = carry_out.run(&plan, gatekeeper, printer).await;
+    // Whoever has to find out what is wrong needs a way to the cluster too.
+    let handed_out = hand_out(&request, inside.as_ref(), printer);
+    result.and(handed_out)
+}
+
+/// The cluster's first secrets, to be made once somebody said yes; none if it has some, or needs none. They are never made
+/// beside VMs: those know others.
+async fn needs_secrets(
+    job: &Job,
+    request: &Request,
+    inside: Option<&Inside<'_>>,
+    printer: &Printer,
+) -> anyhow::Result<Option<FirstBundle>> {
+    let configures = request.until >= Until::Configured;
+    if !configures || inside.is_none_or(Inside::has_secrets) {
+        return Ok(None);
+    }
+    let ours = identify(&job.desired, &job.observe().await?).ours().count();
+    let named = job.desired.talos.secrets_file.is_some();
+    if ours > 0 || named {
+        // Says where it was looked for.
+        return Err(secrets_file::load(&job.desired, &job.folder)
+            .err()
+            .map_or_else(
+                || Failure::new("the secrets bundle cannot be read"),
+                |failure| {
+                    failure.with_hint(format!("without it: {}", job.command("apply --until reachable")))
+                },
+            )
+            .into());
+    }
+    Ok(Some(FirstBundle::choose(&job.folder, printer)?))
+}
+
+/// Puts the cluster's contexts where `talosctl` and `kubectl` look for them.
+fn hand_out(request: &Request, inside: Option<&Inside<'_>>, printer: &Printer) -> anyhow::Result<()> {
+    let reached = request.until >= Until::Bootstrapped && request.goal == Goal::Converge;
+    match inside.filter(|inside| reached && inside.has_secrets()) {
+        Some(inside) => inside.clients()?.merge(&inside.home(), printer),
+        None => Ok(()),
+    }
 }
 
 /// Without an identity no VM could be told from those of another cluster.
@@ -64,10 +125,14 @@ pub(super) fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
 }
 
 /// What to do: the plan that was kept, if the world still asks for it, or a new one.
-async fn decided(job: &Job, args: &Apply) -> anyhow::Result<(Request, Nonce, Plan)> {
+async fn decided(
+    job: &Job,
+    args: &Apply,
+    reach: Option<&Reach<'_>>,
+) -> anyhow::Result<(Request, Nonce, Plan)> {
     let Some(path) = &args.plan else {
         let (request, nonce) = (job.request(&args.scope)?, nonce()?);
-        let plan = job.plan(&request, &nonce).await?;
+        let plan = job.plan(&request, &nonce, reach).await?;
         return Ok((request, nonce, plan));
     };
     let kept = PlanFile::read(path)?;
@@ -80,7 +145,7 @@ async fn decided(job: &Job, args: &Apply) -> anyhow::Result<(Request, Nonce, Pla
     if !kept.fits(&job.desired)? {
         return Err(stale(job, path, &kept, &["the description has changed since".to_owned()]).into());
     }
-    let plan = job.plan(&kept.request, &kept.nonce).await?;
+    let plan = job.plan(&kept.request, &kept.nonce, reach).await?;
     let differences = differences(&kept.plan, &plan);
     if !differences.is_empty() {
         return Err(stale(job, path, &kept, &differences).into());

@@ -114,6 +114,24 @@ fn parts(step: &Step) -> (Verb, String) {
             (verb("remove", "removing", "removed"), format!("{} from {}", vm.vmid(), vm.host))
         }
         Step::DeletePool { pool, .. } => (verb("remove", "removing", "removed"), format!("pool {pool}")),
+        Step::ConfigureNode { address, .. } => {
+            (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
+        }
+        Step::Bootstrap { address, .. } => {
+            (verb("bootstrap", "bootstrapping", "bootstrapped"), format!("the cluster at {address}"))
+        }
+        Step::RecordBootstrap { vm } => {
+            let rest = format!("in the notes of {} that the cluster is bootstrapped", vm.vmid());
+            (verb("write", "writing", "wrote"), rest)
+        }
+        Step::ApplyManifests { manifests } => {
+            (verb("apply", "applying", "applied"), format!("{} of bootstrap_manifests", manifests.len()))
+        }
+        Step::PostBootstrap { command } => {
+            let program = command.first().map(|program| safe(program)).unwrap_or_default();
+            (verb("run", "running", "ran"), format!("{program} of post_bootstrap"))
+        }
+        Step::AwaitHealth => (verb("wait", "waiting", "waited"), "until the cluster is healthy".to_owned()),
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod cosi;
 mod etcd;
 mod events;
 mod files;
+mod health;
 mod image;
 mod life;
 mod machine;
@@ -59,6 +60,7 @@ const TABLE: &[Handlers] = &[
     etcd::HANDLERS,
     events::HANDLERS,
     files::HANDLERS,
+    health::HANDLERS,
     image::HANDLERS,
     life::HANDLERS,
     services::HANDLERS,
@@ -111,12 +113,12 @@ pub(crate) fn go_wrong_with_kubernetes(nodes: &mut Nodes, call: &KubeCall, fault
         CallFault::Refuse => KubeReply::Refused,
         CallFault::Hang => KubeReply::Silence,
         CallFault::LoseReply => {
-            nodes.serve_kubernetes(call);
+            nodes.kube_served(call);
             KubeReply::Lost { after }
         }
         CallFault::Answer { message, happens, .. } => {
             if happens {
-                nodes.serve_kubernetes(call);
+                nodes.kube_served(call);
             }
             KubeReply::Answer { after, status: 500, body: message.into() }
         }

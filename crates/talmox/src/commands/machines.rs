@@ -80,6 +80,7 @@ impl<'a> Inside<'a> {
         Reach {
             machines: self,
             talos: Arc::clone(&self.ways.talos),
+            kubernetes: Some(Arc::clone(&self.ways.kubernetes)),
             clock: &self.clock,
             holder: holder(),
             take_over,
@@ -333,6 +334,12 @@ impl Machines for Inside<'_> {
 
     fn identity(&self) -> Option<Arc<Identity>> {
         self.known.as_ref().map(|known| Arc::clone(&known.talos))
+    }
+
+    fn kubernetes(&self) -> Option<talmox_k8s::Access> {
+        let identity = Arc::clone(&self.known.as_ref()?.kubernetes);
+        let server = Server::from_url(&self.job.desired.network.endpoint).ok()?;
+        Some(talmox_k8s::Access { server, identity })
     }
 
     fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {

@@ -27,7 +27,7 @@ use crate::hardware::MachineId;
 use crate::machine::Port;
 use crate::machine::certificates::pem_to_der;
 use crate::nodes::Nodes;
-use crate::wire::{ApiCall, ApiReply, Code, Peer, Status};
+use crate::wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Peer, Status};
 
 /// A call that reached a machine.
 pub(crate) struct Asked<'a> {
@@ -100,6 +100,25 @@ fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFa
             }
             let end = Status::new(Code::from_number(code), message);
             ApiReply::Done { after, messages: Vec::new(), end }
+        }
+    }
+}
+
+/// The same for Kubernetes.
+pub(crate) fn go_wrong_with_kubernetes(nodes: &mut Nodes, call: &KubeCall, fault: CallFault) -> KubeReply {
+    let after = nodes.timing.call;
+    match fault {
+        CallFault::Refuse => KubeReply::Refused,
+        CallFault::Hang => KubeReply::Silence,
+        CallFault::LoseReply => {
+            nodes.kube_served(call);
+            KubeReply::Lost { after }
+        }
+        CallFault::Answer { message, happens, .. } => {
+            if happens {
+                nodes.kube_served(call);
+            }
+            KubeReply::Answer { after, status: 500, body: message.into() }
         }
     }
 }

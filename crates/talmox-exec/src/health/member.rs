@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use talmox_talos::{Access, Client, Deadlines, Error, Identity, Transport};
-use talmox_types::desired::Role;
+use talmox_types::desired::{Cni, Desired, Role};
 use talmox_types::{FamilyPair, NodeName};
 
 /// A check is asked again soon; a call that takes longer than this is one that hangs.
@@ -34,6 +34,14 @@ pub struct Member {
     pub name: NodeName,
     pub role: Role,
     pub addresses: FamilyPair<IpAddr>,
+}
+
+/// Whether pods will have a network: Talos' own, or one that the description's manifests or program bring.
+pub fn expects_network(desired: &Desired) -> bool {
+    let kubernetes = &desired.kubernetes;
+    kubernetes.cni != Cni::None
+        || !kubernetes.bootstrap_manifests.is_empty()
+        || !kubernetes.post_bootstrap.is_empty()
 }
 
 impl Cluster {

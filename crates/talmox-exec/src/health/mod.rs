@@ -17,7 +17,7 @@ mod state;
 mod wait;
 mod words;
 
-pub use member::{Cluster, Member};
+pub use member::{Cluster, Member, expects_network};
 pub use state::{Check, CheckState, Health, Missing};
 pub use wait::{Progress, Unhealthy, await_health};
 pub use words::LastWords;

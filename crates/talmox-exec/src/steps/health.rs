@@ -7,10 +7,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use talmox_plan::{Observed, Planned, Step, Waiting, plan};
-use talmox_types::desired::Cni;
 use tokio::time::Instant;
 
-use crate::health::{CheckState, Cluster, Member, Progress, await_health};
+use crate::health::{CheckState, Cluster, Member, Progress, await_health, expects_network};
 use crate::machine::kubernetes::control_planes;
 use crate::machine::{Compare, observe_machines, places};
 use crate::work::{End, Result, Work};
@@ -67,13 +66,12 @@ fn cluster(work: &Work<'_>, reach: &Reach<'_>, observed: &Observed) -> Option<Cl
         role: node.role,
         addresses: at.address,
     });
-    let network = &desired.kubernetes;
     Some(Cluster {
         members: members.collect(),
         talos: std::sync::Arc::clone(&reach.talos),
         identity: reach.machines.identity()?,
         kubernetes,
-        has_network: network.cni != Cni::None || !network.bootstrap_manifests.is_empty(),
+        has_network: expects_network(desired),
     })
 }
 

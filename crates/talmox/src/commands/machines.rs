@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use futures_util::TryStreamExt as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use talmox_exec::health::{Cluster, Member, look};
+use talmox_exec::health::{Cluster, Member, expects_network, look};
 use talmox_exec::{
     Clock, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Reach, Whereabouts,
 };
@@ -24,7 +24,7 @@ use talmox_plan::{
 };
 use talmox_talos::{Identity, kinds};
 use talmox_types::NodeName;
-use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Role};
+use talmox_types::desired::{Node, NodeAddress, Role};
 
 use super::client_files::{Clients, Home};
 use super::configs::{Ingredients, Whole, now, open_secrets, read_text};
@@ -128,10 +128,6 @@ impl<'a> Inside<'a> {
         };
         let health = self.health(cluster.as_ref(), &observed).await;
         let Observed { talos, kubernetes, .. } = observed;
-        let kubernetes = match (&cluster, kubernetes) {
-            (Some(cluster), SeenKubernetes::NotAsked) if etcd.is_some() => nodes(cluster).await,
-            (_, asked) => asked,
-        };
         let end = self.certificates_end().map(|end| end.to_string());
         let certificates_end = end.map(|end| end.split('T').next().unwrap_or(&end).to_owned());
         InsideView { health, talos, kubernetes, etcd, certificates_end }
@@ -232,7 +228,7 @@ impl<'a> Inside<'a> {
             members,
             talos: Arc::clone(&self.ways.talos),
             identity: Arc::clone(&known.talos),
-            has_network: has_network(desired),
+            has_network: expects_network(desired),
         })
     }
 
@@ -337,9 +333,9 @@ impl Machines for Inside<'_> {
     }
 
     fn kubernetes(&self) -> Option<talmox_k8s::Access> {
-        let identity = Arc::clone(&self.known.as_ref()?.kubernetes);
+        let known = self.known.as_ref()?;
         let server = Server::from_url(&self.job.desired.network.endpoint).ok()?;
-        Some(talmox_k8s::Access { server, identity })
+        Some(talmox_k8s::Access { server, identity: Arc::clone(&known.kubernetes) })
     }
 
     fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {
@@ -349,37 +345,6 @@ impl Machines for Inside<'_> {
     fn post_bootstrap<'a>(&'a self, command: &'a [String]) -> MachinesFuture<'a, ()> {
         Box::pin(self.run(command))
     }
-}
-
-/// Kubernetes' nodes, from the first server that answers.
-async fn nodes(cluster: &Cluster) -> SeenKubernetes {
-    let mut reason = "there is no way to ask it yet".to_owned();
-    for client in &cluster.kubernetes {
-        match client.nodes().await {
-            Ok(nodes) => {
-                let seen = |node: talmox_k8s::Node| {
-                    let about = SeenKubernetesNode {
-                        ready: node.is_ready(),
-                        schedulable: !node.spec.unschedulable,
-                        version: node.status.node_info.kubelet_version.clone(),
-                    };
-                    (node.name().to_owned(), about)
-                };
-                let nodes = nodes.into_iter().map(seen).collect();
-                return SeenKubernetes::Answers(SeenCluster { nodes, ..SeenCluster::default() });
-            }
-            Err(error) => reason = error.to_string(),
-        }
-    }
-    SeenKubernetes::Unreachable { reason }
-}
-
-/// Whether pods will have a network: Talos' own, or one that the description's manifests or program bring.
-fn has_network(desired: &Desired) -> bool {
-    let kubernetes = &desired.kubernetes;
-    kubernetes.cni != Cni::None
-        || !kubernetes.bootstrap_manifests.is_empty()
-        || !kubernetes.post_bootstrap.is_empty()
 }
 
 struct SystemClock;

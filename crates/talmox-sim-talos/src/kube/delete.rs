@@ -37,7 +37,8 @@ impl Store {
         grace: Option<u64>,
         now: u64,
     ) -> Result<(u16, Value), Failure> {
-        let (namespace, name) = (text(&object.body, "/metadata/namespace"), text(&object.body, "/metadata/name"));
+        let (namespace, name) =
+            (text(&object.body, "/metadata/namespace"), text(&object.body, "/metadata/name"));
         let is_pod = resource.plural == "pods" && resource.group.is_empty();
         let runs = is_pod && !text(&object.body, "/spec/nodeName").is_empty() && !is_over(&object.body);
         let held = !items(&object.body, "/metadata/finalizers").is_empty();
@@ -46,7 +47,11 @@ impl Store {
                 return Ok((200, object.body));
             }
             let mut body = object.body.clone();
-            let grace = if runs { grace.unwrap_or_else(|| number(&body, "/spec/terminationGracePeriodSeconds")) } else { 0 };
+            let grace = if runs {
+                grace.unwrap_or_else(|| number(&body, "/spec/terminationGracePeriodSeconds"))
+            } else {
+                0
+            };
             body["metadata"]["deletionTimestamp"] = rfc3339(now + grace * 1000).into();
             body["metadata"]["deletionGracePeriodSeconds"] = grace.into();
             return Ok((200, self.put(resource, Object { body, leaving: Some(now), ..object })));
@@ -92,7 +97,11 @@ fn is_over(body: &Value) -> bool {
     ["Succeeded", "Failed"].contains(&text(body, "/status/phase"))
 }
 
-pub(super) fn check_preconditions(options: &Value, resource: &Resource, object: &Object) -> Result<(), Failure> {
+pub(super) fn check_preconditions(
+    options: &Value,
+    resource: &Resource,
+    object: &Object,
+) -> Result<(), Failure> {
     let (wanted, uid) = (text(options, "/preconditions/uid"), text(&object.body, "/metadata/uid"));
     if wanted.is_empty() || wanted == uid {
         return Ok(());

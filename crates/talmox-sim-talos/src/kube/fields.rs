@@ -39,7 +39,11 @@ pub(super) fn fields(body: &Value) -> BTreeSet<Way> {
         match key.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => {
-                let own = value.as_object().into_iter().flatten().filter(|(key, _)| !UNOWNED.contains(&key.as_str()));
+                let own = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(key, _)| !UNOWNED.contains(&key.as_str()));
                 for (key, value) in own {
                     walk(key, value, &mut vec!["f:metadata".to_owned()], &mut set);
                 }
@@ -123,7 +127,8 @@ pub(super) fn remove(body: &mut Value, way: &[String]) {
             if let Some(inner) = map.get_mut(name).filter(|_| !is_last) {
                 remove(inner, rest);
             }
-            let empty = |value: &Value| matches!(value, Value::Object(map) if map.is_empty()) || value == &json!([]);
+            let empty =
+                |value: &Value| matches!(value, Value::Object(map) if map.is_empty()) || value == &json!([]);
             if is_last || map.get(name).is_some_and(empty) {
                 map.remove(name);
             }

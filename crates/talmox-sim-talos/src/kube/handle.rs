@@ -114,12 +114,15 @@ fn readiness(call: &KubeCall, health: Health) -> Answer {
     let verbose = call.query.iter().any(|(key, _)| key == "verbose");
     match health {
         Health::Serving if verbose => {
-            let body = format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n{what} check passed\n");
+            let body = format!(
+                "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n{what} check passed\n"
+            );
             Answer { status: 200, body: Bytes::from(body) }
         }
         Health::Serving => Answer { status: 200, body: Bytes::from_static(b"ok") },
         Health::NoQuorum => {
-            let body = format!("[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{what} check failed\n");
+            let body =
+                format!("[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{what} check failed\n");
             Answer { status: 500, body: Bytes::from(body) }
         }
     }

@@ -33,7 +33,9 @@ fn slot<'a>(target: &'a mut Value, key: &str) -> &'a mut Value {
 /// The key by which entries of a list are the same, by the name of the list. Lists that are not here are replaced whole.
 pub(super) fn list_key(field: &str) -> Option<&'static str> {
     match field {
-        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env" | "imagePullSecrets" => Some("name"),
+        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env" | "imagePullSecrets" => {
+            Some("name")
+        }
         "conditions" | "addresses" => Some("type"),
         "ports" => Some("containerPort"),
         "volumeMounts" => Some("mountPath"),
@@ -88,13 +90,16 @@ fn merge_list(target: &mut Value, entries: &[Value], name: &str) {
 /// RFC 6902, without `move` and `copy`.
 pub(super) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), Failure> {
     let Value::Array(operations) = patch else {
-        return Err(Failure::bad_request("error decoding patch: json: cannot unmarshal object into Go value"));
+        return Err(Failure::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value",
+        ));
     };
     for operation in operations {
         let (verb, path) = (text(operation, "/op"), text(operation, "/path"));
         let value = operation.get("value").cloned().unwrap_or_default();
         let refused = || {
-            let message = format!("the server rejected our request due to an error in our request: {verb} {path}");
+            let message =
+                format!("the server rejected our request due to an error in our request: {verb} {path}");
             Failure::new(422, "Invalid", message)
         };
         operate(target, verb, path, value).ok_or_else(refused)?;

@@ -18,10 +18,7 @@ use talmox_exec::{
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
 use talmox_machine::{SystemRandom, Time};
-use talmox_plan::{
-    Observed, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, assigned_addresses,
-    view,
-};
+use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
 use talmox_talos::{Identity, kinds};
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, NodeAddress, Role};

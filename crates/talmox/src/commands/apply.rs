@@ -135,6 +135,12 @@ async fn decided(job: &Job, args: &Apply, reach: &Reach<'_>) -> anyhow::Result<(
             .with_hint(job.command_for("destroy", &kept.request))
             .into());
     }
+    if let Some(until) = args.scope.until.map(Until::from).filter(|until| *until != kept.request.until) {
+        let (name, made) = (path.display(), kept.request.until.word());
+        return Err(Failure::new(format!("the plan in {name} is made --until {made}, not {}", until.word()))
+            .with_hint("leave --until (TALMOX_UNTIL) out: a plan goes as far as it was made for")
+            .into());
+    }
     if !kept.fits(&job.desired)? {
         return Err(stale(job, path, &kept, &["the description has changed since".to_owned()]).into());
     }

@@ -128,7 +128,7 @@ impl Job {
         let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
         Ok(Request {
             goal: Goal::Converge,
-            until: (*until).into(),
+            until: until.map_or(Until::Healthy, Into::into),
             targets: set(target),
             remove: set(remove),
             prune: *prune,

@@ -18,7 +18,6 @@ mod faults;
 mod hardware;
 mod images;
 pub mod kube;
-mod kubernetes;
 mod machine;
 mod nocloud;
 mod nodes;

@@ -111,12 +111,12 @@ pub(crate) fn go_wrong_with_kubernetes(nodes: &mut Nodes, call: &KubeCall, fault
         CallFault::Refuse => KubeReply::Refused,
         CallFault::Hang => KubeReply::Silence,
         CallFault::LoseReply => {
-            nodes.serve_kubernetes(call);
+            nodes.kube_served(call);
             KubeReply::Lost { after }
         }
         CallFault::Answer { message, happens, .. } => {
             if happens {
-                nodes.serve_kubernetes(call);
+                nodes.kube_served(call);
             }
             KubeReply::Answer { after, status: 500, body: message.into() }
         }

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::EtcdData;
 use crate::hardware::MachineId;
-use crate::kube::Store;
 use crate::nodes::Nodes;
 
 /// What the members of a cluster agreed on.
@@ -28,8 +27,6 @@ pub(crate) struct Cluster {
     /// When it began, and how many entries its log had then.
     pub(crate) began: u64,
     pub(crate) index: u64,
-    /// What Kubernetes keeps in it.
-    pub(crate) kubernetes: Store,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

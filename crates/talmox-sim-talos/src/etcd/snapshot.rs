@@ -138,7 +138,9 @@ fn leaf(number: u64, entries: &[Entry]) -> Vec<u8> {
             u32::try_from(entry.key.len()).unwrap_or_default(),
             u32::try_from(entry.value.len()).unwrap_or_default(),
         ];
-        words.iter().for_each(|word| page.extend(word.to_le_bytes()));
+        for word in words {
+            page.extend(word.to_le_bytes());
+        }
         bodies.extend(&entry.key);
         bodies.extend(&entry.value);
     }
@@ -166,10 +168,10 @@ fn key_value(key: &str, value: &[u8], revision: u64) -> Vec<u8> {
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push((number & 0x7f) as u8 | 0x80);
+        out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.push(number.to_le_bytes()[0]);
 }
 
 /// The key under which the objects of Kubernetes lie, all in one value.

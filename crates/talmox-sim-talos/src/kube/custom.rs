@@ -27,7 +27,7 @@ impl Store {
     }
 
     /// A definition has to define something, under its own name.
-    pub(super) fn admit_definition(&self, resource: &Resource, body: &Value) -> Result<(), Failure> {
+    pub(super) fn admit_definition(resource: &Resource, body: &Value) -> Result<(), Failure> {
         if resource.plural != "customresourcedefinitions" {
             return Ok(());
         }
@@ -66,9 +66,7 @@ impl Store {
 
     /// Serves what has been defined for long enough; gives when the next is due.
     pub(super) fn establish(&mut self, now: u64) -> Option<u64> {
-        let Some(table) = self.objects.get("apiextensions.k8s.io/customresourcedefinitions") else {
-            return None;
-        };
+        let table = self.objects.get("apiextensions.k8s.io/customresourcedefinitions")?;
         let waiting = table.values().filter(|object| !has_condition(&object.body, "Established"));
         let (due, later): (Vec<_>, Vec<_>) = waiting
             .map(|object| (object.since + ESTABLISHING, object.body.clone()))

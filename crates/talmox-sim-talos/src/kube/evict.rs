@@ -40,7 +40,7 @@ impl Store {
         check_preconditions(&options, resource, &pod)?;
         if !call.is_dry_run() {
             let grace = options.get("gracePeriodSeconds").and_then(Value::as_u64);
-            self.take_leave(resource, pod, grace, call.now)?;
+            self.take_leave(resource, pod, grace, call.now);
         }
         Ok((
             201,
@@ -67,7 +67,7 @@ impl Store {
         }
         if number(budget, "/status/observedGeneration") < number(budget, "/metadata/generation") {
             let cause = format!("The disruption budget {name} is still being processed by the server.");
-            return Err(Failure::disruption(cause, RETRY_AFTER));
+            return Err(Failure::disruption(&cause, RETRY_AFTER));
         }
         let allowed = number(budget, "/status/disruptionsAllowed");
         if allowed == 0 {
@@ -78,7 +78,7 @@ impl Store {
             } else {
                 format!("The disruption budget {name} does not allow evicting pods currently")
             };
-            return Err(Failure::disruption(cause, 0));
+            return Err(Failure::disruption(&cause, 0));
         }
         if !call.is_dry_run() {
             let mut budget = budget.clone();

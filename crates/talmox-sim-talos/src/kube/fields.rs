@@ -70,7 +70,14 @@ fn walk(name: &str, value: &Value, way: &mut Way, set: &mut BTreeSet<Way>) {
             }
         }
         Value::Array(entries) if entry_key(name, entries).is_some() => walk_entries(name, entries, way, set),
-        _ => drop(set.insert(way.clone())),
+        Value::Object(_)
+        | Value::Array(_)
+        | Value::String(_)
+        | Value::Number(_)
+        | Value::Bool(_)
+        | Value::Null => {
+            set.insert(way.clone());
+        }
     }
     way.pop();
 }
@@ -105,11 +112,15 @@ pub(super) fn at<'a>(body: &'a Value, way: &[String]) -> Option<&'a Value> {
         value = match kind {
             "f" => value.get(rest)?,
             "k" => value.as_array()?.iter().find(|entry| is_entry(entry, rest))?,
-            "v" => value.as_array()?.iter().find(|entry| entry.to_string() == rest)?,
+            "v" => value.as_array()?.iter().find(|entry| is_word(entry, rest))?,
             _ => value,
         };
     }
     Some(value)
+}
+
+fn is_word(entry: &Value, word: &str) -> bool {
+    serde_json::from_str(word).is_ok_and(|word: Value| word == *entry)
 }
 
 fn is_entry(entry: &Value, key: &str) -> bool {
@@ -141,7 +152,7 @@ pub(super) fn remove(body: &mut Value, way: &[String]) {
                 remove(&mut list[index], rest);
             }
         }
-        ("v", Value::Array(list)) => list.retain(|entry| entry.to_string() != name),
+        ("v", Value::Array(list)) => list.retain(|entry| !is_word(entry, name)),
         _ => {}
     }
 }

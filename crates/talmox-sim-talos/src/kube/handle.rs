@@ -71,7 +71,9 @@ impl Store {
             body: &call.body,
             now,
         };
-        match self.objects_call(&call, place) {
+        let result = self.objects_call(&call, place);
+        self.settle(now);
+        match result {
             Ok((status, body)) => answer(status, &body),
             Err(failure) => failed(&failure),
         }

@@ -300,9 +300,10 @@ pub(super) fn taint(body: &mut Value, key: &str, effect: &str) {
         return;
     }
     let new = json!({ "key": key, "effect": effect });
-    match &mut body["spec"]["taints"] {
-        Value::Array(list) => list.push(new),
-        none => *none = json!([new]),
+    if let Value::Array(list) = &mut body["spec"]["taints"] {
+        list.push(new);
+    } else {
+        body["spec"]["taints"] = json!([new]);
     }
 }
 

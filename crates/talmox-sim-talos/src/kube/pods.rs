@@ -112,6 +112,11 @@ impl Store {
             let node = text(&pod.body, "/spec/nodeName").to_owned();
             let due = match (self.kubelets.get(&node).map(|facts| facts.ready), pod.leaving) {
                 _ if node.is_empty() => None,
+                // Collected, whether somebody runs it or not.
+                _ if self.get("/nodes", "", &node).is_none() => {
+                    self.drop_pod(&pod);
+                    None
+                }
                 (Some(_), Some(since)) => self.at(since + STOP, now, |store| store.drop_pod(&pod)),
                 (Some(network), None) => self.start_pod(&pod, network, now),
                 (None, _) => self.miss_pod(&pod, &node, now),
@@ -148,12 +153,8 @@ impl Store {
         })
     }
 
-    /// A pod nobody runs: its node is gone, or does not answer.
+    /// A pod whose node does not answer.
     fn miss_pod(&mut self, pod: &Object, node: &str, now: u64) -> Option<u64> {
-        if self.get("/nodes", "", node).is_none() {
-            self.drop_pod(pod);
-            return None;
-        }
         let since = *self.silent.get(node)?;
         if has_condition(&pod.body, "Ready") {
             let mut body = pod.body.clone();
@@ -180,8 +181,7 @@ impl Store {
             .get("/pods", text(&pod.body, "/metadata/namespace"), text(&pod.body, "/metadata/name"))
             .cloned();
         if let (Some(resource), Some(pod)) = (kinds::find("", "pods"), current) {
-            // It cannot fail: nothing is asked of it.
-            drop(self.take_leave(&resource, pod, None, now));
+            self.take_leave(&resource, pod, None, now);
         }
     }
 }

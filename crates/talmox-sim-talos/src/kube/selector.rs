@@ -154,9 +154,12 @@ pub(super) fn fields_select(selector: &str, resource: &Resource, body: &Value) -
                 "invalid selector: '{selector}'; can't understand '{part}'"
             )));
         };
-        let known = ["metadata.name", "metadata.namespace"].contains(&field)
-            && !(field == "metadata.namespace" && !resource.namespaced);
-        if !known && !selectable(resource).contains(&field) {
+        let known = match field {
+            "metadata.name" => true,
+            "metadata.namespace" => resource.namespaced,
+            _ => selectable(resource).contains(&field),
+        };
+        if !known {
             return Err(unknown_field(selector, resource, field));
         }
         let pointer = format!("/{}", field.replace('.', "/"));

@@ -193,12 +193,12 @@ impl Store {
 
 /// How many healthy pods a budget insists on, out of so many.
 fn needed(spec: &Value, expected: u64) -> u64 {
-    let count = |value: &Value| match value {
-        Value::String(text) => {
+    let count = |value: &Value| match value.as_str() {
+        Some(text) => {
             let percent: u64 = text.trim_end_matches('%').parse().unwrap_or_default();
             (expected * percent).div_ceil(100)
         }
-        other => other.as_u64().unwrap_or_default(),
+        None => value.as_u64().unwrap_or_default(),
     };
     match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
         (Some(least), _) => count(least),

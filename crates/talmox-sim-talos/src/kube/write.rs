@@ -115,7 +115,7 @@ impl Store {
         }
         valid_name(resource, text(&body, "/metadata/name"))?;
         begin(resource, &mut body);
-        self.admit_definition(resource, &body)?;
+        Self::admit_definition(resource, &body)?;
         self.stamp(resource, &mut body, call.now);
         if call.is_dry_run() {
             return Ok(body);

@@ -105,7 +105,7 @@ impl Nodes {
         let identity = self.random.hex(32);
         // Before Talos is on a disk there is nothing to keep it on; the installation does.
         if let Some(disk) = self.system_disk_mut(id) {
-            let state = disk.state.get_or_insert_with(|| State { config: None, identity });
+            let state = disk.state.get_or_insert(State { config: None, identity });
             state.config = Some(text.to_owned());
         }
     }

@@ -24,7 +24,6 @@ impl Nodes {
         if kubelet && !run.kubernetes.pending && !run.kubernetes.ready {
             self.settle_node(id);
         }
-        self.report_kubelet(id);
     }
 
     /// Pods of another make: gone, and ready again after a while.
@@ -65,7 +64,7 @@ impl Nodes {
         if let Some(run) = self.run_mut(id) {
             run.kubernetes.api_server = pair;
         }
-        self.apply_manifests(id);
+        self.serve_kubernetes(id);
         self.wake_all();
     }
 
@@ -117,13 +116,22 @@ impl Nodes {
         self.has_quorum(data.cluster).then_some(data.cluster)
     }
 
+    /// Talos cordons a node before it takes it down, and lifts that when it is back.
+    pub(crate) fn cordon(&mut self, id: MachineId, cordoned: bool) {
+        let Some(cluster) = self.kubernetes_of(id) else { return };
+        let Some(name) = self.run(id).map(|run| run.network.hostname.clone()) else { return };
+        let now = self.epoch + self.clock;
+        if let Some(store) = self.kube.get_mut(&cluster) {
+            store.set_cordoned(&name, cordoned, now);
+        }
+    }
+
     /// Talos brings one along, or fetches one, unless it is told not to; then nodes are ready once somebody applied one.
     fn has_network_plugin(&self, cluster: u64) -> bool {
-        let applied = self.clusters.get(&cluster).is_some_and(|one| one.kubernetes.has_network_plugin());
         let fetched = |id: &MachineId| {
             self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni == Cni::Custom)
         };
-        applied || self.living(cluster).values().any(fetched)
+        self.was_given_network(cluster) || self.living(cluster).values().any(fetched)
     }
 }
 

@@ -78,17 +78,11 @@ impl Images {
             ("kube-scheduler", &self.scheduler),
         ]
     }
-
-    /// Of the API server, without a `v`.
-    pub(crate) fn version(&self) -> String {
-        let bare = self.api_server.split('@').next().unwrap_or_default();
-        let tag = bare.rsplit_once(':').map_or("", |(_, tag)| tag);
-        tag.trim_start_matches('v').to_owned()
-    }
 }
 
 /// It holds secrets, so there is no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "so many switches are in a configuration")]
 pub(crate) struct Settings {
     pub(crate) role: Role,
     pub(crate) cluster_name: String,
@@ -113,7 +107,6 @@ pub(crate) struct Settings {
     /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
     pub(crate) images: Images,
-    pub(crate) provider_id: Option<String>,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) taints: Vec<(String, String)>,
     pub(crate) scheduling_on_control_planes: bool,
@@ -122,6 +115,8 @@ pub(crate) struct Settings {
     /// Nodes find each other by a service outside.
     pub(crate) discovery_service: bool,
     pub(crate) pod_subnets: Vec<String>,
+    /// What the kubelet says the node is to a cloud.
+    pub(crate) provider_id: Option<String>,
     /// Whether the kubelet waits for a cloud controller.
     pub(crate) external_cloud_provider: bool,
 }
@@ -195,7 +190,6 @@ impl Settings {
                 && document("KubeCoreDNSConfig", "enabled").and_then(Value::as_bool) != Some(false),
             kubernetes_version: kubernetes_version(config, first),
             images: Images::read(config, first),
-            provider_id: provider_id(config, first),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]
                 .concat(),
             taints: [pairs(at(&["machine", "nodeTaints"])), pairs(document("KubeNodeConfig", "taints"))]
@@ -205,6 +199,7 @@ impl Settings {
             discovery: discovery(config, first),
             discovery_service: discovery_service(config, first),
             pod_subnets: pod_subnets(config, first),
+            provider_id: provider_id(config, first),
             external_cloud_provider: at(&["cluster", "externalCloudProvider", "enabled"])
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
@@ -297,6 +292,13 @@ fn cni(config: &Config, first: &Document, role: Role) -> Cni {
     }
 }
 
+fn provider_id(config: &Config, first: &Document) -> Option<String> {
+    let argument = first.at(&["machine", "kubelet", "extraArgs", "provider-id"]);
+    let section = first.at(&["machine", "kubelet", "extraConfig", "providerID"]);
+    let document = config.document("KubeletConfig").and_then(|one| one.at(&["config", "providerID"]));
+    text(argument).or_else(|| text(section)).or_else(|| text(document))
+}
+
 fn kubernetes_version(config: &Config, first: &Document) -> String {
     let image = text(first.at(&["machine", "kubelet", "image"]))
         .or_else(|| config.document("KubeletConfig").and_then(|one| text(one.at(&["image"]))));
@@ -304,17 +306,6 @@ fn kubernetes_version(config: &Config, first: &Document) -> String {
         image.as_deref().and_then(|image| image.split('@').next()?.rsplit_once(':')).map(|(_, tag)| tag);
     // `-fat` and `-slim` are kinds of the image, not of the version.
     tag.and_then(|tag| tag.split('-').next()).unwrap_or("v1.36.3").to_owned()
-}
-
-/// Given to the kubelet as an argument.
-fn provider_id(config: &Config, first: &Document) -> Option<String> {
-    let arguments = first
-        .at(&["machine", "kubelet", "extraArgs"])
-        .or_else(|| config.document("KubeletConfig").and_then(|one| one.at(&["extraArgs"])))?;
-    match arguments.at(&["provider-id"])? {
-        Value::List(values) => text(values.first()),
-        value => text(Some(value)),
-    }
 }
 
 fn scheduling(config: &Config, first: &Document) -> bool {

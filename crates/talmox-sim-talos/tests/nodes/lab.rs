@@ -27,12 +27,13 @@ pub(crate) fn address(id: u32) -> IpAddr {
     format!("10.5.0.{id}").parse().unwrap()
 }
 
+/// Drawing an RSA key takes seconds: one bundle does for all.
+static BUNDLE: OnceLock<Bundle> = OnceLock::new();
+
 impl Lab {
     pub(crate) fn new(version: &str) -> Self {
         let contract = Contract::parse(version).unwrap();
         let now = Time::from_unix(i64::try_from(EPOCH / 1000).unwrap());
-        // Drawing an RSA key takes seconds: one bundle does for all.
-        static BUNDLE: OnceLock<Bundle> = OnceLock::new();
         let draw = || Bundle::generate(contract, now.plus(-1000), &mut SystemRandom).unwrap();
         let bundle = BUNDLE.get_or_init(draw).clone();
         let options = Options { install_disk: Some("/dev/sda".to_owned()), ..Options::default() };

@@ -101,6 +101,11 @@ impl Lab {
         Arc::new(TalosMemory::new(Arc::clone(&self.transport)))
     }
 
+    /// The way to the clusters' Kubernetes API.
+    pub fn kubernetes(&self) -> Arc<KubeMemory> {
+        Arc::new(KubeMemory::new(Arc::clone(&self.transport)))
+    }
+
     /// What everything goes through.
     pub fn shared(&self) -> Arc<MemoryTransport> {
         Arc::clone(&self.transport)

@@ -18,6 +18,7 @@ use talmox_sim_talos::serve::{Api, Beside, NodesServer};
 use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::{ClusterName, Url};
 
+use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -135,10 +136,10 @@ impl Simulated {
         )
     }
 
-    /// How its machines are reached: it has none, only their VMs.
-    #[expect(clippy::unused_self, reason = "machines come with the simulator")]
-    pub(crate) fn ways(&self) -> Option<crate::connect::Ways> {
-        None
+    /// How its machines are reached.
+    pub(crate) fn ways(&self) -> Ways {
+        let (talos, kubernetes) = self.dial();
+        Ways::simulated(talos, kubernetes)
     }
 
     /// The folder the world is kept in, for `talmox sim --state`.
@@ -147,8 +148,7 @@ impl Simulated {
     }
 
     /// Where the APIs of each address really are: of Talos, and of Kubernetes.
-    #[expect(dead_code, reason = "for commands that ask nodes")]
-    pub(crate) fn dial(&self) -> (talmox_talos::DialMap, talmox_k8s::DialMap) {
+    fn dial(&self) -> (talmox_talos::DialMap, talmox_k8s::DialMap) {
         let talos = self.nodes.dial(Api::Talos).into_iter().collect();
         let kubernetes = self.nodes.dial(Api::Kubernetes);
         let by_name = kubernetes.into_iter().map(|(address, real)| (address.to_string(), real));

@@ -29,9 +29,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::{try_join3, try_join4};
 use talmox_plan::{
     Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenKubernetes, SeenPool, Storage,
+    seed_storage,
 };
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
-use talmox_types::desired::{Desired, PciSource};
+use talmox_types::desired::{ConfigDelivery, Desired, PciSource};
 use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
 
 pub(crate) use ha::{seen_groups, seen_rules};
@@ -139,7 +140,17 @@ async fn there(client: &Client, desired: &Desired, goal: Goal) -> Result<There, 
     let depth = look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
-    let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
+    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
+    let files = if makes_something {
+        files::list(client, &hosts, &storages).await?
+    } else if by_drive {
+        // What a run left behind there holds secrets.
+        let storages: Vec<Storage> =
+            storages.iter().filter(|storage| storage.id == *seed_storage(desired)).cloned().collect();
+        files::list(client, &hosts, &storages).await?
+    } else {
+        BTreeMap::new()
+    };
     Ok(There { hosts, storages, guests, pools, files, depth })
 }
 

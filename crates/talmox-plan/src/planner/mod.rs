@@ -15,6 +15,7 @@ mod moves;
 mod names;
 mod place;
 mod remove;
+mod seeds;
 mod source;
 mod templates;
 mod unknown;
@@ -34,6 +35,7 @@ use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
 pub use inside::first_control_plane;
+pub use seeds::{seed_in, seed_storage, seeds_of};
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
 pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &Nonce) -> Plan {
@@ -48,6 +50,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.undeclared();
             planner.ha();
             planner.inside();
+            planner.forgotten_seeds();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),

@@ -160,7 +160,7 @@ pub(super) fn fields_select(selector: &str, resource: &Resource, body: &Value) -
             _ => selectable(resource).contains(&field),
         };
         if !known {
-            return Err(unknown_field(selector, resource, field));
+            return Err(Failure::bad_request(format!("field label not supported: {field}")));
         }
         let pointer = format!("/{}", field.replace('.', "/"));
         let found = match body.pointer(&pointer) {

@@ -178,5 +178,5 @@ pub(crate) fn started(service: &str, pid: u32) -> String {
 
 /// Whether its health is ever checked.
 pub(crate) fn has_health(service: &str) -> bool {
-    !matches!(service, "dashboard" | "auditd") && !service.starts_with("ext-")
+    !matches!(service, "dashboard") && !service.starts_with("ext-")
 }

@@ -78,26 +78,25 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
         return refusal;
     }
-    let asked = Asked { machine, call };
     match nodes.faults.due(call.to, &call.path) {
         None => proxy::route(nodes, machine, call),
-        Some(fault) => go_wrong(nodes, &asked, fault),
+        Some(fault) => go_wrong(nodes, machine, call, fault),
     }
 }
 
 /// What the caller sees of a call that goes wrong, and whether it is carried out all the same.
-fn go_wrong(nodes: &mut Nodes, asked: &Asked<'_>, fault: CallFault) -> ApiReply {
+fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFault) -> ApiReply {
     let after = nodes.timing.call;
     match fault {
         CallFault::Refuse => ApiReply::Refused,
         CallFault::Hang => ApiReply::Silence,
         CallFault::LoseReply => {
-            proxy::route(nodes, asked.machine, asked.call);
+            proxy::route(nodes, machine, call);
             ApiReply::Lost { after }
         }
         CallFault::Answer { code, message, happens } => {
             if happens {
-                proxy::route(nodes, asked.machine, asked.call);
+                proxy::route(nodes, machine, call);
             }
             let end = Status::new(Code::from_number(code), message);
             ApiReply::Done { after, messages: Vec::new(), end }

@@ -9,7 +9,7 @@ usage:
   cargo xtask bench [--quick] [--vms N]... [--repeat N] [--only TOOL]... [--no-write] [--no-build]
                                                    measure talmox beside other tools, and write docs/benchmarks.md
   cargo xtask bench-render                         how long configs of many nodes take us, talhelper and talosctl
-  cargo xtask conformance [proxmoxer] [ansible] [bpg] [sops]
+  cargo xtask conformance [proxmoxer] [ansible] [bpg] [sops] [talos-nodes] [talos-nodes-1.12]
                                                    run programs of other projects against the simulator,
                                                    and sops and age against our files
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
@@ -23,7 +23,9 @@ usage:
   cargo xtask truth [--transcripts FILE] [--worlds FILE] [--json]
                                                    replay recorded replies of Proxmox VE against the simulator
   cargo xtask truth --parameters [--json]          compare its parameters with those of the API schema
-  cargo xtask truth --recorded [--json]            replay what was recorded from production servers";
+  cargo xtask truth --recorded [--json]            replay what was recorded from production servers
+  cargo xtask truth --talos [--transcripts FILE] [--json]
+                                                   replay recorded replies of Talos against simulated nodes";
 
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@ use talmox_types::desired::{Desired, Role};
 use talmox_types::{NodeName, VmId};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Event, Gate, Images, Reporter, StepError};
+use crate::{Event, Gate, Images, Reach, Reporter, StepError};
 
 /// Everything a plan is carried out with.
 pub struct Run<'a> {
@@ -21,6 +21,8 @@ pub struct Run<'a> {
     pub reporter: &'a dyn Reporter,
     /// Once cancelled no step begins any more; those under way are finished.
     pub stop: &'a CancellationToken,
+    /// How the machines themselves are reached; without it a run ends at the VMs.
+    pub reach: Option<&'a Reach<'a>>,
     pub limits: Limits,
 }
 
@@ -164,6 +166,6 @@ pub(crate) fn takes_down(planned: &Planned) -> bool {
         Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => {
             planned.node.is_some()
         }
-        Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
+        Effect::Wait | Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
     }
 }

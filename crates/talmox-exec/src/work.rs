@@ -179,6 +179,11 @@ impl<'a> Work<'a> {
         Self { run, planned, reserved, storages }
     }
 
+    /// The way to the machines.
+    pub(crate) fn reach(&self) -> Result<&'a crate::Reach<'a>> {
+        self.run.reach.ok_or(StepError::NoReach { lacks: "this run was given no way to them" })
+    }
+
     pub(crate) fn client(&self) -> &Client {
         self.run.client
     }

@@ -199,13 +199,9 @@ impl Witness {
         let (family_uid, incarnation) = family.split_once('.')?;
         let (node, vmid) = serial.strip_prefix("h=")?.split_once(";i=")?;
         (family_uid == uid.as_str()).then_some(())?;
-        Some(Mark {
-            uid: uid.clone(),
-            cluster: desired.name.clone(),
-            node: NodeName::parse(node).ok()?,
-            vmid: VmId::try_from(vmid.parse::<u32>().ok()?).ok()?,
-            incarnation: incarnation.to_owned(),
-        })
+        let node = NodeName::parse(node).ok()?;
+        let vmid = VmId::try_from(vmid.parse::<u32>().ok()?).ok()?;
+        Some(Mark::new(uid.clone(), desired.name.clone(), node, vmid, incarnation))
     }
 }
 

@@ -130,7 +130,11 @@ fn state(identities: &Identities, is_lost: bool, plan: &Plan, node: &Node) -> No
 fn may_be_somewhere(plan: &Plan, node: &NodeName) -> bool {
     let down = plan.waiting.iter().any(|waiting| match waiting {
         Waiting::HostDown { nodes, .. } => nodes.contains(node),
-        Waiting::InFlight { .. } | Waiting::Locked { .. } | Waiting::Reboot { .. } => false,
+        Waiting::InFlight { .. }
+        | Waiting::Locked { .. }
+        | Waiting::Reboot { .. }
+        | Waiting::Answer { .. }
+        | Waiting::Bootstrap { .. } => false,
     });
     down || plan.later.iter().any(|intent| intent.node.as_ref() == Some(node))
 }
@@ -200,7 +204,9 @@ fn whereabouts(plan: &Plan, node: &NodeName) -> Vec<String> {
         Waiting::HostDown { .. }
         | Waiting::InFlight { .. }
         | Waiting::Locked { .. }
-        | Waiting::Reboot { .. } => None,
+        | Waiting::Reboot { .. }
+        | Waiting::Answer { .. }
+        | Waiting::Bootstrap { .. } => None,
     });
     told.collect()
 }
@@ -235,7 +241,9 @@ fn pending(plan: &Plan, node: &NodeName) -> Vec<String> {
         Waiting::Reboot { .. }
         | Waiting::InFlight { .. }
         | Waiting::Locked { .. }
-        | Waiting::HostDown { .. } => None,
+        | Waiting::HostDown { .. }
+        | Waiting::Answer { .. }
+        | Waiting::Bootstrap { .. } => None,
     });
     keys.flatten().collect()
 }

@@ -11,8 +11,29 @@
 //! messages are those of `talmox-proto`, and a machine configuration is read and judged by `talmox-machine`, which is held
 //! to Talos' own library elsewhere. Nothing of the client, the planner or the executor is used here.
 
+mod api;
+mod disk;
+mod etcd;
+mod faults;
 mod hardware;
+mod images;
+pub mod kube;
+mod machine;
+mod nocloud;
+mod nodes;
+mod peer;
+pub mod proxmox;
+mod random;
+#[cfg(feature = "serve")]
+pub mod serve;
+mod services;
+mod timing;
 mod wire;
 
+pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
-pub use wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed};
+pub use nodes::{News, Nodes, Standing};
+pub use timing::Timing;
+pub use wire::{
+    ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed, only_looks,
+};

@@ -18,6 +18,58 @@ pub struct ApiCall {
     pub messages: Vec<Bytes>,
 }
 
+/// Calls that only look, by their names.
+const LOOKS: &[&str] = &[
+    "Containers",
+    "Copy",
+    "CPUFreqStats",
+    "CPUInfo",
+    "Disks",
+    "DiskStats",
+    "DiskUsage",
+    "Dmesg",
+    "EtcdAlarmList",
+    "EtcdMemberList",
+    "EtcdSnapshot",
+    "EtcdStatus",
+    "Events",
+    "Get",
+    "HealthCheck",
+    "Hostname",
+    "Inspect",
+    "Kubeconfig",
+    "List",
+    "LoadAvg",
+    "Logs",
+    "LogsContainers",
+    "Memory",
+    "Mounts",
+    "Netstat",
+    "NetworkDeviceStats",
+    "Processes",
+    "Read",
+    "ServiceList",
+    "Stats",
+    "SystemStat",
+    "Time",
+    "TimeCheck",
+    "Verify",
+    "Version",
+    "Watch",
+];
+
+/// Whether a call of the Talos API, by its path, leaves everything as it is.
+pub fn only_looks(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| LOOKS.contains(&name))
+}
+
+impl ApiCall {
+    /// Whether it leaves everything as it is.
+    pub fn only_looks(&self) -> bool {
+        only_looks(&self.path)
+    }
+}
+
 /// Who calls, as TLS knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
@@ -93,6 +145,33 @@ pub enum Code {
     Unavailable = 14,
     DataLoss = 15,
     Unauthenticated = 16,
+}
+
+impl Code {
+    const ALL: [Self; 17] = [
+        Self::Ok,
+        Self::Canceled,
+        Self::Unknown,
+        Self::InvalidArgument,
+        Self::DeadlineExceeded,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::PermissionDenied,
+        Self::ResourceExhausted,
+        Self::FailedPrecondition,
+        Self::Aborted,
+        Self::OutOfRange,
+        Self::Unimplemented,
+        Self::Internal,
+        Self::Unavailable,
+        Self::DataLoss,
+        Self::Unauthenticated,
+    ];
+
+    /// The code with that number; unknown if there is none.
+    pub fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Unknown)
+    }
 }
 
 /// What a TLS server at an address has to show, in PEM. It changes with the node's state.

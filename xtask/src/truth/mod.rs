@@ -11,6 +11,7 @@ mod phase;
 mod replay;
 mod scope;
 mod setup;
+pub mod talos;
 mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -69,6 +70,7 @@ enum Truth {
     Transcripts,
     Parameters,
     Recorded,
+    Talos,
 }
 
 /// Runs the chore and gives what it prints.
@@ -82,6 +84,7 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
             "--json" => json = true,
             "--parameters" => truth = Truth::Parameters,
             "--recorded" => truth = Truth::Recorded,
+            "--talos" => truth = Truth::Talos,
             other => anyhow::bail!("unknown option {other}"),
         }
     }
@@ -93,6 +96,10 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
         Truth::Parameters => {
             let report = parameters::compare(&shared_data())?;
             agreed(report.disagreements.is_empty(), show(&report, json, parameters::print)?)
+        }
+        Truth::Talos => {
+            let beside = || shared_data().join("talos-transcripts/transcripts.json");
+            show(&talos::replay(&transcripts.unwrap_or_else(beside))?, json, talos::print)
         }
         Truth::Recorded => {
             let report = recorded::replay(&shared_data().join("recorded"))?;

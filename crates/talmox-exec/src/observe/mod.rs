@@ -27,9 +27,12 @@ mod jobs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{try_join3, try_join4};
-use talmox_plan::{Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenPool, Storage};
+use talmox_plan::{
+    Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenKubernetes, SeenPool, Storage,
+    seed_storage,
+};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
-use talmox_types::desired::{Desired, PciSource};
+use talmox_types::desired::{ConfigDelivery, Desired, PciSource};
 use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
 
 pub(crate) use ha::{seen_groups, seen_rules};
@@ -103,7 +106,23 @@ pub async fn observe_for(
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
         try_join3(Box::pin(there(client, desired, goal)), Box::pin(version_and_ha), beside).await?;
     let There { hosts, storages, guests, pools, files, depth } = there;
-    Ok(Observed { version, hosts, storages, guests, pool, mappings, pools, files, ha, jobs, rights, depth })
+    let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);
+    Ok(Observed {
+        version,
+        hosts,
+        storages,
+        guests,
+        pool,
+        mappings,
+        pools,
+        files,
+        ha,
+        jobs,
+        rights,
+        depth,
+        talos,
+        kubernetes,
+    })
 }
 
 /// Hosts and what is on them.
@@ -122,7 +141,17 @@ async fn there(client: &Client, desired: &Desired, goal: Goal) -> Result<There, 
     let depth = look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
-    let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
+    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
+    let files = if makes_something {
+        files::list(client, &hosts, &storages).await?
+    } else if by_drive {
+        // What a run left behind there holds secrets.
+        let storages: Vec<Storage> =
+            storages.iter().filter(|storage| storage.id == *seed_storage(desired)).cloned().collect();
+        files::list(client, &hosts, &storages).await?
+    } else {
+        BTreeMap::new()
+    };
     Ok(There { hosts, storages, guests, pools, files, depth })
 }
 

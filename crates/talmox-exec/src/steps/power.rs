@@ -93,6 +93,18 @@ pub(super) async fn reboot(work: &Work<'_>, vm: &Expected, timeout: u32) -> Resu
     Ok(End::Changed)
 }
 
+/// Pulls the plug and puts it in again, for a machine that hangs before it has anything to lose.
+pub(super) async fn cycle(work: &Work<'_>, found: &Found) -> Result<()> {
+    let doing = format!("switch {} off and on", found.name());
+    let turn = work.turn(&found.host).await;
+    let stopped = work.client().stop_vm(&found.host, found.vmid, false).await;
+    let task = stopped.map_err(StepError::call(doing.clone()))?;
+    follow(work, Some(task), &doing, CHANGE_LIMIT).await?;
+    drop(turn);
+    see_power(work, found, VmPower::Stopped, SEEN_LIMIT).await?;
+    bring_up(work, found).await
+}
+
 async fn pending(client: &Client, found: &Found) -> std::result::Result<Vec<String>, Error> {
     let items = client.pending(&found.host, found.vmid).await?;
     Ok(items.into_iter().filter(PendingItem::is_pending).map(|item| item.key).collect())

@@ -106,7 +106,7 @@ impl Bundle {
 fn client(
     authority: &Authority,
     subject: &Subject,
-    usage: Usage,
+    usage: Usage<'_>,
     now: Time,
     lifetime: i64,
     random: &mut dyn Random,

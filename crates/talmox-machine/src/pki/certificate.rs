@@ -1,6 +1,7 @@
 //! Certificates: made, read, and checked against their key and issuer.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use super::der::{
     self, BOOLEAN, Element, GENERALIZED_TIME, INTEGER, OBJECT, OCTET_STRING, PRINTABLE, Reader, SEQUENCE,
@@ -26,6 +27,7 @@ const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
 const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x25];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 0x0e];
+const SUBJECT_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 0x23];
 const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 const CLIENT_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
@@ -37,11 +39,12 @@ pub(crate) struct Subject {
     pub common_name: Option<String>,
 }
 
-/// What the key of a client certificate may be used for, besides authentication as a client.
+/// What the key of a certificate may be used for: a client's to sign, perhaps to encipher too, or a server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Usage {
+pub(crate) enum Usage<'a> {
     Signature,
     SignatureAndEncipherment,
+    Server { addresses: &'a [IpAddr], names: &'a [String] },
 }
 
 /// Numbers drawn for a certificate.
@@ -134,32 +137,48 @@ pub(crate) fn self_sign(
     body.sign(key)
 }
 
-/// A client's certificate, signed by an authority.
+/// A client's or a server's certificate, signed by an authority.
 pub(crate) fn issue(
     authority: (&Certificate, &PrivateKey),
     key: &PrivateKey,
     subject: &Subject,
-    usage: Usage,
+    usage: Usage<'_>,
     serial: &[u8; 16],
     (from, until): (Time, Time),
 ) -> Result<Certificate, KeyError> {
     let (issuer, issuer_key) = authority;
-    let bits: &[u8] = match usage {
-        Usage::Signature => &[7, 0x80],
-        Usage::SignatureAndEncipherment => &[5, 0xa0],
+    let (bits, purpose): (&[u8], _) = match usage {
+        Usage::Signature => (&[7, 0x80], CLIENT_AUTH),
+        Usage::SignatureAndEncipherment => (&[5, 0xa0], CLIENT_AUTH),
+        Usage::Server { .. } => (&[7, 0x80], SERVER_AUTH),
     };
     let mut extensions = vec![
         extension(KEY_USAGE, true, &der::tagged(der::BIT_STRING, bits)),
-        extension(EXTENDED_KEY_USAGE, false, &der::sequence(&[&der::object(CLIENT_AUTH)])),
+        extension(EXTENDED_KEY_USAGE, false, &der::sequence(&[&der::object(purpose)])),
     ];
     if let Some(key_id) = &issuer.key_id {
         let id = der::sequence(&[&der::tagged(context_primitive(0), key_id)]);
         extensions.push(extension(AUTHORITY_KEY_ID, false, &id));
     }
+    if let Usage::Server { addresses, names } = usage {
+        extensions.push(extension(SUBJECT_NAMES, false, &alternative_names(addresses, names)));
+    }
     let name = name(subject);
     let body =
         Body { issuer: &issuer.subject, subject: &name, key, from, until, serial, extensions: &extensions };
     body.sign(issuer_key)
+}
+
+/// Names and addresses a server answers to.
+fn alternative_names(addresses: &[IpAddr], names: &[String]) -> Vec<u8> {
+    const NAME: u8 = 2;
+    const ADDRESS: u8 = 7;
+    let names = names.iter().map(|name| der::tagged(context_primitive(NAME), name.as_bytes()));
+    let addresses = addresses.iter().map(|address| match address {
+        IpAddr::V4(address) => der::tagged(context_primitive(ADDRESS), &address.octets()),
+        IpAddr::V6(address) => der::tagged(context_primitive(ADDRESS), &address.octets()),
+    });
+    der::tagged(SEQUENCE, &names.chain(addresses).collect::<Vec<_>>().concat())
 }
 
 struct Body<'a> {

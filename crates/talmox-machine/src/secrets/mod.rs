@@ -6,6 +6,7 @@
 mod extract;
 mod file;
 mod generate;
+mod issue;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use secrecy::SecretString;
 
 pub use extract::{ExtractError, from_config};
 pub use generate::GenerateError;
+pub use issue::{Leaf, Purpose};
 
 use crate::pki::{Certificate, PrivateKey};
 use crate::time::Time;

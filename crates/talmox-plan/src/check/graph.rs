@@ -44,7 +44,16 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::RegisterSchematic { .. }
         | Step::FetchImage { .. }
         | Step::BuildTemplate { .. }
-        | Step::ConvertTemplate { .. } => step.effect == Effect::Create,
+        | Step::ConvertTemplate { .. }
+        | Step::ConfigureNode { .. }
+        | Step::Bootstrap { .. }
+        | Step::ApplyManifests { .. }
+        | Step::PostBootstrap { .. } => step.effect == Effect::Create,
+        Step::RecordBootstrap { .. } | Step::EjectSeed { .. } | Step::RemoveSeed { .. } => {
+            step.effect == Effect::ChangeLive
+        }
+        Step::AttachSeed { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
+        Step::AwaitHealth => step.effect == Effect::Wait,
         Step::ConfigureTemplate { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
         Step::AddHa { .. } | Step::SetHaGroup { .. } | Step::SetHaRule { .. } | Step::DeleteHaRule { .. } => {
             step.effect == Effect::ChangeLive

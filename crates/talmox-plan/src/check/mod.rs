@@ -4,9 +4,11 @@
 //! it reads marks and volumes again from what was observed, so that one mistake would have to be made twice.
 
 mod graph;
+mod inside;
 mod known;
 mod ownership;
 mod requested;
+mod seeds;
 mod templates;
 mod volumes;
 
@@ -38,6 +40,12 @@ pub enum Rule {
     OursOnly,
     /// One node that is or may be a control plane goes down at a time.
     OneAtATime,
+    /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
+    BootstrapOnce,
+    /// Machines are spoken to that are, or will have to prove that they are, the VM.
+    ProvenMachine,
+    /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
+    OneDrive,
     /// What destroys, replaces or detaches was asked for by name.
     AskedFor,
     /// Only volumes that may go with a VM go with it, and the plan names each.
@@ -54,6 +62,9 @@ impl fmt::Display for Rule {
             Self::WellFormed => "steps form a graph",
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
+            Self::BootstrapOnce => "at most one bootstrap",
+            Self::ProvenMachine => "machines prove themselves",
+            Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
@@ -78,6 +89,8 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     requested::judge(&mut court);
     volumes::judge(&mut court);
     templates::judge(&mut court);
+    inside::judge(&mut court);
+    seeds::judge(&mut court);
     court.violations
 }
 

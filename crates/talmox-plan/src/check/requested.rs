@@ -46,7 +46,16 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::SetHaGroup { .. }
             | Step::SetHaRule { .. }
             | Step::DeleteHaRule { .. }
-            | Step::DeletePool { .. } => {}
+            | Step::DeletePool { .. }
+            | Step::AttachSeed { .. }
+            | Step::EjectSeed { .. }
+            | Step::RemoveSeed { .. }
+            | Step::ConfigureNode { .. }
+            | Step::Bootstrap { .. }
+            | Step::RecordBootstrap { .. }
+            | Step::ApplyManifests { .. }
+            | Step::PostBootstrap { .. }
+            | Step::AwaitHealth => {}
         }
     }
 }

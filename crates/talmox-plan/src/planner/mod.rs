@@ -10,10 +10,12 @@ mod converge;
 mod create;
 mod ha;
 mod ids;
+mod inside;
 mod moves;
 mod names;
 mod place;
 mod remove;
+mod seeds;
 mod source;
 mod templates;
 mod unknown;
@@ -32,6 +34,8 @@ use crate::{
 use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
+pub use inside::first_control_plane;
+pub use seeds::{seed_in, seed_storage, seeds_of};
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
 pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &Nonce) -> Plan {
@@ -45,6 +49,8 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             }
             planner.undeclared();
             planner.ha();
+            planner.inside();
+            planner.forgotten_seeds();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),
@@ -74,6 +80,11 @@ pub fn given_by_an_empty_proxmox(desired: &Desired) -> BTreeMap<NodeName, Given>
     };
     let all: Vec<Given> = desired.nodes.iter().map(given).collect();
     desired.nodes.iter().map(|node| node.name.clone()).zip(all).collect()
+}
+
+/// The address of each node, as long as its pool has any: declared, read back from its VM, or the one it will get.
+pub fn assigned_addresses(desired: &Desired, observed: &Observed) -> BTreeMap<NodeName, FamilyPair<IpAddr>> {
+    assign(desired, observed, &identify(desired, observed))
 }
 
 struct Planner<'a> {
@@ -157,13 +168,8 @@ impl<'a> Planner<'a> {
     }
 
     fn mark(&self, node: &NodeName, vmid: VmId) -> Mark {
-        Mark {
-            uid: self.uid.clone(),
-            cluster: self.desired.name.clone(),
-            node: node.clone(),
-            vmid,
-            incarnation: self.nonce.as_str().to_owned(),
-        }
+        let (uid, cluster) = (self.uid.clone(), self.desired.name.clone());
+        Mark::new(uid, cluster, node.clone(), vmid, self.nonce.as_str())
     }
 
     fn refuse(&mut self, node: Option<&NodeName>, problem: String, choices: Vec<String>) {

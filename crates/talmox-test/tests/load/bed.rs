@@ -69,6 +69,7 @@ fn world(seed: u64) -> World {
                 storage: id.to_owned(),
                 bridge: "vmbr0".to_owned(),
                 uefi: true,
+                talos: None,
             })
             .into(),
         ..Fit::default()
@@ -197,6 +198,7 @@ impl Bed {
             gate: &Open,
             reporter: &Deaf,
             stop: &stop,
+            reach: None,
             limits,
         };
         let summary = apply(&run, &approved).await.unwrap();

@@ -1,0 +1,127 @@
+//! One resource, and how it is sent.
+
+use std::collections::BTreeMap;
+
+use talmox_machine::{Map, Value};
+use talmox_proto::resource::{Metadata, Resource as Sent, Spec};
+use talmox_proto::{Message, Timestamp};
+
+use crate::nodes::Nodes;
+
+/// Something a node keeps under a namespace, a type and an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    pub(super) namespace: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) id: String,
+    pub(super) version: u64,
+    /// The controller that keeps it up to date.
+    owner: &'static str,
+    created: u64,
+    pub(super) updated: u64,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    proto: Vec<u8>,
+    yaml: String,
+}
+
+impl Resource {
+    pub(super) fn new(
+        (namespace, kind): (&'static str, &'static str),
+        id: impl Into<String>,
+        owner: &'static str,
+        created: u64,
+    ) -> Self {
+        Self {
+            namespace,
+            kind,
+            id: id.into(),
+            version: 1,
+            owner,
+            created,
+            updated: created,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            proto: Vec::new(),
+            yaml: String::new(),
+        }
+    }
+
+    pub(super) fn changed(mut self, version: u64, updated: u64) -> Self {
+        self.version = version.max(1);
+        self.updated = updated;
+        self
+    }
+
+    pub(super) fn proto(mut self, message: &impl Message) -> Self {
+        self.proto = message.encode_to_vec();
+        self
+    }
+
+    pub(super) fn yaml(mut self, map: Map) -> Self {
+        self.yaml = talmox_machine::print(&Value::Map(map));
+        self
+    }
+
+    /// A specification that is one text.
+    pub(super) fn scalar(mut self, text: &str) -> Self {
+        self.yaml = talmox_machine::print(&Value::text(text));
+        self
+    }
+
+    pub(super) fn label(mut self, key: &str, value: &str) -> Self {
+        self.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    pub(super) fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    pub(super) fn labels(&self) -> &BTreeMap<String, String> {
+        &self.labels
+    }
+
+    pub(super) fn sent(&self, nodes: &Nodes) -> Sent {
+        let metadata = Metadata {
+            namespace: self.namespace.to_owned(),
+            r#type: self.kind.to_owned(),
+            id: self.id.clone(),
+            version: self.version.to_string(),
+            owner: self.owner.to_owned(),
+            phase: "running".to_owned(),
+            created: Some(nodes.timestamp(self.created)),
+            updated: Some(nodes.timestamp(self.updated)),
+            finalizers: Vec::new(),
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+        };
+        let spec = Spec { proto_spec: self.proto.clone(), yaml_spec: self.yaml.clone() };
+        Sent { metadata: Some(metadata), spec: Some(spec) }
+    }
+}
+
+/// What stands for a resource that is not there.
+pub(super) fn tombstone(namespace: &str, kind: &str, id: &str, now: Timestamp) -> Sent {
+    let metadata = Metadata {
+        namespace: namespace.to_owned(),
+        r#type: kind.to_owned(),
+        id: id.to_owned(),
+        version: "undefined".to_owned(),
+        phase: "running".to_owned(),
+        created: Some(now),
+        updated: Some(now),
+        ..Metadata::default()
+    };
+    Sent { metadata: Some(metadata), spec: Some(Spec::default()) }
+}
+
+/// A list of texts.
+pub(super) fn texts<T: ToString>(items: impl IntoIterator<Item = T>) -> Value {
+    Value::List(items.into_iter().map(|item| Value::text(item.to_string())).collect())
+}
+
+pub(super) fn number(number: u64) -> Value {
+    Value::Integer(number.into())
+}

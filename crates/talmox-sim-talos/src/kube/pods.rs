@@ -1,0 +1,187 @@
+//! Pods: where they go, how they begin and end.
+
+use serde_json::{Value, json};
+
+use super::clock::rfc3339;
+use super::kubelet::GRACE;
+use super::object::{Object, has_condition, items, text};
+use super::{Store, kinds};
+
+/// From its node to a pod that is ready.
+const START: u64 = 1000;
+/// From being asked to go to being gone.
+const STOP: u64 = 1500;
+/// How long pods stay on a node that is unreachable.
+const TOLERATED: u64 = 300_000;
+
+pub(super) fn is_mirror(body: &Value) -> bool {
+    body.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some()
+}
+
+/// Runs, and whether it is ready.
+pub(super) fn set_ready(body: &mut Value, ready: bool, now: u64) {
+    let status = if ready { "True" } else { "False" };
+    let same = items(body, "/status/conditions")
+        .iter()
+        .any(|one| text(one, "/type") == "Ready" && text(one, "/status") == status);
+    if same && text(body, "/status/phase") == "Running" {
+        return;
+    }
+    let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status, "lastTransitionTime": rfc3339(now) });
+    body["status"]["phase"] = "Running".into();
+    body["status"]["conditions"] = json!([
+        condition("Initialized", "True"),
+        condition("Ready", status),
+        condition("ContainersReady", status),
+        condition("PodScheduled", "True"),
+    ]);
+    let containers: Vec<Value> = items(body, "/spec/containers")
+        .iter()
+        .map(|one| json!({ "name": one["name"], "image": one["image"], "ready": ready, "restartCount": 0, "started": ready }))
+        .collect();
+    body["status"]["containerStatuses"] = containers.into();
+}
+
+/// Whether a pod with these tolerations may be where this taint is.
+fn tolerates(tolerations: &[Value], taint: &Value) -> bool {
+    tolerations.iter().any(|one| {
+        let effect = text(one, "/effect");
+        let fits = effect.is_empty() || effect == text(taint, "/effect");
+        let key = text(one, "/key");
+        let exists = text(one, "/operator") == "Exists";
+        fits && ((key.is_empty() && exists)
+            || (key == text(taint, "/key") && (exists || text(one, "/value") == text(taint, "/value"))))
+    })
+}
+
+/// Whether a pod's wishes and a node's taints go together.
+pub(super) fn fits(spec: &Value, more: &[Value], node: &Value) -> bool {
+    let tolerations = [items(spec, "/tolerations"), more].concat();
+    let refused = items(node, "/spec/taints")
+        .iter()
+        .filter(|taint| text(taint, "/effect") != "PreferNoSchedule")
+        .any(|taint| !tolerates(&tolerations, taint));
+    let labels = node.pointer("/metadata/labels");
+    let mut wanted = spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten();
+    !refused && wanted.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+}
+
+impl Store {
+    fn pods(&self) -> Vec<Object> {
+        self.objects.get("/pods").into_iter().flatten().map(|(_, object)| object.clone()).collect()
+    }
+
+    /// Gives pods that have none a node whose kubelet lives.
+    pub(super) fn schedule(&mut self, now: u64) {
+        let Some(resource) = kinds::find("", "pods") else { return };
+        for mut pod in self.pods() {
+            if !text(&pod.body, "/spec/nodeName").is_empty() || pod.leaving.is_some() {
+                continue;
+            }
+            if let Some(node) = self.choose(&pod.body) {
+                pod.body["spec"]["nodeName"] = node.into();
+                self.put(&resource, Object { since: now, ..pod });
+            }
+        }
+    }
+
+    /// The node with the fewest pods of the same owner, by name among equals.
+    fn choose(&self, pod: &Value) -> Option<String> {
+        let owner = pod.pointer("/metadata/ownerReferences/0/uid");
+        let beside = |node: &str| {
+            let there = |body: &&Value| {
+                text(body, "/spec/nodeName") == node
+                    && body.pointer("/metadata/ownerReferences/0/uid") == owner
+            };
+            self.bodies("", "pods").filter(there).count()
+        };
+        let usable = |node: &&Value| {
+            has_condition(node, "Ready")
+                && node["spec"]["unschedulable"] != true
+                && self.kubelets.contains_key(text(node, "/metadata/name"))
+                && fits(&pod["spec"], &[], node)
+        };
+        let nodes = self.bodies("", "nodes").filter(usable).map(|node| text(node, "/metadata/name"));
+        nodes.min_by_key(|name| (beside(name), (*name).to_owned())).map(str::to_owned)
+    }
+
+    /// Lets kubelets start and end pods; gives when the next is due.
+    pub(super) fn run_pods(&mut self, now: u64) -> Option<u64> {
+        let mut next: Option<u64> = None;
+        for pod in self.pods() {
+            let node = text(&pod.body, "/spec/nodeName").to_owned();
+            let due = match (self.kubelets.get(&node).map(|facts| facts.ready), pod.leaving) {
+                _ if node.is_empty() => None,
+                // Collected, whether somebody runs it or not.
+                _ if self.get("/nodes", "", &node).is_none() => {
+                    self.drop_pod(&pod);
+                    None
+                }
+                (Some(_), Some(since)) => self.at(since + STOP, now, |store| store.drop_pod(&pod)),
+                (Some(network), None) => self.start_pod(&pod, network, now),
+                (None, _) => self.miss_pod(&pod, &node, now),
+            };
+            next = next.into_iter().chain(due).min();
+        }
+        next
+    }
+
+    /// Does it if it is time, else says when.
+    fn at(&mut self, when: u64, now: u64, act: impl FnOnce(&mut Self)) -> Option<u64> {
+        if when > now {
+            return Some(when);
+        }
+        act(self);
+        None
+    }
+
+    fn drop_pod(&mut self, pod: &Object) {
+        self.remove("", "pods", text(&pod.body, "/metadata/namespace"), text(&pod.body, "/metadata/name"));
+    }
+
+    fn start_pod(&mut self, pod: &Object, network: bool, now: u64) -> Option<u64> {
+        let waits = has_condition(&pod.body, "Ready")
+            || is_mirror(&pod.body)
+            || ["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"));
+        if waits || !(network || pod.body["spec"]["hostNetwork"] == true) {
+            return None;
+        }
+        let mut body = pod.body.clone();
+        self.at(pod.since + START, now, |store| {
+            set_ready(&mut body, true, now);
+            store.update("", "pods", body);
+        })
+    }
+
+    /// A pod whose node does not answer.
+    fn miss_pod(&mut self, pod: &Object, node: &str, now: u64) -> Option<u64> {
+        let since = *self.silent.get(node)?;
+        if has_condition(&pod.body, "Ready") {
+            let mut body = pod.body.clone();
+            let later = self.at(since + GRACE, now, |store| {
+                set_ready(&mut body, false, now);
+                store.update("", "pods", body);
+            });
+            if later.is_some() {
+                return later;
+            }
+        }
+        let stays = is_mirror(&pod.body)
+            || pod.leaving.is_some()
+            || text(&pod.body, "/metadata/ownerReferences/0/kind") == "DaemonSet";
+        if stays {
+            return None;
+        }
+        self.at(since + GRACE + TOLERATED, now, |store| store.end_pod(pod, now))
+    }
+
+    /// Asks a pod to go, as a controller does.
+    pub(super) fn end_pod(&mut self, pod: &Object, now: u64) {
+        let current = self
+            .get("/pods", text(&pod.body, "/metadata/namespace"), text(&pod.body, "/metadata/name"))
+            .cloned();
+        if let (Some(resource), Some(pod)) = (kinds::find("", "pods"), current) {
+            self.take_leave(&resource, pod, None, now);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Services start, wait, run and stop.
+
+use super::journal::{Action, Happened};
+use super::{Run, Stage};
+use crate::hardware::MachineId;
+use crate::nodes::{Event, Nodes, Step};
+use crate::services::{Health, Need, Service, State, has_health, needs, started};
+
+impl Run {
+    fn is_met(&self, need: Need) -> bool {
+        match need {
+            Need::Service(name) => self.is_service_up(name),
+            Need::Time => self.time_synced,
+            Need::Network => self.network.is_ready(),
+            Need::Volumes(_) => self.volumes,
+            // Certificates are made as soon as there are names for them.
+            Need::Certificates | Need::Config => self.network.up,
+            Need::EtcdSpec => self.active.is_some(),
+        }
+    }
+
+    fn waits_for(&self, service: &str) -> Vec<String> {
+        needs(service).iter().filter(|need| !self.is_met(**need)).map(|need| need.words()).collect()
+    }
+}
+
+impl Nodes {
+    /// A service says something, and takes on a state.
+    pub(crate) fn say(&mut self, id: MachineId, service: &str, state: State, message: &str) {
+        let now = self.clock;
+        let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) else { return };
+        one.say(now, state, message);
+        let (health, health_changed) = (one.health, one.health_changed);
+        let what = Happened::Service {
+            id: service.to_owned(),
+            state,
+            message: message.to_owned(),
+            health,
+            health_changed,
+        };
+        self.note(id, what);
+    }
+
+    pub(crate) fn set_health(&mut self, id: MachineId, service: &str, health: Health, message: &str) {
+        let now = self.clock;
+        let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) else { return };
+        one.health = health;
+        one.health_changed = Some(now);
+        one.health_message = match health {
+            Health::Healthy => String::new(),
+            Health::Failed => message.to_owned(),
+            Health::Unknown => "Unknown".to_owned(),
+        };
+    }
+
+    pub(crate) fn start_service(&mut self, id: MachineId, service: &str) {
+        let pid = 100 + u32::try_from(self.random.below(900)).unwrap_or_default();
+        let Some(run) = self.run_mut(id) else { return };
+        let one = run.services.entry(service.to_owned()).or_insert_with(Service::new);
+        one.started += 1;
+        one.pid = pid;
+        one.health = Health::Unknown;
+        one.health_changed = None;
+        one.health_message = String::new();
+        self.say(id, service, State::Starting, "Starting service");
+        // It says so even if nothing is left to wait for.
+        if !needs(service).is_empty() {
+            let unmet = self.run(id).map(|run| run.waits_for(service)).unwrap_or_default();
+            let all = needs(service).iter().map(|need| need.words()).collect();
+            let words = if unmet.is_empty() { all } else { unmet };
+            self.say(id, service, State::Waiting, &format!("Waiting for {}", words.join(", ")));
+        }
+    }
+
+    /// Lets services whose needs are met go on, and the machine with them.
+    pub(crate) fn settle(&mut self, id: MachineId) {
+        let Some(run) = self.run(id) else { return };
+        if run.is_going_down() {
+            self.note_status(id);
+            return;
+        }
+        let ready: Vec<String> = run
+            .services
+            .iter()
+            .filter(|(name, one)| {
+                matches!(one.state, State::Starting | State::Waiting) && run.waits_for(name).is_empty()
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        for service in ready {
+            self.prepare(id, &service);
+        }
+        if self.waits_to_listen(id) {
+            self.listen(id);
+        }
+        self.settle_etcd(id);
+        self.settle_kubernetes(id);
+        self.report_kubelet(id);
+        self.finish_boot(id);
+        self.note_status(id);
+    }
+
+    fn prepare(&mut self, id: MachineId, service: &str) {
+        self.say(id, service, State::Preparing, "Running pre state");
+        if service == "etcd" {
+            return;
+        }
+        let pull = if service == "kubelet" { self.timing.pull } else { 0 };
+        let after = self.timing.service + pull;
+        self.schedule_step(id, service, after, Step::Process);
+    }
+
+    /// An image no registry has is asked for over and over.
+    fn has_kubelet_image(&mut self, id: MachineId) -> bool {
+        let version =
+            self.run(id).and_then(Run::settings).map(|settings| settings.kubernetes_version.clone());
+        version.is_some_and(|version| self.pull(id, &format!("ghcr.io/siderolabs/kubelet:{version}")).is_ok())
+    }
+
+    pub(crate) fn schedule_step(&mut self, id: MachineId, service: &str, after: u64, step: Step) {
+        let Some(start) = self.run(id).and_then(|run| run.services.get(service)).map(|one| one.started)
+        else {
+            return;
+        };
+        self.schedule_about(id, after, Event::Service { id: service.to_owned(), start, step });
+    }
+
+    pub(crate) fn service_step(&mut self, id: MachineId, service: &str, start: u32, step: Step) {
+        let current = self.run(id).and_then(|run| run.services.get(service));
+        if current.is_none_or(|one| one.started != start) {
+            return;
+        }
+        match step {
+            Step::Process => {
+                if service == "etcd" && !self.start_etcd_process(id) {
+                    return;
+                }
+                if service == "kubelet" && !self.has_kubelet_image(id) {
+                    self.schedule_step(id, service, self.timing.pull, Step::Process);
+                    return;
+                }
+                self.say(id, service, State::Preparing, "Creating service runner");
+                self.set_health(id, service, Health::Unknown, "");
+                let pid = self.run(id).and_then(|run| run.services.get(service)).map_or(1, |one| one.pid);
+                self.say(id, service, State::Running, &started(service, pid));
+                if service == "etcd" {
+                    self.elect_everywhere();
+                    self.wake_all();
+                }
+                if has_health(service) {
+                    let health = if service == "etcd" { self.timing.etcd_health } else { self.timing.health };
+                    self.schedule_step(id, service, health, Step::Healthy);
+                }
+            }
+            Step::Healthy if service == "etcd" => self.first_etcd_check(id),
+            Step::Healthy => {
+                self.set_health(id, service, Health::Healthy, "");
+                self.say(id, service, State::Running, "Health check successful");
+                if matches!(service, "trustd") {
+                    self.wake_all();
+                }
+            }
+        }
+    }
+
+    /// The boot sequence ends when every service is up.
+    fn finish_boot(&mut self, id: MachineId) {
+        let Some(run) = self.run(id) else { return };
+        let booting = run.sequence.as_ref().is_some_and(|sequence| sequence.name == "boot");
+        let up = |(name, one): (&String, &Service)| {
+            one.is_up() || one.is_running() && !has_health(name) || name == "etcd" && run.etcd_excused
+        };
+        if run.stage == Stage::Booting && booting && run.services.iter().all(up) {
+            self.end_boot_sequence(id);
+        }
+    }
+
+    pub(crate) fn end_boot_sequence(&mut self, id: MachineId) {
+        self.note(id, Happened::Task { name: "startAllServices".to_owned(), begins: false });
+        self.note(id, Happened::Phase { name: "startEverything".to_owned(), begins: false });
+        self.note_sequence(id, "boot", Action::Stop);
+        self.print(id, "[talos] boot sequence: done");
+        if let Some(run) = self.run_mut(id) {
+            run.stage = Stage::Running;
+            run.sequence = None;
+        }
+    }
+
+    pub(crate) fn stop_services(&mut self, id: MachineId) {
+        let names: Vec<String> =
+            self.run(id).map(|run| run.services.keys().cloned().collect()).unwrap_or_default();
+        for service in names.iter().filter(|name| *name != "machined") {
+            self.stop_service(id, service);
+        }
+    }
+
+    pub(crate) fn stop_service(&mut self, id: MachineId, service: &str) {
+        if service == "kubelet" {
+            self.silence_kubelet(id);
+        }
+        if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
+            one.started += 1;
+            one.health = Health::Unknown;
+        }
+        self.say(id, service, State::Stopping, "Sending SIGTERM");
+        self.say(id, service, State::Finished, "Service finished successfully");
+    }
+}

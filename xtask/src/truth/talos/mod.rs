@@ -1,0 +1,173 @@
+//! `cargo xtask truth --talos`: replays recorded calls of the Talos API against simulated nodes and counts what they reproduce.
+
+mod compare;
+mod environment;
+mod file;
+mod lab;
+mod mapping;
+mod messages;
+mod replay;
+mod scope;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use file::{Call, Payloads};
+use mapping::Blank;
+use messages::Messages;
+use replay::{Replay, Replayed};
+
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    pub in_scope: usize,
+    /// How many ended with the recorded code.
+    pub reproduced_code: usize,
+    /// How many are the recorded ones, whole.
+    pub reproduced: usize,
+    pub out_of_scope: usize,
+    pub differences: Vec<Difference>,
+    /// Reproduced and in scope, by method and by group.
+    pub methods: BTreeMap<String, (usize, usize)>,
+    pub groups: BTreeMap<String, (usize, usize)>,
+    /// Numbers of the calls that were reproduced whole.
+    #[serde(skip)]
+    pub reproduced_calls: Vec<usize>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    pub call: usize,
+    pub group: String,
+    pub seq: u32,
+    pub method: String,
+    pub note: String,
+    pub same_code: bool,
+    pub what: Vec<String>,
+}
+
+/// Replays a file of recordings.
+pub fn replay(transcripts: &Path) -> anyhow::Result<Report> {
+    let calls = serde_json::from_str(&file::read(transcripts)?)?;
+    replay_values(&calls, transcripts)
+}
+
+/// Replays recordings that were read before, with the files beside `transcripts`.
+pub fn replay_values(calls: &Value, transcripts: &Path) -> anyhow::Result<Report> {
+    let (messages, files, blank) = (Messages::read()?, Payloads::beside(transcripts)?, Blank::new()?);
+    let mut calls = file::parse(calls)?;
+    for call in &mut calls {
+        call.message = files.reveal(&call.message);
+        files.reveal_all(&mut call.reply);
+    }
+    let mut replay = Replay::new(&messages, &files, &blank, &calls);
+    let mut report = Report::default();
+    let openings = openings(&calls);
+    for (number, call) in calls.iter().enumerate() {
+        for later in openings.get(&number).into_iter().flatten() {
+            replay.open(*later, &calls[*later]);
+        }
+        let ours = scope::is_ours(&call.method) && !is_about_time(call);
+        if !ours && call.stream().is_some() {
+            // Nothing comes of reading it.
+            report.out_of_scope += 1;
+            continue;
+        }
+        match replay.make(number, call) {
+            Replayed::Made { same_code, what } if ours => report.add(number, call, same_code, what),
+            Replayed::Made { .. } | Replayed::Not(_) => report.out_of_scope += 1,
+        }
+    }
+    Ok(report)
+}
+
+/// A certificate that ran out is a matter of TLS, which knows the time; a simulated call only says whose it is.
+fn is_about_time(call: &Call) -> bool {
+    call.note().contains("expired")
+}
+
+/// Before which call a stream was opened that is written down where it ended: calls of its group that fit into its time were
+/// made meanwhile.
+fn openings(calls: &[Call]) -> BTreeMap<usize, Vec<usize>> {
+    let mut openings: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (number, call) in calls.iter().enumerate() {
+        if !replay::is_long(call) || !scope::is_ours(&call.method) {
+            continue;
+        }
+        let mut left = call.elapsed_ms;
+        let mut first = number;
+        for (earlier, other) in calls[..number].iter().enumerate().rev() {
+            if other.group != call.group {
+                continue;
+            }
+            if other.endpoint != call.endpoint {
+                break;
+            }
+            if !replay::is_long(other) {
+                if other.elapsed_ms > left {
+                    break;
+                }
+                left -= other.elapsed_ms;
+            }
+            first = earlier;
+        }
+        openings.entry(first).or_default().push(number);
+    }
+    openings
+}
+
+impl Report {
+    fn add(&mut self, number: usize, call: &Call, same_code: bool, what: Vec<String>) {
+        let whole = what.is_empty();
+        self.in_scope += 1;
+        self.reproduced_code += usize::from(same_code);
+        self.reproduced += usize::from(whole);
+        for counts in [
+            self.methods.entry(call.method.clone()).or_default(),
+            self.groups.entry(call.group.clone()).or_default(),
+        ] {
+            counts.0 += usize::from(whole);
+            counts.1 += 1;
+        }
+        if whole {
+            self.reproduced_calls.push(number);
+            return;
+        }
+        self.differences.push(Difference {
+            call: number,
+            group: call.group.clone(),
+            seq: call.seq,
+            method: call.method.clone(),
+            note: call.note().to_owned(),
+            same_code,
+            what,
+        });
+    }
+}
+
+pub(super) fn print(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing into a text cannot fail.
+    for one in &report.differences {
+        let code = if one.same_code { "" } else { " CODE" };
+        let _ = writeln!(out, "{} #{} {}{code} {}", one.group, one.seq, one.method, one.note);
+        for what in one.what.iter().take(4) {
+            let _ = writeln!(out, "    {what}");
+        }
+    }
+    for (name, counts) in [("method", &report.methods), ("group", &report.groups)] {
+        let _ = writeln!(out, "\nby {name}:");
+        for (key, (whole, all)) in counts {
+            let _ = writeln!(out, "  {whole:>4} of {all:>4}  {key}");
+        }
+    }
+    let Report { in_scope, reproduced_code, reproduced, out_of_scope, .. } = report;
+    let _ = writeln!(
+        out,
+        "\nin scope {in_scope}, same code {reproduced_code}, reproduced {reproduced}, out of scope {out_of_scope}"
+    );
+    out
+}

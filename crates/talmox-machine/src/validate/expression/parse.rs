@@ -322,10 +322,11 @@ impl<'a> Parser<'a> {
         if self.takes("{") {
             return self.mapping().map(Part::from);
         }
-        self.takes(".");
+        let from_the_root = self.takes(".");
         let token = self.tokens.get(self.at).ok_or("ends too early")?;
         self.at += 1;
         match token {
+            Token::Literal(_) if from_the_root => Err("has a point without a name after it".to_owned()),
             Token::Literal(kind) => Ok(kind.clone().into()),
             Token::Name(name) if self.takes("(") => self.function(name).map(Part::from),
             Token::Name(name) if name == "optional" && self.environment.has(Library::Optional) => {

@@ -56,21 +56,22 @@ fn configs(desired: &Desired, bundle: &Bundle) -> Vec<Config> {
             Patch::File(_) => unreachable!("patches here are inline"),
         };
         let patches: Vec<PatchText> = node.patches.iter().map(text).collect();
-        let rendered = renderer.render(node, &Whereabouts::at(address), &patches);
-        configs.push(rendered.expect("a description that Talos takes").config);
+        let made = renderer.render(node, &Whereabouts::at(address), &patches);
+        configs.push(made.expect("a description that Talos takes").config);
     }
     configs
 }
 
 /// The stages: reading, rendering, printing. The length of the text keeps the work from being left out.
 fn measure(text: &str, bundle: &Bundle) -> ([Duration; 3], usize) {
-    let start = Instant::now();
+    let mut lap = Instant::now();
+    let mut next = || std::mem::replace(&mut lap, Instant::now()).elapsed();
     let desired = desired(text);
-    let read = start.elapsed();
+    let read = next();
     let configs = configs(&desired, bundle);
-    let rendered = start.elapsed();
+    let rendered = next();
     let length = configs.iter().map(|config| config.to_yaml().len()).sum();
-    ([read, rendered - read, start.elapsed() - rendered], length)
+    ([read, rendered, next()], length)
 }
 
 fn main() {

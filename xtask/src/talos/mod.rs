@@ -6,6 +6,7 @@
 //! refuse counts as the same; what only one refuses does not.
 
 pub(crate) mod descriptions;
+mod documents;
 mod expressions;
 mod mutants;
 

@@ -42,6 +42,7 @@ const RESERVED_TABLES: &[&str] = &["", "unspec", "local", "main", "default"];
 /// Kind, field and rule.
 const RULES: &[(&str, &[&str], Rule)] = &[
     ("BGPInstanceConfig", &["localASN"], Present),
+    ("BGPInstanceConfig", &["name"], Present),
     ("BlackholeRouteConfig", &["name"], Prefix),
     ("ContainerConfig", &["image"], Present),
     ("ContainerConfig", &["name"], ObjectName),
@@ -59,6 +60,8 @@ const RULES: &[(&str, &[&str], Rule)] = &[
     ("FilesystemScrubConfig", &["interval"], Seconds(10)),
     ("HCloudVIPConfig", &["apiToken"], Present),
     ("HTTPProbeConfig", &["url"], Scheme(&["http", "https"])),
+    ("KernelModuleConfig", &["name"], Present),
+    ("KmsgLogConfig", &["name"], Present),
     ("KmsgLogConfig", &["url"], Scheme(&["tcp", "udp"])),
     ("KubeAuthorizerConfig", &["type"], Present),
     ("KubeAuthorizerConfig", &["type"], OneOf(&["Node", "RBAC", "Webhook"])),
@@ -77,7 +80,9 @@ const RULES: &[(&str, &[&str], Rule)] = &[
     ("RAIDArrayConfig", &["name"], StorageName),
     ("RAIDArrayConfig", &["provisioning", "volumeSelector", "match"], Present),
     ("NetworkRuleConfig", &["name"], Present),
+    ("RegistryAuthConfig", &["name"], Present),
     ("RegistryMirrorConfig", &["name"], Present),
+    ("RegistryTLSConfig", &["name"], Present),
     ("RoutingRuleConfig", &["name"], Number),
     ("SideroLinkConfig", &["apiUrl"], Scheme(&["grpc", "https"])),
     ("StaticHostConfig", &["name"], Address),
@@ -219,7 +224,7 @@ fn together(checker: &mut Checker<'_>, document: &Document) {
                 }
             }
         }
-        "ResolverConfig" => items(checker, document, "nameservers", "address"),
+        "ResolverConfig" if checker.since(14) => items(checker, document, "nameservers", "address"),
         "KubeTalosAPIAccessConfig" => roles(checker, document),
         "EnvironmentConfig" => variables(checker, document),
         "NetworkRuleConfig" => {

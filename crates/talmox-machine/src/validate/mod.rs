@@ -4,6 +4,7 @@
 //! machine runs in and for the version of Talos it runs.
 
 mod cluster;
+mod documents;
 mod exclusive;
 mod expression;
 mod fields;
@@ -76,6 +77,7 @@ impl Config {
         volumes::check(&mut checker);
         kubernetes::check(&mut checker);
         fields::check(&mut checker);
+        documents::check(&mut checker);
         expression::check(&mut checker);
         exclusive::check(&mut checker);
         whole::check(&mut checker);

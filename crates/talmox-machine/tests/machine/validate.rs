@@ -272,7 +272,7 @@ fn fields_are_checked_by_a_table() {
     let table = [
         (
             "KmsgLogConfig",
-            "name: a\nurl: 'https://x'\n",
+            "name: a\nurl: 'https://x:1'\n",
             "KmsgLogConfig a: url: is a URL that begins with tcp or udp",
         ),
         (

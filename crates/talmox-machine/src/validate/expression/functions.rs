@@ -74,7 +74,7 @@ impl Shape {
             Self::OptionalB => Type::optional(b()),
             Self::OptionalListA => Type::optional(Type::list(a())),
             Self::OptionalMapAB => Type::optional(Type::map(a(), b())),
-            Self::TypeA => Type::Type(Box::new(a())),
+            Self::TypeA => Type::Meta(Box::new(a())),
             Self::ListText => Type::list(Type::Text),
             Self::ListOptionalA => Type::list(Type::optional(a())),
             Self::OptionalUint => Type::optional(Type::Uint),
@@ -263,10 +263,10 @@ pub(super) fn result(
         if !bindings.all_fit(given, &wanted) {
             return;
         }
-        let gives = bindings.resolved(&gives.with(&open));
+        let kind = bindings.resolved(&gives.with(&open));
         found = Some(match found.take() {
-            None => gives,
-            Some(before) if before == gives => before,
+            None => kind,
+            Some(before) if before == kind => before,
             Some(_) => Type::Dyn,
         });
     };
@@ -276,7 +276,9 @@ pub(super) fn result(
         }
     }
     if ["<", "<=", ">", ">="].contains(&name) {
-        ORDERED.iter().for_each(|shape| consider(&[*shape, *shape], Bool));
+        for shape in ORDERED {
+            consider(&[shape, shape], Bool);
+        }
     }
     if call == Member && PARTS_OF_A_MOMENT.contains(&name) {
         consider(&[Timestamp], Int);

@@ -169,11 +169,12 @@ fn environment(kind: &str, field: &str) -> &'static Environment {
 /// What is wrong with an expression.
 fn judge(text: &str, environment: &Environment, minor: u16) -> Result<(), String> {
     let found = parse::type_of(text, environment, minor)?;
-    match environment.wanted {
-        ref wanted if *wanted == found => Ok(()),
-        Type::Double => Err("is an expression that gives a number with a point".to_owned()),
-        _ => Err("is an expression that is true or false".to_owned()),
+    if found == environment.wanted {
+        return Ok(());
     }
+    let gives =
+        if environment.wanted == Type::Double { "gives a number with a point" } else { "is true or false" };
+    Err(format!("is an expression that {gives}"))
 }
 
 #[cfg(test)]
@@ -241,9 +242,26 @@ mod tests {
             "disk.x(",
             "\"\\q\"",
             "volume.name == ''",
+            "disk.nothing == ''",
+            "disk.size > 10 * GiB",
+            "disk.size > 10",
+            "disk.serial == 1",
+            "disk.serial[0] == 'x'",
+            "disk.rotational + true",
+            "disk.symlinks.exists(l, l)",
+            "disk.symlinks.exists(l, l == 1)",
+            "disk.size.startsWith('x')",
+            "has(disk)",
+            "dyn(true)",
+            "[true][0] ? disk.size : disk.serial",
+            "optional.of(1).hasValue()",
+            "99999999999999999999 > 1",
+            ". 'x' == 'x'",
         ] {
             assert!(judge(text, &DISK, 14).is_err(), "{text}");
         }
+        assert!(judge("disk.firmware_version == ''", &DISK, 13).is_err());
+        assert_eq!(judge("disk.firmware_version == ''", &DISK, 14), Ok(()));
         assert!(judge("true", &RANKING, 14).is_err() && judge("1.0", &TRIGGER, 14).is_err());
     }
 }

@@ -181,10 +181,8 @@ impl<'a> Parser<'a> {
 
     fn field(&mut self, of: &Type, name: &str, optional: bool) -> Result<Type, String> {
         let of = self.bindings.resolved(of);
-        let (target, was_optional) = match of {
-            Type::Optional(inner) => (*inner, true),
-            other => (other, false),
-        };
+        let was_optional = matches!(of, Type::Optional(_));
+        let target = if let Type::Optional(inner) = of { *inner } else { of };
         let found = match &target {
             Type::Map(inner) => inner.1.clone(),
             Type::Object(object) => object
@@ -207,7 +205,7 @@ impl<'a> Parser<'a> {
             | Type::Timestamp
             | Type::List(_)
             | Type::Optional(_)
-            | Type::Type(_) => return Err(format!("names `{name}` of something that has no fields")),
+            | Type::Meta(_) => return Err(format!("names `{name}` of something that has no fields")),
         };
         Ok(if optional || was_optional { Type::optional(found) } else { found })
     }
@@ -291,7 +289,7 @@ impl<'a> Parser<'a> {
             | Type::Timestamp
             | Type::Object(_)
             | Type::Optional(_)
-            | Type::Type(_) => Err("goes through the items of what has none".to_owned()),
+            | Type::Meta(_) => Err("goes through the items of what has none".to_owned()),
         }
     }
 
@@ -322,10 +320,11 @@ impl<'a> Parser<'a> {
         if self.takes("{") {
             return self.mapping().map(Part::from);
         }
-        self.takes(".");
+        let from_the_root = self.takes(".");
         let token = self.tokens.get(self.at).ok_or("ends too early")?;
         self.at += 1;
         match token {
+            Token::Literal(_) if from_the_root => Err("has a point without a name after it".to_owned()),
             Token::Literal(kind) => Ok(kind.clone().into()),
             Token::Name(name) if self.takes("(") => self.function(name).map(Part::from),
             Token::Name(name) if name == "optional" && self.environment.has(Library::Optional) => {
@@ -363,7 +362,7 @@ impl<'a> Parser<'a> {
             return Ok(kind);
         }
         if TYPES.contains(&name) {
-            return Ok(Type::Type(Box::new(Type::Dyn)));
+            return Ok(Type::Meta(Box::new(Type::Dyn)));
         }
         Err(format!("names `{name}`, which stands for nothing here"))
     }
@@ -377,7 +376,7 @@ impl<'a> Parser<'a> {
             }
             let optional = self.takes_optional()?;
             let item = self.expression()?.kind;
-            let item = if optional { self.unwrapped(item)? } else { item };
+            let item = if optional { self.unwrapped(&item)? } else { item };
             items = Some(self.bindings.joined(items, item));
             if !self.takes(",") {
                 self.expects("]")?;
@@ -399,7 +398,7 @@ impl<'a> Parser<'a> {
             let key = self.expression()?.kind;
             self.expects(":")?;
             let value = self.expression()?.kind;
-            let value = if optional { self.unwrapped(value)? } else { value };
+            let value = if optional { self.unwrapped(&value)? } else { value };
             keys = Some(self.bindings.joined(keys, key));
             values = Some(self.bindings.joined(values, value));
             if !self.takes(",") {
@@ -413,11 +412,15 @@ impl<'a> Parser<'a> {
     }
 
     /// An item that is put in only if it is there.
-    fn unwrapped(&mut self, item: Type) -> Result<Type, String> {
-        match self.bindings.resolved(&item) {
-            Type::Optional(inner) => Ok(*inner),
-            Type::Dyn => Ok(Type::Dyn),
-            _ => Err("has `?` before an item that is not optional".to_owned()),
+    fn unwrapped(&mut self, item: &Type) -> Result<Type, String> {
+        let item = self.bindings.resolved(item);
+        if let Type::Optional(inner) = item {
+            return Ok(*inner);
+        }
+        if item == Type::Dyn {
+            Ok(item)
+        } else {
+            Err("has `?` before an item that is not optional".to_owned())
         }
     }
 }

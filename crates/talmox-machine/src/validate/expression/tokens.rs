@@ -90,10 +90,11 @@ fn number(rest: &str) -> Option<(Type, usize)> {
 fn is_in_range(kind: &Type, text: &str) -> bool {
     let digits = text.trim_end_matches(['u', 'U']);
     let (digits, base) = digits.strip_prefix("0x").map_or((digits, 10), |digits| (digits, 16));
-    match kind {
-        Type::Uint => u64::from_str_radix(digits, base).is_ok(),
-        Type::Int => u64::from_str_radix(digits, base).is_ok_and(|number| number <= 1 << 63),
-        _ => text.parse::<f64>().is_ok_and(f64::is_finite),
+    let whole = u64::from_str_radix(digits, base);
+    if *kind == Type::Double {
+        text.parse::<f64>().is_ok_and(f64::is_finite)
+    } else {
+        whole.is_ok_and(|number| *kind == Type::Uint || number <= 1 << 63)
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Type {
     Map(Box<(Type, Type)>),
     Optional(Box<Type>),
     /// What `type()` gives.
-    Type(Box<Type>),
+    Meta(Box<Type>),
     /// Not known yet, or never.
     Open(usize),
 }
@@ -52,7 +52,7 @@ impl Type {
     /// Whether it is the same as another, or says less.
     fn is_as_general_as(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Dyn | Self::Open(_), _) => true,
+            (Self::Dyn | Self::Open(_), _) | (Self::Meta(_), Self::Meta(_)) => true,
             (_, Self::Dyn | Self::Open(_)) => false,
             (Self::List(one), Self::List(other)) | (Self::Optional(one), Self::Optional(other)) => {
                 one.is_as_general_as(other)
@@ -60,7 +60,6 @@ impl Type {
             (Self::Map(one), Self::Map(other)) => {
                 one.0.is_as_general_as(&other.0) && one.1.is_as_general_as(&other.1)
             }
-            (Self::Type(_), Self::Type(_)) => true,
             _ => self == other,
         }
     }
@@ -96,9 +95,8 @@ impl Bindings {
         }
         match (given, wanted) {
             (Type::Open(open), _) => self.bind(*open, wanted).0,
-            (Type::Dyn, _) | (_, Type::Dyn) => true,
+            (Type::Dyn, _) | (_, Type::Dyn) | (Type::Meta(_), Type::Meta(_)) => true,
             (Type::Null, other) | (other, Type::Null) => other.may_be_null(),
-            (Type::Type(_), Type::Type(_)) => true,
             (Type::List(one), Type::List(other)) | (Type::Optional(one), Type::Optional(other)) => {
                 self.fits(one, other)
             }
@@ -137,7 +135,7 @@ impl Bindings {
         match inside {
             Type::Open(other) if *other == open => true,
             Type::Open(other) => self.0[*other].as_ref().is_some_and(|bound| self.mentions(open, bound)),
-            Type::List(of) | Type::Optional(of) | Type::Type(of) => self.mentions(open, of),
+            Type::List(of) | Type::Optional(of) | Type::Meta(of) => self.mentions(open, of),
             Type::Map(of) => self.mentions(open, &of.0) || self.mentions(open, &of.1),
             Type::Bool
             | Type::Int
@@ -161,7 +159,7 @@ impl Bindings {
             }
             Type::List(inner) => Type::list(self.resolved(inner)),
             Type::Optional(inner) => Type::optional(self.resolved(inner)),
-            Type::Type(inner) => Type::Type(Box::new(self.resolved(inner))),
+            Type::Meta(inner) => Type::Meta(Box::new(self.resolved(inner))),
             Type::Map(inner) => Type::map(self.resolved(&inner.0), self.resolved(&inner.1)),
             Type::Bool
             | Type::Int

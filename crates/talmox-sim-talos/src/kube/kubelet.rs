@@ -83,13 +83,13 @@ impl Store {
             self.mirror_pods(facts, now);
         }
         self.wake = 0;
-        self.settle(now);
+        self.settle_soon(now);
     }
 
     /// A kubelet stopped: its machine went down, or left.
     pub fn kubelet_stopped(&mut self, node: &str, now: u64) {
         if self.kubelets.remove(node).is_some() {
-            self.settle(now);
+            self.settle_soon(now);
             self.silent.insert(node.to_owned(), now);
             self.wake = 0;
         }
@@ -112,6 +112,8 @@ impl Store {
                     }
                 }
             }
+        } else {
+            return;
         }
         self.update("", "nodes", body);
         self.settle(now);

@@ -62,6 +62,9 @@ pub struct Store {
     silent: BTreeMap<String, u64>,
     /// When a controller or kubelet next has something to do; 0 after every change.
     wake: u64,
+    /// When everything was last brought up to date.
+    #[serde(default)]
+    settled: u64,
 }
 
 /// The namespaces every cluster begins with.
@@ -78,6 +81,7 @@ impl Store {
             kubelets: BTreeMap::new(),
             silent: BTreeMap::new(),
             wake: 0,
+            settled: 0,
         };
         for name in NAMESPACES {
             store.ensure("", "namespaces", "", name, custom::namespace(name), now);

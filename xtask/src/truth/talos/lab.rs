@@ -55,8 +55,9 @@ pub(super) struct Lab {
 #[derive(Clone)]
 struct Machine {
     id: MachineId,
-    /// What it was configured to be when it was made.
+    /// What it was configured to be when it was made, and the last state it was brought into.
     role: String,
+    state: String,
     platform: Platform,
 }
 
@@ -132,12 +133,12 @@ impl Lab {
         if running {
             self.surround(Environment::default());
         }
+        if known.state.contains("before-bootstrap") {
+            self.clear(address);
+        }
         let there = self.machines.get(&address).is_some_and(|machine| machine.platform == platform);
         let role = known.role.as_str();
         if !there || !self.comes_to(address, wanted, role) && !self.led_to(address, wanted, role) {
-            if known.state.contains("before-bootstrap") {
-                self.clear(address);
-            }
             if running && role == "worker" && self.control_planes().is_empty() {
                 let first = self.endpoint(files).unwrap_or_else(|| after(address));
                 let other = Known { role: "controlplane".to_owned(), ..known.clone() };
@@ -146,6 +147,9 @@ impl Lab {
             }
             self.make(address, platform, known, files);
             self.lead(address, wanted);
+        }
+        if let Some(machine) = self.machines.get_mut(&address) {
+            machine.state = known.state.clone();
         }
         if let Wanted::Running { control_planes, workers } = wanted {
             self.company(control_planes, workers, known, platform, files);
@@ -172,8 +176,12 @@ impl Lab {
 
     /// Nobody else has a cluster this machine could join.
     fn clear(&mut self, address: IpAddr) {
-        let others = self.machines.keys().copied().filter(|other| *other != address && self.has_etcd(*other));
-        for other in others.collect::<Vec<IpAddr>>() {
+        let harmless = |machine: &Machine| {
+            machine.role == "worker"
+                || ["try-", "maintenance"].iter().any(|state| machine.state.starts_with(state))
+        };
+        let others = self.machines.iter().filter(|(other, machine)| **other != address && !harmless(machine));
+        for other in others.map(|(other, _)| *other).collect::<Vec<IpAddr>>() {
             if let Some(machine) = self.machines.remove(&other) {
                 self.nodes.power_off(machine.id);
             }
@@ -198,7 +206,8 @@ impl Lab {
             self.nodes.faults.trouble(id, Trouble::ClockOff);
         }
         self.nodes.power_on(hardware(id, mac, host_name(address), platform, &self.version));
-        self.machines.insert(address, Machine { id, role: known.role.clone(), platform });
+        let (role, state) = (known.role.clone(), known.state.clone());
+        self.machines.insert(address, Machine { id, role, state, platform });
         self.wait(|lab| matches!(lab.nodes.listener(address), Listener::Maintenance { .. }));
         if wanted(&known.state, &known.role) == Wanted::Maintenance {
             return;
@@ -317,7 +326,7 @@ impl Lab {
     /// Whether it can be led there; if so, it is there now.
     fn led_to(&mut self, address: IpAddr, wanted: Wanted, role: &str) -> bool {
         let mut later = self.clone();
-        let there = later.plays(address, role) && later.lead(address, wanted);
+        let there = later.plays(address, role) && later.lead(address, wanted) && later.is(address, wanted);
         if there {
             *self = later;
         }
@@ -350,12 +359,12 @@ impl Lab {
         self.resource(address, "runtime", "MachineStatuses.runtime.talos.dev", "machine").unwrap_or_default()
     }
 
-    /// Whether it does without what the surroundings lack.
+    /// Whether it does without what the surroundings lack, and has the time if they give it.
     fn lacks(&self, address: IpAddr) -> bool {
         let kubelet = || self.clone().resource(address, "runtime", "Services.v1alpha1.talos.dev", "kubelet");
-        let time = || self.clone().resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
-        (self.environment.kubelet || kubelet().is_none())
-            && (self.environment.clock || time().is_some_and(|time| time.contains("synced: false")))
+        let time = self.clone().resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
+        let synced = time.is_some_and(|time| time.contains("synced: true"));
+        (self.environment.kubelet || kubelet().is_none()) && self.environment.clock == synced
     }
 
     fn has_etcd(&self, address: IpAddr) -> bool {

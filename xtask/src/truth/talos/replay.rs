@@ -9,7 +9,7 @@ use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
 use super::compare::{Comparison, Outcome};
-use super::environment::{Environment, environments, hosts, missing_images};
+use super::environment::{Environment, environments, hosts, missing_images, roles};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
@@ -33,6 +33,8 @@ pub(super) struct Replay<'a> {
     missing: Vec<String>,
     /// What hosts were called.
     hosts: BTreeMap<IpAddr, String>,
+    /// What nodes are, as far as it is known without asking them directly.
+    roles: BTreeMap<IpAddr, String>,
     labs: BTreeMap<(String, bool), Place>,
 }
 
@@ -77,6 +79,7 @@ impl<'a> Replay<'a> {
             environments: environments(calls),
             missing: missing_images(calls),
             hosts: hosts(calls),
+            roles: roles(calls),
             labs: BTreeMap::new(),
         }
     }
@@ -215,7 +218,7 @@ impl<'a> Replay<'a> {
         }
         let mut outcome = match status {
             Some(status) => of_status(&status),
-            None if closed_by_client(call) => failed("OK", ""),
+            None if closed_by_client(call) => failed(&call.code, &call.message),
             None => deadline(),
         };
         outcome.messages = self.decode(method, &messages);
@@ -301,6 +304,9 @@ impl<'a> Replay<'a> {
         let known =
             Known { state: call.state.clone(), role: call.node_role.clone(), group: call.group.clone() };
         let before = place.known.insert(subject, known.clone());
+        if before.as_ref().is_none_or(|before| before.group != call.group) {
+            place.mapping.forget();
+        }
         let same_group = before.as_ref().is_some_and(|before| before.group == call.group);
         // Within a group a call may fail on the way from one state to the next.
         let on_the_way = same_group && call.code == "Unavailable";
@@ -314,6 +320,21 @@ impl<'a> Replay<'a> {
         if let (Some(theirs), Some(ours)) = (self.hosts.get(&subject), place.lab.host(subject)) {
             place.mapping.name(theirs, &ours);
         }
+    }
+}
+
+impl Replay<'_> {
+    /// A node that was reached through another is there, in the same state; what it is its calls tell.
+    fn bring_target(&self, place: &mut Place, call: &Call, endpoint: IpAddr, target: Option<IpAddr>) {
+        let Some(target) = target.filter(|target| *target != endpoint) else { return };
+        let reached = !["Unavailable", "PermissionDenied"].contains(&call.code.as_str());
+        if !reached || place.lab.has(target) || !place.lab.has(endpoint) {
+            return;
+        }
+        let role = self.roles.get(&target).map_or("worker", String::as_str).to_owned();
+        let known = Known { state: call.state.clone(), role, group: call.group.clone() };
+        place.known.insert(target, known.clone());
+        place.lab.bring(target, &known, call.in_a_vm(), self.files);
     }
 }
 
@@ -348,8 +369,9 @@ fn peer(place: &Place, call: &Call) -> Peer {
     }
 }
 
+/// The client had what it wanted.
 fn closed_by_client(call: &Call) -> bool {
-    call.reply["ended"].as_str().is_some_and(|words| words.contains("client"))
+    call.code == "Canceled" || call.reply["ended"].as_str().is_some_and(|words| words.contains("client"))
 }
 
 fn is_deadline(call: &Call) -> bool {

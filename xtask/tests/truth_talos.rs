@@ -69,11 +69,11 @@ fn changed_replies_are_noticed() {
     let Some(transcripts) = transcripts() else { return };
     let all = calls(&transcripts);
     let report = talos::replay_values(&Value::Array(all.clone()), &transcripts).unwrap();
-    for (name, change) in CHANGES {
-        // A changed reply must not lead later calls astray, so every seventh call that can be changed is.
+    for (offset, (name, change)) in CHANGES.into_iter().enumerate() {
+        // A changed reply must not lead later calls astray, so only some are changed, others each time.
         let mut changed = all.clone();
         let mut numbers = Vec::new();
-        for number in report.reproduced_calls.iter().step_by(7) {
+        for number in report.reproduced_calls.iter().skip(offset).step_by(23) {
             if change(&mut changed[*number]) {
                 numbers.push(*number);
             }

@@ -103,9 +103,8 @@ impl Lab {
     }
 
     /// What a machine is configured to be, if it is configured and answers.
-    pub(super) fn role(&self, address: IpAddr) -> Option<String> {
-        let role =
-            self.clone().resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
+    pub(super) fn role(&mut self, address: IpAddr) -> Option<String> {
+        let role = self.resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
         Some(role.trim().to_owned())
     }
 
@@ -139,11 +138,8 @@ impl Lab {
         let there = self.machines.get(&address).is_some_and(|machine| machine.platform == platform);
         let role = known.role.as_str();
         if !there || !self.comes_to(address, wanted, role) && !self.led_to(address, wanted, role) {
-            if running && role == "worker" && self.control_planes().is_empty() {
-                let first = self.endpoint(files).unwrap_or_else(|| after(address));
-                let other = Known { role: "controlplane".to_owned(), ..known.clone() };
-                self.make(first, platform, &other, files);
-                self.lead(first, wanted);
+            if role == "worker" {
+                self.sponsor(address, platform, known, files);
             }
             self.make(address, platform, known, files);
             self.lead(address, wanted);
@@ -156,9 +152,22 @@ impl Lab {
         }
     }
 
+    /// A worker gets its certificate from a control plane: there is one, as far as its own state is.
+    fn sponsor(&mut self, address: IpAddr, platform: Platform, known: &Known, files: &Payloads) {
+        if self.machines.values().any(|machine| machine.role == "controlplane") {
+            return;
+        }
+        let first = self.endpoint(files).filter(|first| *first != address).unwrap_or_else(|| after(address));
+        let other = Known { role: "controlplane".to_owned(), ..known.clone() };
+        self.make(first, platform, &other, files);
+        self.lead(first, wanted(&other.state, &other.role));
+    }
+
     /// Control planes that are part of a cluster.
-    fn control_planes(&self) -> Vec<IpAddr> {
-        self.machines.keys().copied().filter(|address| self.has_etcd(*address)).collect()
+    fn control_planes(&mut self) -> Vec<IpAddr> {
+        let mut all: Vec<IpAddr> = self.machines.keys().copied().collect();
+        all.retain(|address| self.has_etcd(*address));
+        all
     }
 
     /// The address of the first control plane, by the configuration.
@@ -168,8 +177,8 @@ impl Lab {
     }
 
     /// What a machine calls itself.
-    pub(super) fn host(&self, address: IpAddr) -> Option<String> {
-        let yaml = self.clone().resource(address, "network", "HostnameStatuses.net.talos.dev", "hostname")?;
+    pub(super) fn host(&mut self, address: IpAddr) -> Option<String> {
+        let yaml = self.resource(address, "network", "HostnameStatuses.net.talos.dev", "hostname")?;
         let name = yaml.lines().find_map(|line| line.strip_prefix("hostname: "))?;
         Some(name.trim_matches('"').to_owned())
     }
@@ -249,7 +258,7 @@ impl Lab {
     fn bootstrap(&mut self, address: IpAddr) {
         self.wait(|lab| matches!(lab.nodes.listener(address), Listener::Secure { .. }));
         let worker = self.role(address).as_deref() == Some("worker");
-        let joins = self.machines.keys().any(|other| *other != address && self.has_etcd(*other));
+        let joins = self.control_planes().iter().any(|other| *other != address);
         if worker || joins || self.has_etcd(address) {
             return;
         }
@@ -282,8 +291,9 @@ impl Lab {
                 self.lead(next, wanted);
             }
         }
-        let is_worker = |lab: &Self, address| lab.role(address).as_deref() == Some("worker");
-        let there = self.machines.keys().filter(|address| is_worker(self, **address)).count();
+        let all: Vec<IpAddr> = self.machines.keys().copied().collect();
+        let there =
+            all.into_iter().filter(|address| self.role(*address).as_deref() == Some("worker")).count();
         for _ in there..workers {
             next = after(next);
             let other = Known { role: "worker".to_owned(), ..known.clone() };
@@ -333,7 +343,7 @@ impl Lab {
         there
     }
 
-    fn plays(&self, address: IpAddr, role: &str) -> bool {
+    fn plays(&mut self, address: IpAddr, role: &str) -> bool {
         role == "none" || self.role(address).as_deref() == Some(role)
     }
 
@@ -360,15 +370,15 @@ impl Lab {
     }
 
     /// Whether it does without what the surroundings lack, and has the time if they give it.
-    fn lacks(&self, address: IpAddr) -> bool {
-        let kubelet = || self.clone().resource(address, "runtime", "Services.v1alpha1.talos.dev", "kubelet");
-        let time = self.clone().resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
+    fn lacks(&mut self, address: IpAddr) -> bool {
+        let kubelet = self.resource(address, "runtime", "Services.v1alpha1.talos.dev", "kubelet");
+        let time = self.resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
         let synced = time.is_some_and(|time| time.contains("synced: true"));
-        (self.environment.kubelet || kubelet().is_none()) && self.environment.clock == synced
+        (self.environment.kubelet || kubelet.is_none()) && self.environment.clock == synced
     }
 
-    fn has_etcd(&self, address: IpAddr) -> bool {
-        self.clone().resource(address, "etcd", "EtcdMembers.etcd.talos.dev", "local").is_some()
+    fn has_etcd(&mut self, address: IpAddr) -> bool {
+        self.resource(address, "etcd", "EtcdMembers.etcd.talos.dev", "local").is_some()
     }
 
     fn resource(&mut self, address: IpAddr, namespace: &str, kind: &str, id: &str) -> Option<String> {

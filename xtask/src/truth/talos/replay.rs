@@ -19,7 +19,9 @@ use super::messages::Messages;
 const LONG: u64 = 5000;
 /// How long a call may have come after the one before it, in milliseconds and in things that happened meanwhile.
 const PAUSE: u64 = 180_000;
-const EVENTS: usize = 60;
+const EVENTS: usize = 40;
+/// The longer it is ago, the less it matters when exactly.
+const STRIDES: [(usize, u64); 3] = [(30, 5000), (15, 1000), (0, 1)];
 /// How long a client waits that did not give up in the recording.
 const PATIENCE: u64 = 60_000;
 /// How far calls that are made in parallel lie apart.
@@ -132,7 +134,7 @@ impl<'a> Replay<'a> {
         let mut later = place.clone();
         let end = place.lab.now() + PAUSE;
         let mut fallback: Option<(Place, Replayed)> = None;
-        for _ in 0..EVENTS {
+        for attempt in 0..EVENTS {
             let mut tried = later.clone();
             let outcome = self.send(&mut tried, call, method, request);
             let what = self.compare(&mut tried, call, &outcome, same_bytes);
@@ -148,7 +150,11 @@ impl<'a> Replay<'a> {
             }
             let parallel = made_in_parallel(call).then_some(later.lab.now() + OVERLAP);
             match later.lab.nodes.next_event().into_iter().chain(parallel).min() {
-                Some(next) if next <= end => later.lab.nodes.advance_to(next.max(later.lab.now() + 1)),
+                Some(next) if next <= end => {
+                    let stride =
+                        STRIDES.iter().find(|(from, _)| attempt >= *from).map_or(1, |(_, stride)| *stride);
+                    later.lab.nodes.advance_to(next.max(later.lab.now() + stride));
+                }
                 _ => break,
             }
         }

@@ -49,6 +49,17 @@ impl Nodes {
         ApiReply::Stream(StreamId(id))
     }
 
+    /// When a stream brings its next message, if that is known already.
+    pub fn next_message(&self, stream: StreamId) -> Option<u64> {
+        match &self.streams.get(&stream.0)?.kind {
+            Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
+            Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
+            // It looks again and again.
+            Kind::Health(_) => Some(self.clock + self.timing.retry),
+            Kind::Watch(_) | Kind::Events { .. } => None,
+        }
+    }
+
     /// Something happened to a machine: whoever watches it hears of it. Others hear when they look, or when something
     /// happens to theirs.
     pub(crate) fn tell_watchers(&mut self, machine: MachineId) {

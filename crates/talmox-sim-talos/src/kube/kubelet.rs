@@ -83,13 +83,14 @@ impl Store {
             self.mirror_pods(facts, now);
         }
         self.wake = 0;
-        self.settle(now);
     }
 
     /// A kubelet stopped: its machine went down, or left.
     pub fn kubelet_stopped(&mut self, node: &str, now: u64) {
-        if self.kubelets.remove(node).is_some() {
+        if self.kubelets.contains_key(node) {
+            // What it did until now was done.
             self.settle(now);
+            self.kubelets.remove(node);
             self.silent.insert(node.to_owned(), now);
             self.wake = 0;
         }

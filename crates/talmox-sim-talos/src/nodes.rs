@@ -12,6 +12,7 @@ use crate::faults::Faults;
 use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
 use crate::kube::Store;
 use crate::machine::sequence::{After, SHUTDOWN};
+use crate::machine::settings::Settings;
 use crate::machine::{Machine, Port, Run};
 use crate::random::Random;
 use crate::timing::Timing;
@@ -264,7 +265,7 @@ impl Nodes {
             Port::Secure(pair) => Listener::Secure {
                 certificate: pair.certificate.clone(),
                 key: pair.key.clone(),
-                authorities: run.settings().map(|settings| settings.authorities()).unwrap_or_default(),
+                authorities: run.settings().map(Settings::authorities).unwrap_or_default(),
             },
         }
     }

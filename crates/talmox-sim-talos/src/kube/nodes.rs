@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::{Answer, BootstrapManifests, Caller, Health, KubeletFacts, NodeRole, StaticPod, Store};
+use crate::api::go_wrong_with_kubernetes;
 use crate::hardware::MachineId;
 use crate::machine::certificates::pem_to_der;
 use crate::machine::settings::{Cni, Role, Settings};
@@ -12,8 +13,6 @@ use crate::wire::{KubeCall, KubeReply, Listener};
 
 /// How long an API server waits for an etcd that cannot decide.
 const ETCD_TIMEOUT: u64 = 7000;
-
-const STATIC_PODS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 impl Nodes {
     /// What the API server at an address shows: a control plane's, or one they share.
@@ -37,6 +36,13 @@ impl Nodes {
     /// One request to a Kubernetes API server.
     pub fn kube(&mut self, call: &KubeCall, now: u64) -> KubeReply {
         self.advance_to(now);
+        match self.faults.due(call.to, &format!("{} {}", call.method, call.path)) {
+            None => self.kube_served(call),
+            Some(fault) => go_wrong_with_kubernetes(self, call, fault),
+        }
+    }
+
+    pub(crate) fn kube_served(&mut self, call: &KubeCall) -> KubeReply {
         if self.kube_listener(call.to) == Listener::Closed {
             return KubeReply::Refused;
         }
@@ -120,12 +126,14 @@ fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
     };
     let static_pods = match run.kubernetes.pods {
         Pods::None => Vec::new(),
-        Pods::Pending | Pods::Ready => STATIC_PODS
-            .iter()
-            .map(|name| StaticPod {
-                name: (*name).to_owned(),
-                image: format!("registry.k8s.io/{name}:{}", settings.kubernetes_version),
-                config_version: active.version,
+        Pods::Pending | Pods::Ready => settings
+            .images
+            .all()
+            .into_iter()
+            .map(|(name, image)| StaticPod {
+                name: name.to_owned(),
+                image: image.clone(),
+                config_version: active.pods_version,
                 secrets_version: 1,
                 ready: run.kubernetes.pods == Pods::Ready,
             })

@@ -108,6 +108,13 @@ impl Nodes {
         self.schedule_step(id, service, after, Step::Process);
     }
 
+    /// An image no registry has is asked for over and over.
+    fn has_kubelet_image(&mut self, id: MachineId) -> bool {
+        let version =
+            self.run(id).and_then(Run::settings).map(|settings| settings.kubernetes_version.clone());
+        version.is_some_and(|version| self.pull(id, &format!("ghcr.io/siderolabs/kubelet:{version}")).is_ok())
+    }
+
     pub(crate) fn schedule_step(&mut self, id: MachineId, service: &str, after: u64, step: Step) {
         let Some(start) = self.run(id).and_then(|run| run.services.get(service)).map(|one| one.started)
         else {
@@ -118,12 +125,16 @@ impl Nodes {
 
     pub(crate) fn service_step(&mut self, id: MachineId, service: &str, start: u32, step: Step) {
         let current = self.run(id).and_then(|run| run.services.get(service));
-        if !current.is_some_and(|one| one.started == start) {
+        if current.is_none_or(|one| one.started != start) {
             return;
         }
         match step {
             Step::Process => {
                 if service == "etcd" && !self.start_etcd_process(id) {
+                    return;
+                }
+                if service == "kubelet" && !self.has_kubelet_image(id) {
+                    self.schedule_step(id, service, self.timing.pull, Step::Process);
                     return;
                 }
                 self.say(id, service, State::Preparing, "Creating service runner");
@@ -180,6 +191,9 @@ impl Nodes {
     }
 
     pub(crate) fn stop_service(&mut self, id: MachineId, service: &str) {
+        if service == "kubelet" {
+            self.silence_kubelet(id);
+        }
         if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
             one.started += 1;
             one.health = Health::Unknown;

@@ -14,14 +14,17 @@ use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
     ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, Listener, MachineId, Nic, Nodes, Peer,
-    Platform, Status, Streamed, Timing,
+    Platform, Status, Streamed, Timing, Trouble,
 };
 
+use super::environment::Environment;
 use super::file::Payloads;
 
 /// How long a machine is given to get where it should be.
 const PATIENCE: u64 = 15 * 60 * 1000;
 const GIB: u64 = 1 << 30;
+/// The repository of an image that was not always there.
+const KUBELET: &str = "ghcr.io/siderolabs/kubelet";
 /// Some time; certificates of the recordings hold then.
 const EPOCH: u64 = 1_794_700_000_000;
 
@@ -42,6 +45,7 @@ pub(super) struct Lab {
     made: u32,
     /// The authority of the cluster, in DER.
     authority: Vec<u8>,
+    environment: Environment,
     /// The last snapshot of etcd that was taken.
     pub(super) snapshot: Vec<u8>,
 }
@@ -72,15 +76,17 @@ enum Wanted {
 }
 
 impl Lab {
-    pub(super) fn new(version: &str, files: &Payloads) -> Self {
+    pub(super) fn new(version: &str, files: &Payloads, missing: &[String]) -> Self {
         let mut nodes = Nodes::new(1, EPOCH);
         nodes.timing = Timing::recorded();
+        nodes.missing_images = missing.iter().cloned().collect();
         Self {
             nodes,
             version: version.to_owned(),
             machines: BTreeMap::new(),
             made: 100,
             authority: authority(files).unwrap_or_default(),
+            environment: Environment::default(),
             snapshot: Vec::new(),
         }
     }
@@ -100,6 +106,22 @@ impl Lab {
         Some(role.trim().to_owned())
     }
 
+    /// From now on the surroundings are like this.
+    pub(super) fn surround(&mut self, environment: Environment) {
+        self.environment = environment;
+        if environment.kubelet {
+            self.nodes.missing_images.remove(KUBELET);
+        } else {
+            self.nodes.missing_images.insert(KUBELET.to_owned());
+        }
+        for machine in self.machines.values() {
+            self.nodes.faults.mend(machine.id);
+            if !environment.clock {
+                self.nodes.faults.trouble(machine.id, Trouble::ClockOff);
+            }
+        }
+    }
+
     /// Has a machine at the address that is what the recordings say.
     pub(super) fn bring(&mut self, address: IpAddr, known: &Known, in_a_vm: bool, files: &Payloads) {
         let wanted = wanted(&known.state, &known.role);
@@ -110,10 +132,23 @@ impl Lab {
                 return;
             }
         }
+        if known.state.contains("before-bootstrap") {
+            self.clear(address);
+        }
         self.make(address, platform, known, files);
         self.lead(address, wanted);
         if let Wanted::Running { control_planes, workers } = wanted {
             self.company(address, control_planes, workers, known, platform, files);
+        }
+    }
+
+    /// Nobody else has a cluster this machine could join.
+    fn clear(&mut self, address: IpAddr) {
+        let others = self.machines.keys().copied().filter(|other| *other != address && self.has_etcd(*other));
+        for other in others.collect::<Vec<IpAddr>>() {
+            if let Some(machine) = self.machines.remove(&other) {
+                self.nodes.power_off(machine.id);
+            }
         }
     }
 
@@ -126,6 +161,9 @@ impl Lab {
         let id = MachineId(self.made);
         let mac = mac_of(address, self.made);
         self.nodes.leases.insert(mac.clone(), address);
+        if !self.environment.clock {
+            self.nodes.faults.trouble(id, Trouble::ClockOff);
+        }
         self.nodes.power_on(hardware(id, mac, host_name(address), platform, &self.version));
         self.machines.insert(address, Machine { id, role: known.role.clone(), platform });
         self.wait(|lab| matches!(lab.nodes.listener(address), Listener::Maintenance { .. }));
@@ -219,11 +257,14 @@ impl Lab {
         match wanted {
             Wanted::Maintenance => matches!(listener, Listener::Maintenance { .. }),
             Wanted::Booting => {
-                secure && self.status(address).contains("stage: booting") && !self.has_etcd(address)
+                secure
+                    && self.lacks(address)
+                    && self.status(address).contains("stage: booting")
+                    && !self.has_etcd(address)
             }
             Wanted::Tried => secure,
             Wanted::Stranded => matches!(listener, Listener::Closed),
-            Wanted::Etcd => secure && self.has_etcd(address),
+            Wanted::Etcd => secure && self.lacks(address) && self.has_etcd(address),
             Wanted::Running { control_planes, .. } => {
                 let status = self.status(address);
                 let there = self.machines.values().filter(|machine| machine.role != "worker").count();
@@ -279,6 +320,14 @@ impl Lab {
     /// The state of the machine in its own words.
     fn status(&mut self, address: IpAddr) -> String {
         self.resource(address, "runtime", "MachineStatuses.runtime.talos.dev", "machine").unwrap_or_default()
+    }
+
+    /// Whether it does without what the surroundings lack.
+    fn lacks(&self, address: IpAddr) -> bool {
+        let kubelet = || self.clone().resource(address, "runtime", "Services.v1alpha1.talos.dev", "kubelet");
+        let time = || self.clone().resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
+        (self.environment.kubelet || kubelet().is_none())
+            && (self.environment.clock || time().is_some_and(|time| time.contains("synced: false")))
     }
 
     fn has_etcd(&self, address: IpAddr) -> bool {

@@ -1,6 +1,7 @@
 //! `cargo xtask truth --talos`: replays recorded calls of the Talos API against simulated nodes and counts what they reproduce.
 
 mod compare;
+mod environment;
 mod file;
 mod lab;
 mod mapping;
@@ -62,7 +63,7 @@ pub fn replay_values(calls: &Value, transcripts: &Path) -> anyhow::Result<Report
         call.message = files.reveal(&call.message);
         files.reveal_all(&mut call.reply);
     }
-    let mut replay = Replay::new(&messages, &files, &blank);
+    let mut replay = Replay::new(&messages, &files, &blank, &calls);
     let mut report = Report::default();
     let openings = openings(&calls);
     for (number, call) in calls.iter().enumerate() {

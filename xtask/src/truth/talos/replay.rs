@@ -9,6 +9,7 @@ use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
 use super::compare::{Comparison, Outcome};
+use super::environment::{Environment, environments, missing_images};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
@@ -26,6 +27,8 @@ pub(super) struct Replay<'a> {
     pub(super) messages: &'a Messages,
     pub(super) files: &'a Payloads,
     pub(super) blank: &'a Blank,
+    environments: BTreeMap<String, Environment>,
+    missing: Vec<String>,
     labs: BTreeMap<(String, bool), Place>,
 }
 
@@ -62,8 +65,15 @@ pub(super) enum Replayed {
 }
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(messages: &'a Messages, files: &'a Payloads, blank: &'a Blank) -> Self {
-        Self { messages, files, blank, labs: BTreeMap::new() }
+    pub(super) fn new(messages: &'a Messages, files: &'a Payloads, blank: &'a Blank, calls: &[Call]) -> Self {
+        Self {
+            messages,
+            files,
+            blank,
+            environments: environments(calls),
+            missing: missing_images(calls),
+            labs: BTreeMap::new(),
+        }
     }
 
     /// Opens the streams of later calls that were open already when this one was made.
@@ -263,7 +273,7 @@ impl<'a> Replay<'a> {
         call.address()?;
         let key = (call.talos_version.clone(), call.in_a_vm());
         Some(self.labs.get(&key).cloned().unwrap_or_else(|| Place {
-            lab: Lab::new(&call.talos_version, self.files),
+            lab: Lab::new(&call.talos_version, self.files, &self.missing),
             known: BTreeMap::new(),
             mapping: Mapping::default(),
             open: BTreeMap::new(),
@@ -292,6 +302,7 @@ impl<'a> Replay<'a> {
         if before.as_ref() == Some(&known) || on_the_way {
             return;
         }
+        place.lab.surround(self.environments.get(&call.group).copied().unwrap_or_default());
         place.lab.bring(subject, &known, call.in_a_vm(), self.files);
     }
 }

@@ -254,6 +254,17 @@ fn finalizers_hold_an_object_until_they_are_gone() {
 }
 
 #[test]
+fn who_was_there_before_a_snapshot_has_to_come_back() {
+    let mut cluster = Cluster::new(2);
+    cluster.store = cluster.store.clone().recovered(cluster.now);
+    cluster.store.report(&facts(1, NodeRole::ControlPlane, true), cluster.now);
+    cluster.now += 60_000;
+    let ready: Vec<bool> =
+        cluster.get("/api/v1/nodes")["items"].as_array().unwrap().iter().map(is_ready).collect();
+    assert_eq!(ready, [true, false, false]);
+}
+
+#[test]
 fn a_store_can_be_put_away_and_goes_on_the_same() {
     let mut cluster = Cluster::new(2);
     let saved = serde_json::to_string(&cluster.store).unwrap();

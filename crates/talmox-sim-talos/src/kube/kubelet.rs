@@ -96,6 +96,15 @@ impl Store {
         }
     }
 
+    /// These objects came out of a snapshot: nobody who was there then has said anything since.
+    #[must_use]
+    pub fn recovered(mut self, now: u64) -> Self {
+        let known = std::mem::take(&mut self.kubelets);
+        self.silent.extend(known.into_keys().map(|name| (name, now)));
+        self.wake = 0;
+        self
+    }
+
     /// Talos cordons a node before it reboots, and lifts that when it is back.
     pub fn set_cordoned(&mut self, node: &str, cordoned: bool, now: u64) {
         let Some(object) = self.get("/nodes", "", node) else { return };

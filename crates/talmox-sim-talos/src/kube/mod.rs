@@ -26,6 +26,7 @@ mod kinds;
 mod kubelet;
 mod nodes;
 mod object;
+mod openapi;
 mod patch;
 mod path;
 mod pods;
@@ -62,9 +63,6 @@ pub struct Store {
     silent: BTreeMap<String, u64>,
     /// When a controller or kubelet next has something to do; 0 after every change.
     wake: u64,
-    /// When everything was last brought up to date.
-    #[serde(default)]
-    settled: u64,
 }
 
 /// The namespaces every cluster begins with.
@@ -81,7 +79,6 @@ impl Store {
             kubelets: BTreeMap::new(),
             silent: BTreeMap::new(),
             wake: 0,
-            settled: 0,
         };
         for name in NAMESPACES {
             store.ensure("", "namespaces", "", name, custom::namespace(name), now);

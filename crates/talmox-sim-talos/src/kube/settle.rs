@@ -5,22 +5,11 @@ use super::Store;
 /// What one controller does may be work for another; more rounds than this no chain of them needs.
 const ROUNDS: usize = 8;
 
-/// Milliseconds within which what happens may as well happen together.
-const MOMENT: u64 = 500;
-
 impl Store {
-    /// The same, unless that was just done: a hundred kubelets that report within a moment are one occasion.
-    pub(super) fn settle_soon(&mut self, now: u64) {
-        if now >= self.settled + MOMENT {
-            self.settle(now);
-        }
-    }
-
     pub(super) fn settle(&mut self, now: u64) {
         if now < self.wake {
             return;
         }
-        self.settled = now;
         let mut next = None;
         for _ in 0..ROUNDS {
             let before = self.revision;

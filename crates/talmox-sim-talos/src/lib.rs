@@ -12,6 +12,7 @@
 //! to Talos' own library elsewhere. Nothing of the client, the planner or the executor is used here.
 
 mod api;
+pub mod behaviours;
 mod disk;
 mod etcd;
 mod faults;

@@ -137,7 +137,8 @@ impl Nodes {
     pub(crate) fn configure_network(&mut self, id: MachineId) {
         let Some(machine) = self.machines.get(&id) else { return };
         let Some(run) = &machine.run else { return };
-        let given = run.partial.as_deref().and_then(given_name);
+        // It is forgotten with the first configuration for the whole machine.
+        let given = run.partial.as_deref().filter(|_| run.active.is_none()).and_then(given_name);
         let sources = Sources { machine, platform: &run.platform, settings: run.settings(), given };
         let (hostname, domain) = sources.name();
         let mut addresses = sources.fixed();

@@ -93,3 +93,24 @@ pub(super) fn hosts(calls: &[Call]) -> BTreeMap<IpAddr, String> {
     }
     found
 }
+
+/// What nodes are: those that were called directly say so, others are control planes if they do what only those do.
+pub(super) fn roles(calls: &[Call]) -> BTreeMap<IpAddr, String> {
+    let mut found = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.code == "OK") {
+        let target: Option<IpAddr> = call.values("node").next().and_then(|text| text.parse().ok());
+        let control_plane = call.method.contains("/Etcd")
+            || call.method.ends_with("/Kubeconfig")
+            || ["controlplane", "etcd"].iter().any(|name| call.request["namespace"] == *name);
+        match (target, call.address()) {
+            (Some(target), _) if control_plane => {
+                found.insert(target, "controlplane".to_owned());
+            }
+            (None, Some(address)) if call.node_role != "none" => {
+                found.entry(address).or_insert_with(|| call.node_role.clone());
+            }
+            _ => {}
+        }
+    }
+    found
+}

@@ -33,6 +33,12 @@ impl Mapping {
         known == ours && back == theirs
     }
 
+    /// Another group begins: its machines may be others.
+    pub(super) fn forget(&mut self) {
+        self.theirs.clear();
+        self.ours.clear();
+    }
+
     /// A host has another name with us.
     pub(super) fn name(&mut self, theirs: &str, ours: &str) {
         if theirs != ours {

@@ -17,6 +17,7 @@ mod etcd;
 mod faults;
 mod hardware;
 mod images;
+pub mod kube;
 mod machine;
 mod nocloud;
 mod nodes;

@@ -10,7 +10,9 @@ use crate::disk::Written;
 use crate::etcd::Cluster;
 use crate::faults::Faults;
 use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
+use crate::kube::Store;
 use crate::machine::sequence::{After, SHUTDOWN};
+use crate::machine::settings::Settings;
 use crate::machine::{Machine, Port, Run};
 use crate::random::Random;
 use crate::timing::Timing;
@@ -37,6 +39,8 @@ pub struct Nodes {
     pub(crate) disks: BTreeMap<DiskId, Written>,
     /// Clusters of etcd, by number.
     pub(crate) clusters: BTreeMap<u64, Cluster>,
+    /// What Kubernetes keeps in each of them.
+    pub(crate) kube: BTreeMap<u64, Store>,
     pub(crate) events: BTreeMap<u64, Vec<Due>>,
     pub(crate) news: Vec<News>,
     #[serde(skip)]
@@ -144,6 +148,7 @@ impl Nodes {
             machines: BTreeMap::new(),
             disks: BTreeMap::new(),
             clusters: BTreeMap::new(),
+            kube: BTreeMap::new(),
             events: BTreeMap::new(),
             news: Vec::new(),
             streams: BTreeMap::new(),
@@ -260,7 +265,7 @@ impl Nodes {
             Port::Secure(pair) => Listener::Secure {
                 certificate: pair.certificate.clone(),
                 key: pair.key.clone(),
-                authorities: run.settings().map(|settings| settings.authorities()).unwrap_or_default(),
+                authorities: run.settings().map(Settings::authorities).unwrap_or_default(),
             },
         }
     }

@@ -152,6 +152,7 @@ pub(crate) fn needs(service: &str) -> &'static [Need] {
             Need::Network,
         ],
         "trustd" => &[Need::Service("containerd"), Need::Time, Need::Network],
+        "syslogd" => &[Need::Service("machined")],
         _ if service.starts_with("ext-") => &[Need::Service("containerd")],
         _ => &[],
     }
@@ -161,7 +162,7 @@ pub(crate) fn needs(service: &str) -> &'static [Need] {
 pub(crate) fn started(service: &str, pid: u32) -> String {
     let process = |arguments: &str| format!("Process Process([{arguments}]) started with PID {pid}");
     match service {
-        "machined" | "dashboard" => "Service started as goroutine".to_owned(),
+        "machined" | "dashboard" | "auditd" | "syslogd" => "Service started as goroutine".to_owned(),
         "containerd" => process(
             "\"/bin/containerd\" \"--address\" \"/system/run/containerd/containerd.sock\" \"--state\" \
              \"/system/run/containerd\" \"--root\" \"/system/var/lib/containerd\"",
@@ -171,12 +172,11 @@ pub(crate) fn started(service: &str, pid: u32) -> String {
              \"/etc/cri/containerd.toml\"",
         ),
         "udevd" => process("\"/sbin/systemd-udevd\" \"--resolve-names=never\""),
-        "auditd" | "syslogd" => "Service started as goroutine".to_owned(),
         _ => format!("Started task {service} (PID {pid}) for container {service}"),
     }
 }
 
 /// Whether its health is ever checked.
 pub(crate) fn has_health(service: &str) -> bool {
-    !matches!(service, "dashboard") && !service.starts_with("ext-")
+    service != "dashboard" && !service.starts_with("ext-")
 }

@@ -14,6 +14,7 @@ use talmox_proto::machine::{
 };
 
 use super::machine::run;
+use super::reply::reply_after;
 use super::{Asked, Handlers};
 use crate::disk::EtcdData;
 use crate::etcd::snapshot;
@@ -49,20 +50,20 @@ fn control_plane_only(nodes: &Nodes, asked: &Asked<'_>, what: &str) -> Result<()
 }
 
 /// A refusal that comes only after the node waited for so long.
-fn not_yet(words: &str, after: u64) -> Reply {
+fn not_yet(words: &str, after: u64) -> ApiReply {
     let end = Status::new(Code::FailedPrecondition, words);
-    Ok(ApiReply::Done { after, messages: Vec::new(), end })
+    ApiReply::Done { after, messages: Vec::new(), end }
 }
 
 fn bootstrap(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     let request: BootstrapRequest = asked.request()?;
     let machine = run(nodes, asked)?;
     if !machine.is_service_up("cri") {
-        return not_yet("bootstrap is not available yet", 1200);
+        return Ok(not_yet("bootstrap is not available yet", 1200));
     }
     if !machine.is_control_plane() {
         return if machine.minor() <= 12 {
-            not_yet("bootstrap can only be performed on a control plane node", nodes.timing.call)
+            Ok(not_yet("bootstrap can only be performed on a control plane node", nodes.timing.call))
         } else {
             Err(Status::new(Code::Unimplemented, "bootstrap is only available on control plane nodes"))
         };
@@ -71,7 +72,7 @@ fn bootstrap(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
         return Err(Status::new(Code::InvalidArgument, "etcd is not configured, bootstrap is not possible"));
     }
     if !machine.time_synced {
-        return not_yet("time is not in sync yet", 5000);
+        return Ok(not_yet("time is not in sync yet", 5000));
     }
     if nodes.etcd_data(asked.machine).is_some() {
         return Err(Status::new(Code::AlreadyExists, "etcd data directory is not empty"));
@@ -186,7 +187,7 @@ fn leave(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     nodes.leave_etcd(asked.machine);
     let after = nodes.timing.service;
     let message = EtcdLeaveClusterResponse { messages: vec![EtcdLeaveCluster { metadata: None }] };
-    Ok(nodes.reply_after(after, &message))
+    Ok(reply_after(after, &message))
 }
 
 fn remove(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
@@ -287,7 +288,8 @@ impl Nodes {
     /// What a cluster holds, as a file.
     pub(crate) fn snapshot(&self, cluster: u64) -> Option<Vec<u8>> {
         let known = self.clusters.get(&cluster)?;
-        let keys = vec![("/registry/namespaces/kube-system".to_owned(), b"k8s".to_vec())];
+        let objects = self.kube.get(&cluster).and_then(|store| serde_json::to_vec(store).ok());
+        let keys = objects.into_iter().map(|objects| (snapshot::STORE.to_owned(), objects)).collect();
         let contents = snapshot::Contents { keys, term: known.term, index: self.raft_index(known) };
         Some(snapshot::write(&contents))
     }

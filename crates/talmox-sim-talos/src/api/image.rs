@@ -15,6 +15,7 @@ use talmox_proto::{Duration, Message};
 
 use super::life::not_in_container;
 use super::machine::run;
+use super::reply::reply_after;
 use super::stream::Kind;
 use super::{Asked, Handlers};
 use crate::hardware::{Drive, Image, MachineId};
@@ -42,7 +43,7 @@ fn image_pull(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     let request: ImagePullRequest = asked.request()?;
     nodes.pull(asked.machine, &request.reference).map_err(no_image)?;
     let message = ImagePullResponse { messages: vec![ImagePull { metadata: None }] };
-    Ok(nodes.reply_after(nodes.timing.pull, &message))
+    Ok(reply_after(nodes.timing.pull, &message))
 }
 
 /// Which store is meant; some combinations do not exist.

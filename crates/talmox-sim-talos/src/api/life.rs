@@ -8,6 +8,7 @@ use talmox_proto::machine::{
 };
 
 use super::machine::run;
+use super::reply::reply_after;
 use super::{Asked, Handlers};
 use crate::hardware::{DiskId, Drive};
 use crate::images::NoImage;
@@ -142,17 +143,18 @@ fn upgrade(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     if nodes.faults.installer_exit(asked.machine) != 0 {
         return invalid("installer help returned non-zero exit. assuming invalid installer");
     }
-    if !request.force && !request.preserve {
-        if let Some(reply) = guard_etcd(nodes, asked)? {
-            return Ok(reply);
-        }
+    if !request.force
+        && !request.preserve
+        && let Some(reply) = guard_etcd(nodes, asked)?
+    {
+        return Ok(reply);
     }
     let image = nodes.installer_image(run(nodes, asked)?, &stored.reference);
     let actor_id = nodes.random.uuid();
     let (after, pull) = (After { install: Some(image), ..After::default() }, nodes.timing.pull);
     nodes.go(asked.machine, UPGRADE, &actor_id, after);
     let message = Upgrade { metadata: None, ack: "Upgrade request received".to_owned(), actor_id };
-    Ok(nodes.reply_after(pull, &UpgradeResponse { messages: vec![message] }))
+    Ok(reply_after(pull, &UpgradeResponse { messages: vec![message] }))
 }
 
 /// A control plane without etcd waits for it without end, and leaves something behind.

@@ -56,6 +56,7 @@ fn hostname(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     Ok(nodes.reply(&HostnameResponse { messages: vec![Hostname { metadata: None, hostname }] }))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a handler may fail")]
 fn memory(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     let hardware = nodes.machines.get(&asked.machine).map_or(0, |machine| machine.hardware.memory);
     // The kernel keeps a little for itself.
@@ -71,6 +72,7 @@ fn memory(nodes: &mut Nodes, asked: &Asked<'_>) -> Result<ApiReply, Status> {
     Ok(nodes.reply(&MemoryResponse { messages: vec![Memory { metadata: None, meminfo: Some(meminfo) }] }))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a handler may fail")]
 fn load(nodes: &mut Nodes, _: &Asked<'_>) -> Result<ApiReply, Status> {
     let message = LoadAvg { metadata: None, load1: 0.4, load5: 0.3, load15: 0.2 };
     Ok(nodes.reply(&LoadAvgResponse { messages: vec![message] }))

@@ -10,6 +10,7 @@ pub(crate) mod cosi;
 mod etcd;
 mod events;
 mod files;
+mod health;
 mod image;
 mod life;
 mod machine;
@@ -27,7 +28,7 @@ use crate::hardware::MachineId;
 use crate::machine::Port;
 use crate::machine::certificates::pem_to_der;
 use crate::nodes::Nodes;
-use crate::wire::{ApiCall, ApiReply, Code, Peer, Status};
+use crate::wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Peer, Status};
 
 /// A call that reached a machine.
 pub(crate) struct Asked<'a> {
@@ -59,6 +60,7 @@ const TABLE: &[Handlers] = &[
     etcd::HANDLERS,
     events::HANDLERS,
     files::HANDLERS,
+    health::HANDLERS,
     image::HANDLERS,
     life::HANDLERS,
     services::HANDLERS,
@@ -100,6 +102,25 @@ fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFa
             }
             let end = Status::new(Code::from_number(code), message);
             ApiReply::Done { after, messages: Vec::new(), end }
+        }
+    }
+}
+
+/// The same for Kubernetes.
+pub(crate) fn go_wrong_with_kubernetes(nodes: &mut Nodes, call: &KubeCall, fault: CallFault) -> KubeReply {
+    let after = nodes.timing.call;
+    match fault {
+        CallFault::Refuse => KubeReply::Refused,
+        CallFault::Hang => KubeReply::Silence,
+        CallFault::LoseReply => {
+            nodes.kube_served(call);
+            KubeReply::Lost { after }
+        }
+        CallFault::Answer { message, happens, .. } => {
+            if happens {
+                nodes.kube_served(call);
+            }
+            KubeReply::Answer { after, status: 500, body: message.into() }
         }
     }
 }

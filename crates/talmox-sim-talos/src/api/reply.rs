@@ -9,11 +9,7 @@ use crate::wire::{ApiReply, Status};
 impl Nodes {
     /// One message, at once.
     pub(crate) fn reply(&self, message: &impl Message) -> ApiReply {
-        self.reply_after(self.timing.call, message)
-    }
-
-    pub(crate) fn reply_after(&self, after: u64, message: &impl Message) -> ApiReply {
-        ApiReply::Done { after, messages: vec![Bytes::from(message.encode_to_vec())], end: Status::ok() }
+        reply_after(self.timing.call, message)
     }
 
     /// All messages of a stream that ends by itself.
@@ -30,6 +26,11 @@ impl Nodes {
             nanos: i32::try_from(millis % 1000 * 1_000_000).unwrap_or_default(),
         }
     }
+}
+
+/// One message, after so long.
+pub(crate) fn reply_after(after: u64, message: &impl Message) -> ApiReply {
+    ApiReply::Done { after, messages: vec![Bytes::from(message.encode_to_vec())], end: Status::ok() }
 }
 
 /// The beginning of the calendar, which stands for never.

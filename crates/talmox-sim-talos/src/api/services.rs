@@ -6,6 +6,7 @@ use talmox_proto::machine::{
 };
 
 use super::machine::run;
+use super::reply::reply_after;
 use super::{Asked, Handlers};
 use crate::nodes::Nodes;
 use crate::wire::{ApiReply, Code, Status};
@@ -67,5 +68,5 @@ fn restart(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     nodes.settle(asked.machine);
     let resp = format!("Service \"{id}\" restarted");
     let message = ServiceRestartResponse { messages: vec![ServiceRestart { metadata: None, resp }] };
-    Ok(nodes.reply_after(nodes.timing.service, &message))
+    Ok(reply_after(nodes.timing.service, &message))
 }

@@ -84,7 +84,9 @@ impl Written {
                 meta: Some(BTreeMap::new()),
                 ..Self::default()
             },
-            other => Self { other: other.clone(), ..Self::default() },
+            other @ (Content::Empty | Content::Talos(_) | Content::Cidata(_) | Content::Other) => {
+                Self { other: other.clone(), ..Self::default() }
+            }
         }
     }
 

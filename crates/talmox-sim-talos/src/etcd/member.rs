@@ -1,8 +1,10 @@
 //! How a node becomes a member of etcd, and stops being one.
 
+use super::snapshot::STORE;
 use super::{Cluster, Member, snapshot};
 use crate::disk::EtcdData;
 use crate::hardware::MachineId;
+use crate::kube::Store;
 use crate::machine::{Bootstrap, EtcdRun};
 use crate::nodes::{Event, Nodes, Step};
 use crate::services::{Health, State};
@@ -15,10 +17,10 @@ impl Nodes {
     pub(crate) fn settle_etcd(&mut self, id: MachineId) {
         let Some(run) = self.run(id) else { return };
         let Some(service) = run.services.get("etcd") else { return };
-        match service.state {
-            State::Preparing if !run.etcd.starting => self.start_etcd(id),
-            State::Running if run.etcd.checked => self.check_etcd(id),
-            _ => {}
+        if service.state == State::Preparing && !run.etcd.starting {
+            self.start_etcd(id);
+        } else if service.is_running() && run.etcd.checked {
+            self.check_etcd(id);
         }
     }
 
@@ -85,8 +87,7 @@ impl Nodes {
         let joining = self.run_mut(id).and_then(|run| run.etcd.joining.take());
         let bootstrap = self.run_mut(id).and_then(|run| run.bootstrap.take());
         let data = match (self.etcd_data(id), joining, bootstrap) {
-            (Some(data), _, _) => data,
-            (None, Some(data), _) => data,
+            (Some(data), _, _) | (None, Some(data), _) => data,
             (None, None, Some(bootstrap)) => match self.found_cluster(id, bootstrap) {
                 Ok(data) => data,
                 Err(reason) => {
@@ -111,10 +112,13 @@ impl Nodes {
 
     /// A new cluster of one member, empty or from a snapshot.
     fn found_cluster(&mut self, id: MachineId, bootstrap: Bootstrap) -> Result<EtcdData, String> {
+        let mut kept: Option<Store> = None;
         if bootstrap.recover {
             let snapshot = self.system_disk(id).and_then(|disk| disk.ephemeral.as_ref()?.snapshot.clone());
-            snapshot::verify(&snapshot.unwrap_or_default(), bootstrap.skip_hash_check)
+            let snapshot = snapshot.unwrap_or_default();
+            snapshot::verify(&snapshot, bootstrap.skip_hash_check)
                 .map_err(|reason| format!("error verifying snapshot: {reason}"))?;
+            kept = snapshot::value(&snapshot, STORE).and_then(|value| serde_json::from_slice(value).ok());
         }
         let data = EtcdData { cluster: self.random.next(), member: self.random.next() };
         let name = self.run(id).map(|run| run.network.hostname.clone()).unwrap_or_default();
@@ -130,6 +134,9 @@ impl Nodes {
             index: 10,
         };
         self.clusters.insert(data.cluster, cluster);
+        if let Some(store) = kept {
+            self.kube.insert(data.cluster, store);
+        }
         Ok(data)
     }
 
@@ -195,12 +202,13 @@ impl Nodes {
 
     /// The member leaves its cluster and takes its data along.
     pub(crate) fn leave_etcd(&mut self, id: MachineId) {
-        if let Some(data) = self.etcd_data(id) {
-            if let Some(known) = self.clusters.get_mut(&data.cluster) {
-                known.members.remove(&data.member);
-                if known.members.is_empty() {
-                    self.clusters.remove(&data.cluster);
-                }
+        let data = self.etcd_data(id);
+        if let Some(data) = data
+            && let Some(known) = self.clusters.get_mut(&data.cluster)
+        {
+            known.members.remove(&data.member);
+            if known.members.is_empty() {
+                self.clusters.remove(&data.cluster);
             }
         }
         self.forget_etcd(id);

@@ -138,7 +138,9 @@ fn leaf(number: u64, entries: &[Entry]) -> Vec<u8> {
             u32::try_from(entry.key.len()).unwrap_or_default(),
             u32::try_from(entry.value.len()).unwrap_or_default(),
         ];
-        words.iter().for_each(|word| page.extend(word.to_le_bytes()));
+        for word in words {
+            page.extend(word.to_le_bytes());
+        }
         bodies.extend(&entry.key);
         bodies.extend(&entry.value);
     }
@@ -166,10 +168,30 @@ fn key_value(key: &str, value: &[u8], revision: u64) -> Vec<u8> {
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
-        out.push((number & 0x7f) as u8 | 0x80);
+        out.push(number.to_le_bytes()[0] | 0x80);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.push(number.to_le_bytes()[0]);
+}
+
+/// The key under which the objects of Kubernetes lie, all in one value.
+pub(crate) const STORE: &str = "/registry/talmox.dev/objects";
+
+/// The value of a key, in a file written here.
+pub(crate) fn value<'a>(file: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    let at = file.windows(key.len()).position(|window| window == key.as_bytes())?;
+    let rest = file.get(at + key.len()..)?;
+    // The field of the value, its length, and the value.
+    let (tag, rest) = rest.split_first()?;
+    let (mut length, mut shift, mut used) = (0_usize, 0, 0);
+    for byte in rest {
+        length |= usize::from(byte & 0x7f) << shift;
+        (shift, used) = (shift + 7, used + 1);
+        if byte & 0x80 == 0 {
+            break;
+        }
+    }
+    (*tag == 5 << 3 | 2).then(|| rest.get(used..used + length))?
 }
 
 /// What etcd finds wrong with a file before it restores from it.
@@ -235,6 +257,8 @@ mod tests {
             assert_eq!(file[target..target + 8], page.to_le_bytes());
             names.push(String::from_utf8(key.to_vec()).unwrap());
         }
+        assert_eq!(value(&file, "/registry/pods/007"), Some([7; 300].as_slice()));
+        assert_eq!(value(&file, "/registry/none"), None);
         assert!(names.is_sorted() && names.contains(&"key".to_owned()) && names.len() == 10);
     }
 }

@@ -44,7 +44,10 @@ impl Caller {
         if self == Self::Nobody {
             return Err(Failure::new(401, "Unauthorized", "Unauthorized"));
         }
-        let public = matches!(target, Some(Target::Version | Target::Core | Target::Groups | Target::Group(_) | Target::Kinds { .. }));
+        let public = matches!(
+            target,
+            Some(Target::Version | Target::Core | Target::Groups | Target::Group(_) | Target::Kinds { .. })
+        );
         if public || (self == Self::Node && node_may(method, target)) {
             return Ok(());
         }
@@ -83,6 +86,8 @@ fn forbidden(method: &str, target: Option<&Target>) -> Failure {
     };
     let (full, plural, group) = (place.resource.full_name(), &place.resource.plural, &place.resource.group);
     let named = if place.name.is_empty() { String::new() } else { format!(" \"{}\"", place.name) };
-    let message = format!("{full}{named} is forbidden: User cannot {verb} resource \"{plural}\" in API group \"{group}\" {scope}");
+    let message = format!(
+        "{full}{named} is forbidden: User cannot {verb} resource \"{plural}\" in API group \"{group}\" {scope}"
+    );
     Failure::new(403, "Forbidden", message)
 }

@@ -23,7 +23,14 @@ impl Store {
         let version = version.trim_start_matches('v');
         if *proxy {
             let image = format!("registry.k8s.io/kube-proxy:v{version}");
-            self.ensure("apps", "daemonsets", SYSTEM, "kube-proxy", daemon_set("kube-proxy", &image, json!([])), now);
+            self.ensure(
+                "apps",
+                "daemonsets",
+                SYSTEM,
+                "kube-proxy",
+                daemon_set("kube-proxy", &image, json!([])),
+                now,
+            );
         }
         if *flannel {
             let volumes = json!([{ "name": "cni", "hostPath": { "path": "/etc/cni/net.d" } }]);

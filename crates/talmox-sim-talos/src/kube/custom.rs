@@ -27,7 +27,7 @@ impl Store {
     }
 
     /// A definition has to define something, under its own name.
-    pub(super) fn admit_definition(&self, resource: &Resource, body: &Value) -> Result<(), Failure> {
+    pub(super) fn admit_definition(resource: &Resource, body: &Value) -> Result<(), Failure> {
         if resource.plural != "customresourcedefinitions" {
             return Ok(());
         }
@@ -35,7 +35,10 @@ impl Store {
         let (plural, group) = (text(body, "/spec/names/plural"), text(body, "/spec/group"));
         let invalid = |field: &str, why: &str| Err(Failure::invalid(resource, name, field, why));
         if name != format!("{plural}.{group}") {
-            return invalid("metadata.name", &format!("Invalid value: \"{name}\": must be spec.names.plural+\".\"+spec.group"));
+            return invalid(
+                "metadata.name",
+                &format!("Invalid value: \"{name}\": must be spec.names.plural+\".\"+spec.group"),
+            );
         }
         if text(body, "/spec/names/kind").is_empty() {
             return invalid("spec.names.kind", "Required value");
@@ -45,11 +48,17 @@ impl Store {
         }
         let versions = items(body, "/spec/versions");
         if versions.iter().filter(|version| version["storage"] == true).count() != 1 {
-            return invalid("spec.versions", "Invalid value: must have exactly one version marked as storage version");
+            return invalid(
+                "spec.versions",
+                "Invalid value: must have exactly one version marked as storage version",
+            );
         }
         for version in versions {
             if version.pointer("/schema/openAPIV3Schema").is_none() {
-                return invalid("spec.versions[0].schema.openAPIV3Schema", "Required value: schemas are required");
+                return invalid(
+                    "spec.versions[0].schema.openAPIV3Schema",
+                    "Required value: schemas are required",
+                );
             }
         }
         Ok(())
@@ -57,15 +66,18 @@ impl Store {
 
     /// Serves what has been defined for long enough; gives when the next is due.
     pub(super) fn establish(&mut self, now: u64) -> Option<u64> {
-        let Some(table) = self.objects.get("apiextensions.k8s.io/customresourcedefinitions") else { return None };
+        let table = self.objects.get("apiextensions.k8s.io/customresourcedefinitions")?;
         let waiting = table.values().filter(|object| !has_condition(&object.body, "Established"));
-        let (due, later): (Vec<_>, Vec<_>) =
-            waiting.map(|object| (object.since + ESTABLISHING, object.body.clone())).partition(|(at, _)| *at <= now);
+        let (due, later): (Vec<_>, Vec<_>) = waiting
+            .map(|object| (object.since + ESTABLISHING, object.body.clone()))
+            .partition(|(at, _)| *at <= now);
         for (at, mut body) in due {
-            let condition = |kind: &str, reason: &str, message: &str| {
-                json!({ "type": kind, "status": "True", "lastTransitionTime": rfc3339(at), "reason": reason, "message": message })
-            };
-            let stored: Vec<Value> = items(&body, "/spec/versions").iter().filter(|one| one["storage"] == true).map(|one| one["name"].clone()).collect();
+            let condition = |kind: &str, reason: &str, message: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": rfc3339(at), "reason": reason, "message": message });
+            let stored: Vec<Value> = items(&body, "/spec/versions")
+                .iter()
+                .filter(|one| one["storage"] == true)
+                .map(|one| one["name"].clone())
+                .collect();
             body["status"] = json!({
                 "conditions": [
                     condition("NamesAccepted", "NoConflicts", "no conflicts found"),
@@ -82,7 +94,8 @@ impl Store {
 
 fn resources_of(definition: &Value) -> Vec<Resource> {
     let names = |field: &str| text(definition, &format!("/spec/names/{field}")).to_owned();
-    let short = items(definition, "/spec/names/shortNames").iter().filter_map(Value::as_str).map(str::to_owned);
+    let short =
+        items(definition, "/spec/names/shortNames").iter().filter_map(Value::as_str).map(str::to_owned);
     let short: Vec<String> = short.collect();
     let served = items(definition, "/spec/versions").iter().filter(|version| version["served"] == true);
     served

@@ -26,7 +26,7 @@ impl Store {
         }
         let asked = call.parameter("gracePeriodSeconds").parse().ok();
         let grace = asked.or_else(|| options.get("gracePeriodSeconds").and_then(Value::as_u64));
-        self.take_leave(resource, object, grace, call.now)
+        Ok((200, self.take_leave(resource, object, grace, call.now)))
     }
 
     /// A pod on a node goes when its kubelet has ended it, what has finalizers when they are gone, everything else at once.
@@ -36,29 +36,34 @@ impl Store {
         object: Object,
         grace: Option<u64>,
         now: u64,
-    ) -> Result<(u16, Value), Failure> {
-        let (namespace, name) = (text(&object.body, "/metadata/namespace"), text(&object.body, "/metadata/name"));
+    ) -> Value {
+        let (namespace, name) =
+            (text(&object.body, "/metadata/namespace"), text(&object.body, "/metadata/name"));
         let is_pod = resource.plural == "pods" && resource.group.is_empty();
         let runs = is_pod && !text(&object.body, "/spec/nodeName").is_empty() && !is_over(&object.body);
         let held = !items(&object.body, "/metadata/finalizers").is_empty();
         if (runs && grace != Some(0)) || held {
             if object.leaving.is_some() {
-                return Ok((200, object.body));
+                return object.body;
             }
             let mut body = object.body.clone();
-            let grace = if runs { grace.unwrap_or_else(|| number(&body, "/spec/terminationGracePeriodSeconds")) } else { 0 };
+            let grace = if runs {
+                grace.unwrap_or_else(|| number(&body, "/spec/terminationGracePeriodSeconds"))
+            } else {
+                0
+            };
             body["metadata"]["deletionTimestamp"] = rfc3339(now + grace * 1000).into();
             body["metadata"]["deletionGracePeriodSeconds"] = grace.into();
-            return Ok((200, self.put(resource, Object { body, leaving: Some(now), ..object })));
+            return self.put(resource, Object { body, leaving: Some(now), ..object });
         }
         self.remove(&resource.group, &resource.plural, namespace, name);
         self.remove_dependents(resource, &object.body);
         if is_pod {
-            return Ok((200, object.body));
+            return object.body;
         }
         let mut details = resource.details(name);
         details["uid"] = object.body["metadata"]["uid"].clone();
-        Ok((200, success(&details)))
+        success(&details)
     }
 
     /// A namespace takes what is in it along, a definition its objects, an owner what it owns.
@@ -92,7 +97,11 @@ fn is_over(body: &Value) -> bool {
     ["Succeeded", "Failed"].contains(&text(body, "/status/phase"))
 }
 
-pub(super) fn check_preconditions(options: &Value, resource: &Resource, object: &Object) -> Result<(), Failure> {
+pub(super) fn check_preconditions(
+    options: &Value,
+    resource: &Resource,
+    object: &Object,
+) -> Result<(), Failure> {
     let (wanted, uid) = (text(options, "/preconditions/uid"), text(&object.body, "/metadata/uid"));
     if wanted.is_empty() || wanted == uid {
         return Ok(());

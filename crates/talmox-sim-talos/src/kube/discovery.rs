@@ -11,9 +11,16 @@ impl Store {
     pub(super) fn describe(&self, target: &Target) -> Option<Value> {
         match target {
             Target::Version => Some(self.version_info()),
-            Target::Core => Some(json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] })),
+            Target::Core => {
+                Some(json!({ "kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [] }))
+            }
             Target::Groups => {
-                let groups: Vec<Value> = self.groups().iter().filter(|name| !name.is_empty()).map(|name| self.group(name)).collect();
+                let groups: Vec<Value> = self
+                    .groups()
+                    .iter()
+                    .filter(|name| !name.is_empty())
+                    .map(|name| self.group(name))
+                    .collect();
                 Some(json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups }))
             }
             Target::Group(name) => self.groups().contains(name).then(|| {
@@ -52,7 +59,8 @@ impl Store {
     }
 
     fn group(&self, name: &str) -> Value {
-        let mut versions: Vec<String> = self.every_kind().filter(|one| one.group == name).map(|one| one.version).collect();
+        let mut versions: Vec<String> =
+            self.every_kind().filter(|one| one.group == name).map(|one| one.version).collect();
         versions.dedup();
         let listed: Vec<Value> = versions
             .iter()
@@ -66,7 +74,9 @@ impl Store {
         let kinds: Vec<Resource> = self.every_kind().filter(of).collect();
         let group_version = kinds.first()?.api_version();
         let resources: Vec<Value> = kinds.iter().flat_map(listed).collect();
-        Some(json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }))
+        Some(
+            json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources }),
+        )
     }
 }
 

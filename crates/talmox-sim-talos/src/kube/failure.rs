@@ -53,7 +53,7 @@ impl Failure {
     }
 
     /// A budget stands in the way.
-    pub(super) fn disruption(cause: String, retry_after: u64) -> Self {
+    pub(super) fn disruption(cause: &str, retry_after: u64) -> Self {
         let mut details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] });
         if retry_after > 0 {
             details["retryAfterSeconds"] = retry_after.into();

@@ -39,7 +39,11 @@ pub(super) fn fields(body: &Value) -> BTreeSet<Way> {
         match key.as_str() {
             "apiVersion" | "kind" => {}
             "metadata" => {
-                let own = value.as_object().into_iter().flatten().filter(|(key, _)| !UNOWNED.contains(&key.as_str()));
+                let own = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(key, _)| !UNOWNED.contains(&key.as_str()));
                 for (key, value) in own {
                     walk(key, value, &mut vec!["f:metadata".to_owned()], &mut set);
                 }
@@ -66,7 +70,14 @@ fn walk(name: &str, value: &Value, way: &mut Way, set: &mut BTreeSet<Way>) {
             }
         }
         Value::Array(entries) if entry_key(name, entries).is_some() => walk_entries(name, entries, way, set),
-        _ => drop(set.insert(way.clone())),
+        Value::Object(_)
+        | Value::Array(_)
+        | Value::String(_)
+        | Value::Number(_)
+        | Value::Bool(_)
+        | Value::Null => {
+            set.insert(way.clone());
+        }
     }
     way.pop();
 }
@@ -101,11 +112,15 @@ pub(super) fn at<'a>(body: &'a Value, way: &[String]) -> Option<&'a Value> {
         value = match kind {
             "f" => value.get(rest)?,
             "k" => value.as_array()?.iter().find(|entry| is_entry(entry, rest))?,
-            "v" => value.as_array()?.iter().find(|entry| entry.to_string() == rest)?,
+            "v" => value.as_array()?.iter().find(|entry| is_word(entry, rest))?,
             _ => value,
         };
     }
     Some(value)
+}
+
+fn is_word(entry: &Value, word: &str) -> bool {
+    serde_json::from_str(word).is_ok_and(|word: Value| word == *entry)
 }
 
 fn is_entry(entry: &Value, key: &str) -> bool {
@@ -123,7 +138,8 @@ pub(super) fn remove(body: &mut Value, way: &[String]) {
             if let Some(inner) = map.get_mut(name).filter(|_| !is_last) {
                 remove(inner, rest);
             }
-            let empty = |value: &Value| matches!(value, Value::Object(map) if map.is_empty()) || value == &json!([]);
+            let empty =
+                |value: &Value| matches!(value, Value::Object(map) if map.is_empty()) || value == &json!([]);
             if is_last || map.get(name).is_some_and(empty) {
                 map.remove(name);
             }
@@ -136,7 +152,7 @@ pub(super) fn remove(body: &mut Value, way: &[String]) {
                 remove(&mut list[index], rest);
             }
         }
-        ("v", Value::Array(list)) => list.retain(|entry| entry.to_string() != name),
+        ("v", Value::Array(list)) => list.retain(|entry| !is_word(entry, name)),
         _ => {}
     }
 }

@@ -71,7 +71,9 @@ impl Store {
             body: &call.body,
             now,
         };
-        match self.objects_call(&call, place) {
+        let result = self.objects_call(&call, place);
+        self.settle(now);
+        match result {
             Ok((status, body)) => answer(status, &body),
             Err(failure) => failed(&failure),
         }
@@ -114,12 +116,15 @@ fn readiness(call: &KubeCall, health: Health) -> Answer {
     let verbose = call.query.iter().any(|(key, _)| key == "verbose");
     match health {
         Health::Serving if verbose => {
-            let body = format!("[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n{what} check passed\n");
+            let body = format!(
+                "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n{what} check passed\n"
+            );
             Answer { status: 200, body: Bytes::from(body) }
         }
         Health::Serving => Answer { status: 200, body: Bytes::from_static(b"ok") },
         Health::NoQuorum => {
-            let body = format!("[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{what} check failed\n");
+            let body =
+                format!("[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{what} check failed\n");
             Answer { status: 500, body: Bytes::from(body) }
         }
     }

@@ -47,7 +47,10 @@ impl Resource {
     /// Whether an object without a version may overwrite what is there.
     pub(super) fn overwrites_blindly(&self) -> bool {
         !self.custom
-            && !matches!(self.plural.as_str(), "leases" | "poddisruptionbudgets" | "customresourcedefinitions")
+            && !matches!(
+                self.plural.as_str(),
+                "leases" | "poddisruptionbudgets" | "customresourcedefinitions"
+            )
     }
 
     /// Whether putting an object that is not there makes it.

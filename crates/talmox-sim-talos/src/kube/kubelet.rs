@@ -124,7 +124,13 @@ impl Store {
         for (name, since) in gone {
             let Some(object) = self.get("/nodes", "", &name) else { continue };
             let mut body = object.body.clone();
-            set_ready(&mut body, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.", since + GRACE);
+            set_ready(
+                &mut body,
+                "Unknown",
+                "NodeStatusUnknown",
+                "Kubelet stopped posting node status.",
+                since + GRACE,
+            );
             untaint(&mut body, NOT_READY);
             for effect in ["NoSchedule", "NoExecute"] {
                 taint(&mut body, UNREACHABLE, effect);
@@ -135,9 +141,11 @@ impl Store {
     }
 
     fn mirror_pods(&mut self, facts: &KubeletFacts, now: u64) {
-        let named: Vec<String> = facts.static_pods.iter().map(|pod| format!("{}-{}", pod.name, facts.name)).collect();
+        let named: Vec<String> =
+            facts.static_pods.iter().map(|pod| format!("{}-{}", pod.name, facts.name)).collect();
         let of_node = |body: &&Value| {
-            text(body, "/spec/nodeName") == facts.name && body.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some()
+            text(body, "/spec/nodeName") == facts.name
+                && body.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some()
         };
         let gone: Vec<String> = self
             .bodies("", "pods")
@@ -153,7 +161,9 @@ impl Store {
             let wanted = mirror(pod, facts, now);
             // Another configuration is another pod, with a uid of its own.
             let hash = "/metadata/annotations/kubernetes.io~1config.hash";
-            let stale = self.get("/pods", "kube-system", &name).is_some_and(|old| text(&old.body, hash) != text(&wanted, hash));
+            let stale = self
+                .get("/pods", "kube-system", &name)
+                .is_some_and(|old| text(&old.body, hash) != text(&wanted, hash));
             if stale {
                 self.remove("", "pods", "kube-system", &name);
             }
@@ -263,15 +273,20 @@ fn status(body: &mut Value, facts: &KubeletFacts) {
 }
 
 fn set_ready(body: &mut Value, status: &str, reason: &str, message: &str, at: u64) {
-    let same = items(body, "/status/conditions").iter().any(|one| text(one, "/type") == "Ready" && text(one, "/status") == status);
+    let same = items(body, "/status/conditions")
+        .iter()
+        .any(|one| text(one, "/type") == "Ready" && text(one, "/status") == status);
     if same {
         return;
     }
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        json!({ "type": kind, "status": status, "lastTransitionTime": rfc3339(at), "reason": reason, "message": message })
-    };
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| json!({ "type": kind, "status": status, "lastTransitionTime": rfc3339(at), "reason": reason, "message": message });
     body["status"]["conditions"] = json!([
-        condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        condition(
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available"
+        ),
         condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
         condition("Ready", status, reason, message),
@@ -285,9 +300,10 @@ pub(super) fn taint(body: &mut Value, key: &str, effect: &str) {
         return;
     }
     let new = json!({ "key": key, "effect": effect });
-    match &mut body["spec"]["taints"] {
-        Value::Array(list) => list.push(new),
-        none => *none = json!([new]),
+    if let Value::Array(list) = &mut body["spec"]["taints"] {
+        list.push(new);
+    } else {
+        body["spec"]["taints"] = json!([new]);
     }
 }
 

@@ -24,6 +24,7 @@ mod fields;
 mod handle;
 mod kinds;
 mod kubelet;
+mod nodes;
 mod object;
 mod patch;
 mod path;

@@ -32,7 +32,9 @@ pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 
 /// Whether an object has a condition of that type that is true.
 pub(super) fn has_condition(body: &Value, kind: &str) -> bool {
-    items(body, "/status/conditions").iter().any(|one| text(one, "/type") == kind && text(one, "/status") == "True")
+    items(body, "/status/conditions")
+        .iter()
+        .any(|one| text(one, "/type") == kind && text(one, "/status") == "True")
 }
 
 pub(super) fn key(namespace: &str, name: &str) -> String {
@@ -70,7 +72,13 @@ impl Store {
         }
     }
 
-    pub(super) fn remove(&mut self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Object> {
+    pub(super) fn remove(
+        &mut self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Object> {
         let removed = self.objects.get_mut(&table(group, plural))?.remove(&key(namespace, name))?;
         self.revision += 1;
         self.wake = 0;
@@ -78,7 +86,15 @@ impl Store {
     }
 
     /// Makes an object that belongs to the cluster itself, unless it is there.
-    pub(super) fn ensure(&mut self, group: &str, plural: &str, namespace: &str, name: &str, mut body: Value, now: u64) {
+    pub(super) fn ensure(
+        &mut self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        mut body: Value,
+        now: u64,
+    ) {
         let Some(resource) = find(group, plural) else { return };
         if self.get(&resource.table(), namespace, name).is_some() {
             return;
@@ -96,7 +112,8 @@ impl Store {
     /// What the server itself says of a new object.
     pub(super) fn stamp(&mut self, resource: &Resource, body: &mut Value, now: u64) {
         let uid = self.uid();
-        let counted = body.get("spec").is_some() && !matches!(resource.plural.as_str(), "nodes" | "namespaces" | "leases");
+        let counted = body.get("spec").is_some()
+            && !matches!(resource.plural.as_str(), "nodes" | "namespaces" | "leases");
         body["metadata"]["uid"] = uid.into();
         body["metadata"]["creationTimestamp"] = rfc3339(now).into();
         if counted || resource.custom {

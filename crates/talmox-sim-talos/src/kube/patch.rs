@@ -33,7 +33,9 @@ fn slot<'a>(target: &'a mut Value, key: &str) -> &'a mut Value {
 /// The key by which entries of a list are the same, by the name of the list. Lists that are not here are replaced whole.
 pub(super) fn list_key(field: &str) -> Option<&'static str> {
     match field {
-        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env" | "imagePullSecrets" => Some("name"),
+        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env" | "imagePullSecrets" => {
+            Some("name")
+        }
         "conditions" | "addresses" => Some("type"),
         "ports" => Some("containerPort"),
         "volumeMounts" => Some("mountPath"),
@@ -86,27 +88,30 @@ fn merge_list(target: &mut Value, entries: &[Value], name: &str) {
 }
 
 /// RFC 6902, without `move` and `copy`.
-pub(super) fn json_patch(target: &mut Value, patch: &Value) -> Result<(), Failure> {
-    let Value::Array(operations) = patch else {
-        return Err(Failure::bad_request("error decoding patch: json: cannot unmarshal object into Go value"));
+pub(super) fn json_patch(target: &mut Value, operations: &Value) -> Result<(), Failure> {
+    let Value::Array(operations) = operations else {
+        return Err(Failure::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value",
+        ));
     };
     for operation in operations {
-        let (verb, path) = (text(operation, "/op"), text(operation, "/path"));
+        let (verb, place) = (text(operation, "/op"), text(operation, "/path"));
         let value = operation.get("value").cloned().unwrap_or_default();
         let refused = || {
-            let message = format!("the server rejected our request due to an error in our request: {verb} {path}");
+            let message =
+                format!("the server rejected our request due to an error in our request: {verb} {place}");
             Failure::new(422, "Invalid", message)
         };
-        operate(target, verb, path, value).ok_or_else(refused)?;
+        operate(target, verb, place, value).ok_or_else(refused)?;
     }
     Ok(())
 }
 
-fn operate(target: &mut Value, verb: &str, path: &str, value: Value) -> Option<()> {
+fn operate(target: &mut Value, verb: &str, place: &str, value: Value) -> Option<()> {
     if verb == "test" {
-        return (target.pointer(path)? == &value).then_some(());
+        return (target.pointer(place)? == &value).then_some(());
     }
-    let (parent, last) = path.rsplit_once('/')?;
+    let (parent, last) = place.rsplit_once('/')?;
     let last = last.replace("~1", "/").replace("~0", "~");
     match target.pointer_mut(parent)? {
         Value::Object(map) => match verb {
@@ -115,12 +120,12 @@ fn operate(target: &mut Value, verb: &str, path: &str, value: Value) -> Option<(
             "remove" => drop(map.remove(&last)?),
             _ => return None,
         },
-        Value::Array(list) => {
-            let at = if last == "-" { list.len() } else { last.parse().ok()? };
+        Value::Array(entries) => {
+            let index = if last == "-" { entries.len() } else { last.parse().ok()? };
             match verb {
-                "add" if at <= list.len() => list.insert(at, value),
-                "replace" => *list.get_mut(at)? = value,
-                "remove" if at < list.len() => drop(list.remove(at)),
+                "add" if index <= entries.len() => entries.insert(index, value),
+                "replace" => *entries.get_mut(index)? = value,
+                "remove" if index < entries.len() => drop(entries.remove(index)),
                 _ => return None,
             }
         }

@@ -13,7 +13,10 @@ pub(super) enum Target {
     Core,
     Groups,
     Group(String),
-    Kinds { group: String, version: String },
+    Kinds {
+        group: String,
+        version: String,
+    },
     Objects(Place),
 }
 
@@ -64,7 +67,11 @@ impl Store {
             [name, subresource] => (*name, *subresource),
             _ => return None,
         };
-        let misplaced = if resource.namespaced { namespace.is_empty() && !name.is_empty() } else { !namespace.is_empty() };
+        let misplaced = if resource.namespaced {
+            namespace.is_empty() && !name.is_empty()
+        } else {
+            !namespace.is_empty()
+        };
         let known = match subresource {
             "" => true,
             "status" => resource.has_status,

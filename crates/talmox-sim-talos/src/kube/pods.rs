@@ -21,7 +21,9 @@ pub(super) fn is_mirror(body: &Value) -> bool {
 /// Runs, and whether it is ready.
 pub(super) fn set_ready(body: &mut Value, ready: bool, now: u64) {
     let status = if ready { "True" } else { "False" };
-    let same = items(body, "/status/conditions").iter().any(|one| text(one, "/type") == "Ready" && text(one, "/status") == status);
+    let same = items(body, "/status/conditions")
+        .iter()
+        .any(|one| text(one, "/type") == "Ready" && text(one, "/status") == status);
     if same && text(body, "/status/phase") == "Running" {
         return;
     }
@@ -87,7 +89,10 @@ impl Store {
     fn choose(&self, pod: &Value) -> Option<String> {
         let owner = pod.pointer("/metadata/ownerReferences/0/uid");
         let beside = |node: &str| {
-            let there = |body: &&Value| text(body, "/spec/nodeName") == node && body.pointer("/metadata/ownerReferences/0/uid") == owner;
+            let there = |body: &&Value| {
+                text(body, "/spec/nodeName") == node
+                    && body.pointer("/metadata/ownerReferences/0/uid") == owner
+            };
             self.bodies("", "pods").filter(there).count()
         };
         let usable = |node: &&Value| {
@@ -107,6 +112,11 @@ impl Store {
             let node = text(&pod.body, "/spec/nodeName").to_owned();
             let due = match (self.kubelets.get(&node).map(|facts| facts.ready), pod.leaving) {
                 _ if node.is_empty() => None,
+                // Collected, whether somebody runs it or not.
+                _ if self.get("/nodes", "", &node).is_none() => {
+                    self.drop_pod(&pod);
+                    None
+                }
                 (Some(_), Some(since)) => self.at(since + STOP, now, |store| store.drop_pod(&pod)),
                 (Some(network), None) => self.start_pod(&pod, network, now),
                 (None, _) => self.miss_pod(&pod, &node, now),
@@ -130,7 +140,9 @@ impl Store {
     }
 
     fn start_pod(&mut self, pod: &Object, network: bool, now: u64) -> Option<u64> {
-        let waits = has_condition(&pod.body, "Ready") || is_mirror(&pod.body) || ["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"));
+        let waits = has_condition(&pod.body, "Ready")
+            || is_mirror(&pod.body)
+            || ["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"));
         if waits || !(network || pod.body["spec"]["hostNetwork"] == true) {
             return None;
         }
@@ -141,12 +153,8 @@ impl Store {
         })
     }
 
-    /// A pod nobody runs: its node is gone, or does not answer.
+    /// A pod whose node does not answer.
     fn miss_pod(&mut self, pod: &Object, node: &str, now: u64) -> Option<u64> {
-        if self.get("/nodes", "", node).is_none() {
-            self.drop_pod(pod);
-            return None;
-        }
         let since = *self.silent.get(node)?;
         if has_condition(&pod.body, "Ready") {
             let mut body = pod.body.clone();
@@ -158,7 +166,9 @@ impl Store {
                 return later;
             }
         }
-        let stays = is_mirror(&pod.body) || pod.leaving.is_some() || text(&pod.body, "/metadata/ownerReferences/0/kind") == "DaemonSet";
+        let stays = is_mirror(&pod.body)
+            || pod.leaving.is_some()
+            || text(&pod.body, "/metadata/ownerReferences/0/kind") == "DaemonSet";
         if stays {
             return None;
         }
@@ -167,10 +177,11 @@ impl Store {
 
     /// Asks a pod to go, as a controller does.
     pub(super) fn end_pod(&mut self, pod: &Object, now: u64) {
-        let current = self.get("/pods", text(&pod.body, "/metadata/namespace"), text(&pod.body, "/metadata/name")).cloned();
+        let current = self
+            .get("/pods", text(&pod.body, "/metadata/namespace"), text(&pod.body, "/metadata/name"))
+            .cloned();
         if let (Some(resource), Some(pod)) = (kinds::find("", "pods"), current) {
-            // It cannot fail: nothing is asked of it.
-            drop(self.take_leave(&resource, pod, None, now));
+            self.take_leave(&resource, pod, None, now);
         }
     }
 }

@@ -49,7 +49,8 @@ impl Labels {
         }
         for expression in items(selector, "/matchExpressions") {
             let key = text(expression, "/key").to_owned();
-            let values = items(expression, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+            let values =
+                items(expression, "/values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
             all.push(match text(expression, "/operator") {
                 "In" => Requirement::In(key, values),
                 "NotIn" => Requirement::NotIn(key, values),
@@ -129,7 +130,14 @@ fn selectable(resource: &Resource) -> &'static [&'static str] {
         "nodes" => &["spec.unschedulable"],
         "namespaces" => &["status.phase"],
         "secrets" => &["type"],
-        "events" => &["involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "reason", "type"],
+        "events" => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "reason",
+            "type",
+        ],
         _ => &[],
     }
 }
@@ -138,12 +146,20 @@ fn selectable(resource: &Resource) -> &'static [&'static str] {
 pub(super) fn fields_select(selector: &str, resource: &Resource, body: &Value) -> Result<bool, Failure> {
     for part in selector.split(',').filter(|part| !part.is_empty()) {
         let unequal = part.split_once("!=").map(|(field, value)| (field, value, false));
-        let equal = || part.split_once("==").or_else(|| part.split_once('=')).map(|(field, value)| (field, value, true));
-        let Some((field, value, wanted)) = unequal.or_else(equal) else {
-            return Err(Failure::bad_request(format!("invalid selector: '{selector}'; can't understand '{part}'")));
+        let equal = || {
+            part.split_once("==").or_else(|| part.split_once('=')).map(|(field, value)| (field, value, true))
         };
-        let known = ["metadata.name", "metadata.namespace"].contains(&field) && !(field == "metadata.namespace" && !resource.namespaced);
-        if !known && !selectable(resource).contains(&field) {
+        let Some((field, value, wanted)) = unequal.or_else(equal) else {
+            return Err(Failure::bad_request(format!(
+                "invalid selector: '{selector}'; can't understand '{part}'"
+            )));
+        };
+        let known = match field {
+            "metadata.name" => true,
+            "metadata.namespace" => resource.namespaced,
+            _ => selectable(resource).contains(&field),
+        };
+        if !known {
             return Err(unknown_field(selector, resource, field));
         }
         let pointer = format!("/{}", field.replace('.', "/"));

@@ -27,16 +27,21 @@ fn daemon_tolerations() -> Vec<Value> {
         ("unschedulable", "NoSchedule"),
         ("network-unavailable", "NoSchedule"),
     ];
-    let tolerate = |(name, effect): (&str, &str)| {
-        json!({ "key": format!("node.kubernetes.io/{name}"), "operator": "Exists", "effect": effect })
-    };
+    let tolerate = |(name, effect): (&str, &str)| json!({ "key": format!("node.kubernetes.io/{name}"), "operator": "Exists", "effect": effect });
     taints.into_iter().map(tolerate).collect()
 }
 
 impl Store {
     fn owned_pods(&self, uid: &str) -> Vec<Object> {
         let own = |object: &&Object| text(&object.body, "/metadata/ownerReferences/0/uid") == uid;
-        self.objects.get("/pods").into_iter().flatten().map(|(_, object)| object).filter(own).cloned().collect()
+        self.objects
+            .get("/pods")
+            .into_iter()
+            .flatten()
+            .map(|(_, object)| object)
+            .filter(own)
+            .cloned()
+            .collect()
     }
 
     /// One pod on every node that takes it.
@@ -52,10 +57,13 @@ impl Store {
                 .map(|node| text(node, "/metadata/name"))
                 .collect();
             let current = |pod: &Object| {
-                pod.leaving.is_none() && text(&pod.body, "/metadata/labels/controller-revision-hash") == revision
+                pod.leaving.is_none()
+                    && text(&pod.body, "/metadata/labels/controller-revision-hash") == revision
             };
             for pod in self.owned_pods(text(&set, "/metadata/uid")) {
-                if pod.leaving.is_none() && !(current(&pod) && wanted.contains(&text(&pod.body, "/spec/nodeName"))) {
+                if pod.leaving.is_none()
+                    && !(current(&pod) && wanted.contains(&text(&pod.body, "/spec/nodeName")))
+                {
                     self.end_pod(&pod, now);
                 }
             }
@@ -67,7 +75,8 @@ impl Store {
                 }
             }
             let pods = self.owned_pods(text(&set, "/metadata/uid"));
-            let ready = pods.iter().filter(|pod| pod.leaving.is_none() && has_condition(&pod.body, "Ready")).count();
+            let ready =
+                pods.iter().filter(|pod| pod.leaving.is_none() && has_condition(&pod.body, "Ready")).count();
             set["status"] = json!({
                 "currentNumberScheduled": wanted.len(), "desiredNumberScheduled": wanted.len(), "numberMisscheduled": 0,
                 "numberReady": ready, "numberAvailable": ready, "updatedNumberScheduled": wanted.len(),
@@ -111,7 +120,9 @@ impl Store {
 
     /// Makes or ends pods until there are as many as wanted; gives those that stay.
     fn scale(&mut self, set: &Value, wanted: u64, revision: &str, now: u64) -> Vec<Object> {
-        let stays = |pod: &Object| pod.leaving.is_none() && !["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"));
+        let stays = |pod: &Object| {
+            pod.leaving.is_none() && !["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"))
+        };
         let uid = text(set, "/metadata/uid");
         let mut pods: Vec<Object> = self.owned_pods(uid).into_iter().filter(&stays).collect();
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
@@ -152,7 +163,8 @@ impl Store {
             let (expected, healthy) = self.guarded(&budget);
             let needed = needed(&budget["spec"], expected);
             let allowed = if expected == 0 { 0 } else { healthy.saturating_sub(needed) };
-            let (status, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+            let (status, reason) =
+                if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
             budget["status"] = json!({
                 "observedGeneration": budget["metadata"]["generation"], "disruptionsAllowed": allowed,
                 "currentHealthy": healthy, "desiredHealthy": needed, "expectedPods": expected,
@@ -168,20 +180,25 @@ impl Store {
         let namespace = text(budget, "/metadata/namespace");
         let pods = self.objects.get("/pods").into_iter().flatten().map(|(_, pod)| pod).filter(|pod| {
             let over = ["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"));
-            pod.leaving.is_none() && !over && text(&pod.body, "/metadata/namespace") == namespace && labels.select(&pod.body)
+            pod.leaving.is_none()
+                && !over
+                && text(&pod.body, "/metadata/namespace") == namespace
+                && labels.select(&pod.body)
         });
-        pods.fold((0, 0), |(all, healthy), pod| (all + 1, healthy + u64::from(has_condition(&pod.body, "Ready"))))
+        pods.fold((0, 0), |(all, healthy), pod| {
+            (all + 1, healthy + u64::from(has_condition(&pod.body, "Ready")))
+        })
     }
 }
 
 /// How many healthy pods a budget insists on, out of so many.
 fn needed(spec: &Value, expected: u64) -> u64 {
-    let count = |value: &Value| match value {
-        Value::String(text) => {
+    let count = |value: &Value| match value.as_str() {
+        Some(text) => {
             let percent: u64 = text.trim_end_matches('%').parse().unwrap_or_default();
             (expected * percent).div_ceil(100)
         }
-        other => other.as_u64().unwrap_or_default(),
+        None => value.as_u64().unwrap_or_default(),
     };
     match (spec.get("minAvailable"), spec.get("maxUnavailable")) {
         (Some(least), _) => count(least),
@@ -211,7 +228,9 @@ impl Store {
     /// Whether somebody brought a network plugin: a daemon set that writes where kubelets look for one.
     pub fn has_network_plugin(&self) -> bool {
         self.bodies("apps", "daemonsets").any(|set| {
-            items(set, "/spec/template/spec/volumes").iter().any(|volume| text(volume, "/hostPath/path").starts_with("/etc/cni"))
+            items(set, "/spec/template/spec/volumes")
+                .iter()
+                .any(|volume| text(volume, "/hostPath/path").starts_with("/etc/cni"))
         })
     }
 }

@@ -12,7 +12,8 @@ use super::object::{Object, items, number, text};
 use super::patch::{json_patch, merge, strategic};
 use super::path::Place;
 
-const CHANGED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const CHANGED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 impl Store {
     pub(super) fn create(&mut self, call: &Call<'_>, place: &Place) -> Result<(u16, Value), Failure> {
@@ -20,7 +21,12 @@ impl Store {
         if text(&body, "/metadata/name").is_empty() {
             let prefix = text(&body, "/metadata/generateName");
             if prefix.is_empty() {
-                return Err(Failure::invalid(&place.resource, "", "metadata.name", "Required value: name or generateName is required"));
+                return Err(Failure::invalid(
+                    &place.resource,
+                    "",
+                    "metadata.name",
+                    "Required value: name or generateName is required",
+                ));
             }
             body["metadata"]["name"] = format!("{prefix}{}", self.suffix()).into();
         }
@@ -109,7 +115,7 @@ impl Store {
         }
         valid_name(resource, text(&body, "/metadata/name"))?;
         begin(resource, &mut body);
-        self.admit_definition(resource, &body)?;
+        Self::admit_definition(resource, &body)?;
         self.stamp(resource, &mut body, call.now);
         if call.is_dry_run() {
             return Ok(body);
@@ -127,13 +133,17 @@ impl Store {
         note: bool,
     ) -> Result<Value, Failure> {
         let Place { resource, name, subresource, .. } = place;
-        let versions = (text(&body, "/metadata/resourceVersion"), text(&old.body, "/metadata/resourceVersion"));
+        let versions =
+            (text(&body, "/metadata/resourceVersion"), text(&old.body, "/metadata/resourceVersion"));
         if !versions.0.is_empty() && versions.0 != versions.1 {
             return Err(Failure::conflict(resource, name, CHANGED));
         }
         let uids = (text(&body, "/metadata/uid"), text(&old.body, "/metadata/uid"));
         if !uids.0.is_empty() && uids.0 != uids.1 {
-            let why = format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", uids.0, uids.1);
+            let why = format!(
+                "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+                uids.0, uids.1
+            );
             return Err(Failure::conflict(resource, name, &why));
         }
         if subresource == "status" {
@@ -145,7 +155,14 @@ impl Store {
         } else if resource.has_status {
             keep(&mut body, &old.body, "status");
         }
-        for field in ["uid", "creationTimestamp", "generation", "deletionTimestamp", "resourceVersion", "managedFields"] {
+        for field in [
+            "uid",
+            "creationTimestamp",
+            "generation",
+            "deletionTimestamp",
+            "resourceVersion",
+            "managedFields",
+        ] {
             if field != "managedFields" || note {
                 let kept = old.body["metadata"].get(field).cloned();
                 restore(&mut body["metadata"], field, kept);
@@ -164,7 +181,10 @@ impl Store {
         if call.is_dry_run() {
             return Ok(body);
         }
-        if old.leaving.is_some() && items(&body, "/metadata/finalizers").is_empty() && resource.plural != "pods" {
+        if old.leaving.is_some()
+            && items(&body, "/metadata/finalizers").is_empty()
+            && resource.plural != "pods"
+        {
             self.remove(&resource.group, &resource.plural, &place.namespace, name);
             return Ok(body);
         }
@@ -234,7 +254,10 @@ fn checked(body: &mut Value, place: &Place) -> Result<(), Failure> {
     let Place { resource, namespace, name, .. } = place;
     let (api_version, kind) = (resource.api_version(), resource.kind.as_str());
     if !body.is_object() || body.get("metadata").is_some_and(|metadata| !metadata.is_object()) {
-        return Err(Failure::bad_request(format!("{kind} in version \"{}\" cannot be handled as a {kind}", resource.version)));
+        return Err(Failure::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {kind}",
+            resource.version
+        )));
     }
     let said = (text(body, "/apiVersion"), text(body, "/kind"));
     if said != (api_version.as_str(), kind) {
@@ -268,7 +291,12 @@ fn valid_name(resource: &Resource, name: &str) -> Result<(), Failure> {
     let free = resource.group == "rbac.authorization.k8s.io";
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    if free || (name.len() <= 253 && name.chars().all(fits) && edge(name.chars().next()) && edge(name.chars().last())) {
+    if free
+        || (name.len() <= 253
+            && name.chars().all(fits)
+            && edge(name.chars().next())
+            && edge(name.chars().last()))
+    {
         return Ok(());
     }
     let why = format!(
@@ -283,7 +311,9 @@ fn complete(resource: &Resource, body: &mut Value) {
     if resource.plural != "secrets" || !resource.group.is_empty() {
         return;
     }
-    let Some(Value::Object(texts)) = body.as_object_mut().and_then(|map| map.remove("stringData")) else { return };
+    let Some(Value::Object(texts)) = body.as_object_mut().and_then(|map| map.remove("stringData")) else {
+        return;
+    };
     for (key, value) in texts {
         use base64::Engine as _;
         let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
@@ -293,13 +323,20 @@ fn complete(resource: &Resource, body: &mut Value) {
 
 /// How an object begins its life, whatever was sent of it.
 fn begin(resource: &Resource, body: &mut Value) {
-    if resource.has_status && !matches!(resource.plural.as_str(), "nodes" | "pods" | "namespaces") && let Value::Object(map) = body {
+    if resource.has_status
+        && !matches!(resource.plural.as_str(), "nodes" | "pods" | "namespaces")
+        && let Value::Object(map) = body
+    {
         map.remove("status");
     }
     match (resource.group.as_str(), resource.plural.as_str()) {
         ("", "pods") => {
             body["status"] = json!({ "phase": "Pending", "qosClass": "BestEffort" });
-            for (field, value) in [("restartPolicy", json!("Always")), ("schedulerName", json!("default-scheduler")), ("terminationGracePeriodSeconds", json!(30))] {
+            for (field, value) in [
+                ("restartPolicy", json!("Always")),
+                ("schedulerName", json!("default-scheduler")),
+                ("terminationGracePeriodSeconds", json!(30)),
+            ] {
                 if body["spec"].get(field).is_none() {
                     body["spec"][field] = value;
                 }
@@ -312,7 +349,9 @@ fn begin(resource: &Resource, body: &mut Value) {
         // Admission taints a node until somebody says that it is ready.
         ("", "nodes") => super::kubelet::taint(body, "node.kubernetes.io/not-ready", "NoSchedule"),
         ("", "secrets") if body.get("type").is_none() => body["type"] = "Opaque".into(),
-        ("apps", "deployments" | "statefulsets" | "replicasets") if body["spec"].get("replicas").is_none() => {
+        ("apps", "deployments" | "statefulsets" | "replicasets")
+            if body["spec"].get("replicas").is_none() =>
+        {
             body["spec"]["replicas"] = 1.into();
         }
         _ => {}

@@ -50,6 +50,7 @@ impl Nodes {
 
     /// Memory is lost, streams break.
     pub(crate) fn end_run(&mut self, id: MachineId) {
+        self.silence_kubelet(id);
         if let Some(machine) = self.machines.get_mut(&id) {
             machine.boot += 1;
             machine.run = None;

@@ -105,7 +105,7 @@ impl Nodes {
         let identity = self.random.hex(32);
         // Before Talos is on a disk there is nothing to keep it on; the installation does.
         if let Some(disk) = self.system_disk_mut(id) {
-            let state = disk.state.get_or_insert_with(|| State { config: None, identity });
+            let state = disk.state.get_or_insert(State { config: None, identity });
             state.config = Some(text.to_owned());
         }
     }
@@ -113,11 +113,23 @@ impl Nodes {
     pub(crate) fn set_active(&mut self, id: MachineId, text: &str, config: &Config) {
         let now = self.clock;
         let Some(settings) = Settings::read(config) else { return };
-        if let Some(run) = self.run_mut(id) {
-            let version = run.active.as_ref().map_or(1, |active| active.version + 1);
-            run.active = Some(Active { text: text.to_owned(), settings, version, since: now });
-        }
+        let Some(run) = self.run_mut(id) else { return };
+        let before = run.active.take();
+        let version = before.as_ref().map_or(1, |active| active.version + 1);
+        let (kubelet, pods) = before.as_ref().map_or((false, false), |active| {
+            let old = &active.settings;
+            (old.kubernetes_version != settings.kubernetes_version, old.images != settings.images)
+        });
+        let pods_version = before.map_or(1, |active| active.pods_version) + u64::from(pods);
+        run.active = Some(Active { text: text.to_owned(), settings, pods_version, version, since: now });
         self.configure_network(id);
+        if kubelet && self.run(id).is_some_and(|run| run.services.contains_key("kubelet")) {
+            self.stop_service(id, "kubelet");
+            self.start_service(id, "kubelet");
+        }
+        if pods {
+            self.replace_pods(id);
+        }
     }
 
     fn put_in_force(&mut self, id: MachineId, text: &str, config: &Config) {

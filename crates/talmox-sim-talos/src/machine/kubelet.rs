@@ -26,6 +26,14 @@ impl Nodes {
         }
     }
 
+    /// Pods of another make: gone, and ready again after a while.
+    pub(crate) fn replace_pods(&mut self, id: MachineId) {
+        let Some(run) = self.run_mut(id).filter(|run| run.kubernetes.pods == Pods::Ready) else { return };
+        run.kubernetes.pods = Pods::Pending;
+        let all = self.timing.static_pods;
+        self.schedule_about(id, all, Event::PodsReady);
+    }
+
     fn settle_node(&mut self, id: MachineId) {
         let Some(cluster) = self.kubernetes_of(id) else { return };
         let Some(run) = self.run(id) else { return };
@@ -56,6 +64,7 @@ impl Nodes {
         if let Some(run) = self.run_mut(id) {
             run.kubernetes.api_server = pair;
         }
+        self.serve_kubernetes(id);
         self.wake_all();
     }
 
@@ -79,6 +88,7 @@ impl Nodes {
             run.kubernetes.pending = false;
             run.kubernetes.ready |= reachable;
         }
+        self.cordon(id, false);
     }
 
     /// The cluster whose API a node's kubelet reaches: its own, or one its endpoint leads to.
@@ -106,11 +116,22 @@ impl Nodes {
         self.has_quorum(data.cluster).then_some(data.cluster)
     }
 
-    /// Talos brings one along unless it is told not to; then nodes are ready once somebody applied one.
+    /// Talos cordons a node before it takes it down, and lifts that when it is back.
+    pub(crate) fn cordon(&mut self, id: MachineId, cordoned: bool) {
+        let Some(cluster) = self.kubernetes_of(id) else { return };
+        let Some(name) = self.run(id).map(|run| run.network.hostname.clone()) else { return };
+        let now = self.epoch + self.clock;
+        if let Some(store) = self.kube.get_mut(&cluster) {
+            store.set_cordoned(&name, cordoned, now);
+        }
+    }
+
+    /// Talos brings one along, or fetches one, unless it is told not to; then nodes are ready once somebody applied one.
     fn has_network_plugin(&self, cluster: u64) -> bool {
-        self.living(cluster)
-            .values()
-            .any(|id| self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni != Cni::None))
+        let fetched = |id: &MachineId| {
+            self.run(*id).and_then(Run::settings).is_some_and(|settings| settings.cni == Cni::Custom)
+        };
+        self.was_given_network(cluster) || self.living(cluster).values().any(fetched)
     }
 }
 

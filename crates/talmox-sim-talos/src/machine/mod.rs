@@ -71,6 +71,8 @@ pub(crate) enum Port {
 pub(crate) struct Active {
     pub(crate) text: String,
     pub(crate) settings: Settings,
+    /// Counts changes of what the control plane's pods are made from.
+    pub(crate) pods_version: u64,
     /// Counts what was applied, for versions of resources.
     pub(crate) version: u64,
     pub(crate) since: u64,
@@ -86,6 +88,7 @@ pub(crate) struct Sequence {
 
 /// Talos, running.
 #[derive(Clone, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of one machine")]
 pub(crate) struct Run {
     pub(crate) image: Image,
     /// The disk Talos is installed on.
@@ -162,6 +165,7 @@ pub(crate) struct Trial {
 
 /// How far this node is as a part of Kubernetes.
 #[derive(Clone, Default, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "steps that are not taken in one order")]
 pub(crate) struct Kubernetes {
     /// Static pods are on the way, or there.
     pub(crate) pods_due: bool,

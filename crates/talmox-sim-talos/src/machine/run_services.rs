@@ -95,6 +95,7 @@ impl Nodes {
         }
         self.settle_etcd(id);
         self.settle_kubernetes(id);
+        self.report_kubelet(id);
         self.finish_boot(id);
         self.note_status(id);
     }
@@ -126,7 +127,7 @@ impl Nodes {
 
     pub(crate) fn service_step(&mut self, id: MachineId, service: &str, start: u32, step: Step) {
         let current = self.run(id).and_then(|run| run.services.get(service));
-        if !current.is_some_and(|one| one.started == start) {
+        if current.is_none_or(|one| one.started != start) {
             return;
         }
         match step {
@@ -194,6 +195,9 @@ impl Nodes {
     }
 
     pub(crate) fn stop_service(&mut self, id: MachineId, service: &str) {
+        if service == "kubelet" {
+            self.silence_kubelet(id);
+        }
         if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
             one.started += 1;
             one.health = Health::Unknown;

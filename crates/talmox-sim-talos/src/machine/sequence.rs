@@ -131,6 +131,9 @@ impl Nodes {
     }
 
     fn begin(&mut self, id: MachineId, way: Way, actor: &str, after: After) {
+        if way == UPGRADE || way == SHUTDOWN {
+            self.cordon(id, true);
+        }
         let installs = if after.install.is_some() { self.install_time(id) } else { 0 };
         let wipes = if after.wipe.is_empty() { 0 } else { self.timing.wipe };
         let drains = if way == UPGRADE { self.timing.drain } else { 0 };

@@ -44,8 +44,45 @@ pub(crate) struct Install {
     pub(crate) image: Option<String>,
 }
 
+/// What the control plane's pods run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Images {
+    pub(crate) api_server: String,
+    pub(crate) controller_manager: String,
+    pub(crate) scheduler: String,
+}
+
+impl Images {
+    fn read(config: &Config, first: &Document) -> Self {
+        let default = kubernetes_version(config, first);
+        let image = |key: &str, kind: &str, name: &str| {
+            text(first.at(&["cluster", key, "image"]))
+                .or_else(|| config.document(kind).and_then(|one| text(one.at(&["image"]))))
+                .unwrap_or_else(|| format!("registry.k8s.io/{name}:{default}"))
+        };
+        Self {
+            api_server: image("apiServer", "KubeAPIServerConfig", "kube-apiserver"),
+            controller_manager: image(
+                "controllerManager",
+                "KubeControllerManagerConfig",
+                "kube-controller-manager",
+            ),
+            scheduler: image("scheduler", "KubeSchedulerConfig", "kube-scheduler"),
+        }
+    }
+
+    pub(crate) fn all(&self) -> [(&'static str, &String); 3] {
+        [
+            ("kube-apiserver", &self.api_server),
+            ("kube-controller-manager", &self.controller_manager),
+            ("kube-scheduler", &self.scheduler),
+        ]
+    }
+}
+
 /// It holds secrets, so there is no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "so many switches are in a configuration")]
 pub(crate) struct Settings {
     pub(crate) role: Role,
     pub(crate) cluster_name: String,
@@ -67,8 +104,9 @@ pub(crate) struct Settings {
     pub(crate) cni: Cni,
     pub(crate) proxy: bool,
     pub(crate) core_dns: bool,
-    /// `v1.36.3`.
+    /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
+    pub(crate) images: Images,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) taints: Vec<(String, String)>,
     pub(crate) scheduling_on_control_planes: bool,
@@ -77,6 +115,8 @@ pub(crate) struct Settings {
     /// Nodes find each other by a service outside.
     pub(crate) discovery_service: bool,
     pub(crate) pod_subnets: Vec<String>,
+    /// What the kubelet says the node is to a cloud.
+    pub(crate) provider_id: Option<String>,
     /// Whether the kubelet waits for a cloud controller.
     pub(crate) external_cloud_provider: bool,
 }
@@ -149,6 +189,7 @@ impl Settings {
             core_dns: at(&["cluster", "coreDNS", "disabled"]).and_then(Value::as_bool) != Some(true)
                 && document("KubeCoreDNSConfig", "enabled").and_then(Value::as_bool) != Some(false),
             kubernetes_version: kubernetes_version(config, first),
+            images: Images::read(config, first),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]
                 .concat(),
             taints: [pairs(at(&["machine", "nodeTaints"])), pairs(document("KubeNodeConfig", "taints"))]
@@ -158,6 +199,7 @@ impl Settings {
             discovery: discovery(config, first),
             discovery_service: discovery_service(config, first),
             pod_subnets: pod_subnets(config, first),
+            provider_id: provider_id(config, first),
             external_cloud_provider: at(&["cluster", "externalCloudProvider", "enabled"])
                 .and_then(Value::as_bool)
                 .unwrap_or_default(),
@@ -248,6 +290,13 @@ fn cni(config: &Config, first: &Document, role: Role) -> Cni {
         }
         _ => Cni::Flannel,
     }
+}
+
+fn provider_id(config: &Config, first: &Document) -> Option<String> {
+    let argument = first.at(&["machine", "kubelet", "extraArgs", "provider-id"]);
+    let section = first.at(&["machine", "kubelet", "extraConfig", "providerID"]);
+    let document = config.document("KubeletConfig").and_then(|one| one.at(&["config", "providerID"]));
+    text(argument).or_else(|| text(section)).or_else(|| text(document))
 }
 
 fn kubernetes_version(config: &Config, first: &Document) -> String {

@@ -20,22 +20,31 @@ pub(crate) struct Lab {
     pub(crate) version: String,
     pub(crate) bundle: Bundle,
     pub(crate) options: Options,
+    pub(crate) without_network_plugin: bool,
 }
 
 pub(crate) fn address(id: u32) -> IpAddr {
     format!("10.5.0.{id}").parse().unwrap()
 }
 
+/// Drawing an RSA key takes seconds: one bundle does for all.
+static BUNDLE: OnceLock<Bundle> = OnceLock::new();
+
 impl Lab {
     pub(crate) fn new(version: &str) -> Self {
         let contract = Contract::parse(version).unwrap();
         let now = Time::from_unix(i64::try_from(EPOCH / 1000).unwrap());
-        // Drawing an RSA key takes seconds: one bundle does for all.
-        static BUNDLE: OnceLock<Bundle> = OnceLock::new();
         let draw = || Bundle::generate(contract, now.plus(-1000), &mut SystemRandom).unwrap();
         let bundle = BUNDLE.get_or_init(draw).clone();
         let options = Options { install_disk: Some("/dev/sda".to_owned()), ..Options::default() };
-        Self { nodes: Nodes::new(1, EPOCH), now: 0, version: version.to_owned(), bundle, options }
+        Self {
+            nodes: Nodes::new(1, EPOCH),
+            now: 0,
+            version: version.to_owned(),
+            bundle,
+            options,
+            without_network_plugin: false,
+        }
     }
 
     pub(crate) fn image(&self, installed: bool) -> Image {
@@ -100,7 +109,11 @@ impl Lab {
             secrets: &self.bundle,
             options: self.options.clone(),
         };
-        input.generate(role).unwrap().to_yaml().into_bytes()
+        let config = input.generate(role).unwrap().to_yaml();
+        let network = "    network:\n        dnsDomain";
+        let none = "    network:\n        cni:\n            name: none\n        dnsDomain";
+        let config = if self.without_network_plugin { config.replace(network, none) } else { config };
+        config.into_bytes()
     }
 
     pub(crate) fn admin(&self) -> Peer {
@@ -181,7 +194,7 @@ pub(crate) fn done<Reply: Message + Default>(reply: ApiReply) -> Result<Reply, S
     }
 }
 
-fn der(pem: &str) -> Vec<u8> {
+pub(crate) fn der(pem: &str) -> Vec<u8> {
     use base64::Engine as _;
     let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     base64::engine::general_purpose::STANDARD.decode(body).unwrap()

@@ -1,5 +1,8 @@
 //! Nodes driven by encoded messages, as a shell would.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::wildcard_enum_match_arm, reason = "tests")]
+
 mod cluster;
+mod kube;
 mod lab;
 mod life;

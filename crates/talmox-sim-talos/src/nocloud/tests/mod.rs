@@ -1,3 +1,5 @@
+mod golden;
+
 use super::*;
 use crate::hardware::{MachineId, Nic};
 

@@ -135,7 +135,7 @@ impl Nodes {
         };
         self.clusters.insert(data.cluster, cluster);
         if let Some(store) = kept {
-            self.kube.insert(data.cluster, store);
+            self.kube.insert(data.cluster, store.recovered(self.epoch + self.clock));
         }
         Ok(data)
     }
@@ -226,6 +226,24 @@ impl Nodes {
             run.etcd = EtcdRun::default();
             run.bootstrap = None;
         }
+    }
+
+    /// etcd's data on a machine is lost, and its service with it; the others still count the member.
+    pub fn lose_etcd(&mut self, machine: MachineId) {
+        let disk = self.machines.get(&machine).and_then(|one| {
+            let run = one.run.as_ref().and_then(|run| run.system);
+            run.or_else(|| one.hardware.drives.iter().find_map(crate::hardware::Drive::disk))
+        });
+        let written = disk.and_then(|disk| self.disks.get_mut(&disk));
+        if let Some(ephemeral) = written.and_then(|written| written.ephemeral.as_mut()) {
+            ephemeral.etcd = None;
+        }
+        if let Some(run) = self.run_mut(machine) {
+            run.etcd = EtcdRun::default();
+        }
+        self.say(machine, "etcd", State::Failed, "Failed to run: the data directory is lost");
+        self.elect_everywhere();
+        self.wake_all();
     }
 
     /// Takes a member out; its machine, if there is one, finds out by itself.

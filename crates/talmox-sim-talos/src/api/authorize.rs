@@ -148,7 +148,9 @@ fn may(roles: &[String], method: &str, maintenance: bool) -> bool {
 fn small_server(service: &str, method: &str) -> Result<(), Status> {
     let unimplemented = |words: String| Err(Status::new(Code::Unimplemented, words));
     match (service, method) {
-        ("machine.MachineService", "ApplyConfiguration" | "GenerateConfiguration") => Ok(()),
+        ("machine.MachineService", "ApplyConfiguration" | "GenerateConfiguration")
+        | ("storage.StorageService", _)
+        | ("cosi.resource.State", "Get" | "List" | "Watch") => Ok(()),
         ("machine.MachineService", "Version" | "Upgrade" | "Reset" | "MetaWrite" | "MetaDelete") => {
             unimplemented("API is not implemented in maintenance mode".to_owned())
         }
@@ -156,7 +158,6 @@ fn small_server(service: &str, method: &str) -> Result<(), Status> {
             "client configuration (talosconfig) can't be generated in the maintenance mode".to_owned(),
         ),
         ("machine.MachineService", _) => unimplemented(format!("method {method} not implemented")),
-        ("storage.StorageService", _) | ("cosi.resource.State", "Get" | "List" | "Watch") => Ok(()),
         ("cosi.resource.State", _) => Err(Status::new(Code::PermissionDenied, "write access is not allowed")),
         _ => unimplemented(format!("unknown service {service}")),
     }

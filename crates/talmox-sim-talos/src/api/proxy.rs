@@ -146,7 +146,10 @@ fn gather(nodes: &mut Nodes, here: &Asked<'_>, targets: &[&str], streams: bool) 
             }
             ApiReply::Stream(id) => parts.push((id, (*target).to_owned())),
             // One that never answers keeps the others waiting.
-            other => return other,
+            other @ (ApiReply::Refused
+            | ApiReply::NotTrusted { .. }
+            | ApiReply::Silence
+            | ApiReply::Lost { .. }) => return other,
         }
     }
     if !parts.is_empty() {

@@ -145,7 +145,7 @@ impl Lab {
             self.lead(address, wanted);
         }
         if let Some(machine) = self.machines.get_mut(&address) {
-            machine.state = known.state.clone();
+            machine.state.clone_from(&known.state);
         }
         if let Wanted::Running { control_planes, workers } = wanted {
             self.company(control_planes, workers, known, platform, files);
@@ -214,7 +214,7 @@ impl Lab {
         if !self.environment.clock {
             self.nodes.faults.trouble(id, Trouble::ClockOff);
         }
-        self.nodes.power_on(hardware(id, mac, host_name(address), platform, &self.version));
+        self.nodes.power_on(hardware(id, mac, &host_name(address), platform, &self.version));
         let (role, state) = (known.role.clone(), known.state.clone());
         self.machines.insert(address, Machine { id, role, state, platform });
         self.wait(|lab| matches!(lab.nodes.listener(address), Listener::Maintenance { .. }));
@@ -472,7 +472,7 @@ fn after(address: IpAddr) -> IpAddr {
     }
 }
 
-fn hardware(id: MachineId, mac: String, name: String, platform: Platform, version: &str) -> Hardware {
+fn hardware(id: MachineId, mac: String, name: &str, platform: Platform, version: &str) -> Hardware {
     let image = Image {
         version: version.to_owned(),
         schematic: "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba".to_owned(),

@@ -45,11 +45,6 @@ impl Messages {
         self.pool.get_service_by_name(service)?.methods().find(|one| one.name() == method)
     }
 
-    /// A message, as it goes over the wire.
-    pub(super) fn encode(&self, kind: &MessageDescriptor, json: &Value) -> anyhow::Result<Vec<u8>> {
-        Ok(prost_reflect::prost::Message::encode_to_vec(&from_json(kind, json)?))
-    }
-
     /// What a message says.
     pub(super) fn decode(&self, kind: &MessageDescriptor, bytes: &[u8]) -> anyhow::Result<Value> {
         self.to_json(&DynamicMessage::decode(kind.clone(), bytes)?)
@@ -122,6 +117,11 @@ impl Messages {
             Field::Bytes(value) => json!(STANDARD.encode(value)),
         })
     }
+}
+
+/// A message, as it goes over the wire.
+pub(super) fn encode(kind: &MessageDescriptor, json: &Value) -> anyhow::Result<Vec<u8>> {
+    Ok(prost_reflect::prost::Message::encode_to_vec(&from_json(kind, json)?))
 }
 
 fn key_text(key: &MapKey) -> String {

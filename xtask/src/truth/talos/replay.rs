@@ -1,5 +1,7 @@
 //! Makes recorded calls to simulated nodes.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "of replies, peers and codes one or two are special")]
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -13,7 +15,7 @@ use super::environment::{Environment, environments, hosts, missing_images, roles
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
-use super::messages::Messages;
+use super::messages::{Messages, encode};
 
 /// A stream this long was open while other calls were made.
 const LONG: u64 = 5000;
@@ -64,8 +66,8 @@ enum Opening {
 
 /// What became of a call.
 pub(super) enum Replayed {
-    /// It could not be made again.
-    Not(&'static str),
+    /// It could not be made again: no such call, no node, a file that was not kept.
+    Not,
     Made {
         same_code: bool,
         what: Vec<String>,
@@ -103,8 +105,8 @@ impl<'a> Replay<'a> {
     }
 
     pub(super) fn make(&mut self, number: usize, call: &Call) -> Replayed {
-        let Some(method) = self.messages.method(&call.method) else { return Replayed::Not("method") };
-        let Some(mut place) = self.place(call) else { return Replayed::Not("no node was called") };
+        let Some(method) = self.messages.method(&call.method) else { return Replayed::Not };
+        let Some(mut place) = self.place(call) else { return Replayed::Not };
         if let Some(opened) = place.open.remove(&number) {
             let outcome = self.follow(&mut place, call, &method, opened);
             let same = self.compare(&mut place, call, &outcome, true);
@@ -114,7 +116,7 @@ impl<'a> Replay<'a> {
         self.bring(&mut place, call);
         let Some((request, same_bytes)) = self.api_call(&place, call, &method) else {
             self.put(call, place);
-            return Replayed::Not("a file that was sent is not kept");
+            return Replayed::Not;
         };
         let (place, replayed) = self.at_the_right_moment(place, call, &method, &request, same_bytes);
         self.put(call, place);
@@ -158,12 +160,12 @@ impl<'a> Replay<'a> {
                 _ => break,
             }
         }
-        fallback.unwrap_or((place, Replayed::Not("no moment")))
+        fallback.unwrap_or((place, Replayed::Not))
     }
 
     fn send(&self, place: &mut Place, call: &Call, method: &MethodDescriptor, request: &ApiCall) -> Outcome {
         let since = place.lab.now();
-        if let Some(outcome) = self.handshake(place, call) {
+        if let Some(outcome) = handshake(place, call) {
             return outcome;
         }
         match place.lab.nodes.call(request, since) {
@@ -189,14 +191,6 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// What a client that looks at the server's certificate makes of one it does not know.
-    fn handshake(&self, place: &Place, call: &Call) -> Option<Outcome> {
-        let verifies = call.auth != "none"
-            && !["not verified", "verification off"].iter().any(|words| call.note().contains(words));
-        let unknown = matches!(place.lab.nodes.listener(call.address()?), Listener::Maintenance { .. });
-        (verifies && unknown).then(|| failed("Unavailable", "connection error: desc"))
-    }
-
     /// What a stream brings until it ends or the client gives up.
     fn follow(&self, place: &mut Place, call: &Call, method: &MethodDescriptor, opened: Opened) -> Outcome {
         let id = match opened.reply {
@@ -220,7 +214,7 @@ impl<'a> Replay<'a> {
         };
         place.lab.nodes.close(id);
         if call.method.ends_with("/EtcdSnapshot") {
-            place.lab.snapshot = messages.iter().flat_map(|message| data_of(message)).collect();
+            place.lab.snapshot = messages.iter().flat_map(data_of).collect();
         }
         let mut outcome = match status {
             Some(status) => of_status(&status),
@@ -269,8 +263,8 @@ impl<'a> Replay<'a> {
     /// The call in bytes, and whether the files it holds are those that were sent.
     fn api_call(&self, place: &Place, call: &Call, method: &MethodDescriptor) -> Option<(ApiCall, bool)> {
         let request = self.files.request(call, &place.lab.snapshot)?;
-        let encode = |message: &Value| self.messages.encode(&method.input(), message).ok().map(Bytes::from);
-        let messages = request.messages.iter().map(encode).collect::<Option<_>>()?;
+        let encoded = |message: &Value| encode(&method.input(), message).ok().map(Bytes::from);
+        let messages = request.messages.iter().map(encoded).collect::<Option<_>>()?;
         let metadata = call.metadata.iter().flatten();
         let metadata = metadata
             .flat_map(|(key, values)| values.iter().map(|value| (key.clone(), value.clone())))
@@ -307,6 +301,7 @@ impl<'a> Replay<'a> {
             (Some(known), Some(target)) if known.role != call.node_role => target,
             _ => endpoint,
         };
+        self.bring_target(place, call, endpoint, target);
         let known =
             Known { state: call.state.clone(), role: call.node_role.clone(), group: call.group.clone() };
         let before = place.known.insert(subject, known.clone());
@@ -342,6 +337,14 @@ impl Replay<'_> {
         place.known.insert(target, known.clone());
         place.lab.bring(target, &known, call.in_a_vm(), self.files);
     }
+}
+
+/// What a client that looks at the server's certificate makes of one it does not know.
+fn handshake(place: &Place, call: &Call) -> Option<Outcome> {
+    let verifies = call.auth != "none"
+        && !["not verified", "verification off"].iter().any(|words| call.note().contains(words));
+    let unknown = matches!(place.lab.nodes.listener(call.address()?), Listener::Maintenance { .. });
+    (verifies && unknown).then(|| failed("Unavailable", "connection error: desc"))
 }
 
 fn made(call: &Call, outcome: &Outcome, what: Vec<String>) -> Replayed {
@@ -402,7 +405,7 @@ fn of_status(status: &Status) -> Outcome {
 
 fn data_of(message: &Bytes) -> Vec<u8> {
     use talmox_proto::Message as _;
-    talmox_proto::common::Data::decode(message.clone()).map(|data| data.bytes.to_vec()).unwrap_or_default()
+    talmox_proto::common::Data::decode(message.clone()).map(|data| data.bytes).unwrap_or_default()
 }
 
 fn bytes_of(outcome: &Outcome) -> Vec<u8> {

@@ -174,7 +174,7 @@ fn header(text: &str, node: &Node) -> Result<Header, String> {
 
 fn line_of(text: &str, span: Span) -> usize {
     let start = (span.start as usize).min(text.len());
-    text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count() + 1
+    text.as_bytes()[..start].split(|byte| *byte == b'\n').count()
 }
 
 /// What the YAML library says. It names the place where it began to read what it could not, for some of what there is.

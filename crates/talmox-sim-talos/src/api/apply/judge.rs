@@ -12,7 +12,7 @@ use super::{decode, diff, validate};
 use crate::wire::{Code, Status};
 
 /// How long a configuration is tried if nobody says.
-const TRIAL: Duration = Duration::from_secs(60);
+const TRIAL: Duration = Duration::from_mins(1);
 
 /// What is known of the node.
 pub(crate) struct Circumstances<'a> {

@@ -40,9 +40,7 @@ pub(super) fn check(config: &Config, mode: Mode, talos: Contract) -> Option<Stri
 /// What else is wrong with it, in our own words.
 pub(super) fn check_rest(config: &Config, mode: Mode, talos: Contract) -> Option<String> {
     // Documents alone are looked at when there is a machine to configure.
-    if config.document("").is_none() {
-        return None;
-    }
+    config.document("")?;
     let others = config.validate(mode, talos);
     let others: Vec<String> = others
         .iter()

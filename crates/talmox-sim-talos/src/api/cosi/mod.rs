@@ -87,7 +87,7 @@ fn has_labels(resource: &Resource, queries: &[LabelQuery]) -> bool {
                 Operation::Exists => value.is_some(),
                 Operation::NotExists => value.is_none(),
                 Operation::Equal => value.is_some() && value == term.value.first(),
-                _ => value.is_some_and(|value| term.value.contains(value)),
+                Operation::In => value.is_some_and(|value| term.value.contains(value)),
             };
             holds != term.invert
         })

@@ -194,10 +194,15 @@ pub(super) fn octets(ip: IpAddr) -> Vec<u8> {
 
 /// The address a card makes of its hardware address.
 fn link_local(mac: &str) -> Option<IpAddr> {
-    let mac: Vec<u16> =
-        mac.split(':').map(|part| u16::from_str_radix(part, 16)).collect::<Result<_, _>>().ok()?;
-    let [a, b, c, d, e, f] = mac[..] else { return None };
-    Some(IpAddr::from([0xfe80, 0, 0, 0, (a ^ 2) << 8 | b, c << 8 | 0xff, 0xfe00 | d, e << 8 | f]))
+    let bytes =
+        mac.split(':').map(|part| u8::from_str_radix(part, 16)).collect::<Result<Vec<u8>, _>>().ok()?;
+    let (vendor, card) = bytes.split_at_checked(3).filter(|(_, card)| card.len() == 3)?;
+    let mut host = [vendor, &[0xff, 0xfe], card].concat();
+    host[0] ^= 2;
+    let mut address = [0; 16];
+    address[..2].copy_from_slice(&[0xfe, 0x80]);
+    address[8..].copy_from_slice(&host);
+    Some(IpAddr::from(address))
 }
 
 #[cfg(test)]

@@ -76,6 +76,10 @@ impl Store {
             body: &call.body,
             now,
         };
+        if call.method == "GET" && place.name.is_empty() {
+            let list = self.list(&call, place);
+            return list.map_or_else(|failure| failed(&failure), |body| Answer { status: 200, body });
+        }
         let result = self.objects_call(&call, place);
         self.settle(now);
         match result {
@@ -88,7 +92,6 @@ impl Store {
         match (call.method, place.name.is_empty(), place.subresource.as_str()) {
             ("POST", false, "eviction") => self.evict(call, place),
             (_, _, "eviction") => Err(not_allowed()),
-            ("GET", true, _) => self.list(call, place),
             ("GET", false, _) => self.read(place),
             ("POST", true, _) => self.create(call, place),
             ("PUT", false, _) => self.replace(call, place),

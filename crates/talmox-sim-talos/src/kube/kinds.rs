@@ -125,7 +125,17 @@ const TABLE: &[Row] = &[
 
 /// All of them.
 pub(super) fn built_in() -> impl Iterator<Item = Resource> {
-    TABLE.iter().map(|&(group, version, plural, singular, kind, namespaced, has_status, short)| Resource {
+    TABLE.iter().map(resource)
+}
+
+/// The one that lies in a table.
+pub(super) fn find(group: &str, plural: &str) -> Option<Resource> {
+    TABLE.iter().find(|row| row.0 == group && row.2 == plural).map(resource)
+}
+
+fn resource(row: &Row) -> Resource {
+    let &(group, version, plural, singular, kind, namespaced, has_status, short) = row;
+    Resource {
         group: group.to_owned(),
         version: version.to_owned(),
         plural: plural.to_owned(),
@@ -135,10 +145,5 @@ pub(super) fn built_in() -> impl Iterator<Item = Resource> {
         has_status,
         short: short.iter().map(|&name| name.to_owned()).collect(),
         custom: false,
-    })
-}
-
-/// The one that lies in a table.
-pub(super) fn find(group: &str, plural: &str) -> Option<Resource> {
-    built_in().find(|one| one.group == group && one.plural == plural)
+    }
 }

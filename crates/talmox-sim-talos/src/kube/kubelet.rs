@@ -155,10 +155,8 @@ impl Store {
     fn mirror_pods(&mut self, facts: &KubeletFacts, now: u64) {
         let named: Vec<String> =
             facts.static_pods.iter().map(|pod| format!("{}-{}", pod.name, facts.name)).collect();
-        let of_node = |body: &&Value| {
-            text(body, "/spec/nodeName") == facts.name
-                && body.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some()
-        };
+        let of_node =
+            |body: &&Value| text(body, "/spec/nodeName") == facts.name && super::pods::is_mirror(body);
         let gone: Vec<String> = self
             .bodies("", "pods")
             .filter(of_node)

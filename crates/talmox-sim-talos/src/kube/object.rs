@@ -17,17 +17,28 @@ pub(super) struct Object {
     pub(super) leaving: Option<u64>,
 }
 
+/// What a JSON pointer leads to. It is asked for at every pod of every look, so nothing is copied for it.
+pub(super) fn along<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut steps = pointer.strip_prefix('/').into_iter().flat_map(|rest| rest.split('/'));
+    steps.try_fold(value, |value, step| match value {
+        Value::Object(map) if step.contains('~') => map.get(&step.replace("~1", "/").replace("~0", "~")),
+        Value::Object(map) => map.get(step),
+        Value::Array(list) => list.get(step.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}
+
 /// The text along a JSON pointer; empty where there is none.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    along(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 pub(super) fn number(value: &Value, pointer: &str) -> u64 {
-    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+    along(value, pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
 pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    along(value, pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Whether an object has a condition of that type that is true.

@@ -1,7 +1,7 @@
 //! What a request's path means.
 
 use super::Store;
-use super::kinds::{Resource, built_in};
+use super::kinds::{Resource, built_in, find};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Store {
 
     pub(super) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Resource> {
         let fits = |one: &Resource| one.group == group && one.version == version && one.plural == plural;
-        built_in().find(fits).or_else(|| self.custom_resources().into_iter().find(fits))
+        find(group, plural).filter(fits).or_else(|| self.custom_resources().into_iter().find(fits))
     }
 }
 

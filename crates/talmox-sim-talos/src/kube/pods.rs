@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::clock::rfc3339;
 use super::kubelet::GRACE;
-use super::object::{Object, has_condition, items, text};
+use super::object::{Object, along, has_condition, items, text};
 use super::{Store, kinds};
 
 /// From its node to a pod that is ready.
@@ -17,7 +17,7 @@ const STOP: u64 = 1500;
 const TOLERATED: u64 = 300_000;
 
 pub(super) fn is_mirror(body: &Value) -> bool {
-    body.pointer("/metadata/annotations/kubernetes.io~1config.mirror").is_some()
+    body["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some()
 }
 
 /// Runs, and whether it is ready.
@@ -60,7 +60,7 @@ pub(super) fn fits(spec: &Value, more: &[Value], node: &Value) -> bool {
         |taint: &Value| items(spec, "/tolerations").iter().chain(more).any(|one| tolerates(one, taint));
     let mut taints =
         items(node, "/spec/taints").iter().filter(|taint| text(taint, "/effect") != "PreferNoSchedule");
-    let labels = node.pointer("/metadata/labels");
+    let labels = along(node, "/metadata/labels");
     let mut wanted = spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten();
     taints.all(tolerated)
         && wanted.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))

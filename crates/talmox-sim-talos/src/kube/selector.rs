@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::kinds::Resource;
-use super::object::{items, text};
+use super::object::{along, items, text};
 
 /// One requirement on labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Labels {
     }
 
     pub(super) fn select(&self, body: &Value) -> bool {
-        let labels = body.pointer("/metadata/labels");
+        let labels = along(body, "/metadata/labels");
         self.0.iter().all(|requirement| requirement.holds(labels))
     }
 }
@@ -163,7 +163,7 @@ pub(super) fn fields_select(selector: &str, resource: &Resource, body: &Value) -
             return Err(Failure::bad_request(format!("field label not supported: {field}")));
         }
         let pointer = format!("/{}", field.replace('.', "/"));
-        let found = match body.pointer(&pointer) {
+        let found = match along(body, &pointer) {
             Some(Value::Bool(flag)) => flag.to_string(),
             Some(other) => other.as_str().unwrap_or_default().to_owned(),
             // Nothing said of a flag is no.

@@ -9,8 +9,8 @@ use talmox_sim::serve::{Server, Settings};
 use talmox_sim::{Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
-/// Simulated seconds per second.
-const SPEED: f64 = 20.0;
+/// Simulated seconds per second. Whoever waits for a node to restart looks once a second, and has to see it happen.
+const SPEED: f64 = 3.0;
 /// The schematic of images without changes.
 const PLAIN: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 const CONTROL_PLANES: u8 = 3;
@@ -69,9 +69,11 @@ fn fetch(world: &mut World, version: &str) -> anyhow::Result<()> {
 
 fn start(world: &mut World, vmid: usize, address: Ipv4Addr) -> anyhow::Result<()> {
     let (id, [a, b, c, _]) = (vmid.to_string(), address.octets());
+    let name = format!("node-{vmid}");
     let network = format!("ip={address}/24,gw={a}.{b}.{c}.1");
     let vm = [
         ("vmid", id.as_str()),
+        ("name", &name),
         ("scsi0", "local-zfs:0,import-from=local:import/talos.qcow2"),
         ("ide2", "local-zfs:cloudinit"),
         ("net0", "virtio,bridge=vmbr0"),

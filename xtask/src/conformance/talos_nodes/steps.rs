@@ -146,6 +146,7 @@ fn look(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()> {
     // Another node is reached through the first one.
     let other = cluster.worker.to_string();
     talosctl.ask(&["-e", &first, "-n", &other, "version"])?.well(&[&format!("NODE:        {other}")])?;
+    talosctl.ask(&["-e", &first, "-n", &other, "get", "nodename"])?.well(&[&other, "node-104"])?;
     Ok(())
 }
 

@@ -9,8 +9,11 @@ use talmox_sim::serve::{Server, Settings};
 use talmox_sim::{Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
-/// Simulated seconds per second. Whoever waits for a node to restart looks once a second, and has to see it happen.
-const SPEED: f64 = 3.0;
+/// Simulated seconds per second.
+const SPEED: f64 = 4.0;
+/// Firmware and kernel of a machine that is watched while it restarts, in simulated milliseconds: `talosctl` looks again
+/// after some seconds, and waits for ever if it is up by then.
+const SLOW_BOOT: u64 = 10_000;
 /// The schematic of images without changes.
 const PLAIN: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 const CONTROL_PLANES: u8 = 3;
@@ -22,6 +25,7 @@ pub(super) struct Cluster {
     pub(super) next: &'static str,
     pub(super) control_planes: Vec<Ipv4Addr>,
     pub(super) worker: Ipv4Addr,
+    beside: Arc<Beside>,
     server: Server,
     nodes: NodesServer,
 }
@@ -33,7 +37,8 @@ impl Cluster {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let epoch = u64::try_from(now.as_millis())?;
         // Whoever else runs this at the same time has another network, most likely.
-        let [a, b] = [now.subsec_nanos() >> 3, std::process::id()].map(|number| u8::try_from(number % 200 + 20));
+        let [a, b] =
+            [now.subsec_nanos() >> 3, std::process::id()].map(|number| u8::try_from(number % 200 + 20));
         let (a, b) = (a?, b?);
         let address = |last: u8| Ipv4Addr::new(127, a, b, last);
         let control_planes: Vec<Ipv4Addr> = (1..=CONTROL_PLANES).map(|number| address(10 + number)).collect();
@@ -51,8 +56,13 @@ impl Cluster {
             ..Settings::default()
         };
         let server = Server::start(world, settings).await?;
-        let nodes = NodesServer::start(server.handle(), beside, []).await?;
-        Ok(Self { version, next, control_planes, worker, server, nodes })
+        let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), []).await?;
+        Ok(Self { version, next, control_planes, worker, beside, server, nodes })
+    }
+
+    /// Machines take as long to boot as real ones from now on.
+    pub(super) fn boot_slowly(&self) {
+        self.beside.nodes().timing.kernel = SLOW_BOOT;
     }
 
     pub(super) async fn stop(self) -> anyhow::Result<()> {

@@ -110,8 +110,20 @@ fn maintenance(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result
     let nodes = cluster.control_planes.iter().map(|node| (node, "controlplane.yaml"));
     for (node, file) in nodes.chain([(&cluster.worker, "worker.yaml")]) {
         let node = node.to_string();
-        talosctl.wait(&["version", "--insecure", "-n", &node], &[&tag])?;
+        await_maintenance(talosctl, &node, &tag)?;
         talosctl.ask(&["apply-config", "--insecure", "-n", &node, "--file", file])?.well(&[])?;
+    }
+    Ok(())
+}
+
+/// Waits until a node is in maintenance mode. Talos 1.12 does not tell its version there.
+fn await_maintenance(talosctl: &mut Talosctl<'_>, node: &str, tag: &str) -> anyhow::Result<()> {
+    if tag.starts_with("v1.12.") {
+        talosctl.wait(&["get", "disks", "--insecure", "-n", node], &["sda"])?;
+        let words = "code = Unimplemented desc = API is not implemented in maintenance mode";
+        talosctl.ask(&["version", "--insecure", "-n", node])?.badly(&[words])?;
+    } else {
+        talosctl.wait(&["version", "--insecure", "-n", node], &[tag])?;
     }
     Ok(())
 }
@@ -206,6 +218,5 @@ fn reset(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()> {
     let Err(_) = talosctl.of(&worker, &["version"])?.well(&[]) else {
         bail!("the worker still knows its cluster")
     };
-    talosctl.wait(&["version", "--insecure", "-n", &worker], &[&format!("v{}", cluster.next)])?;
-    Ok(())
+    await_maintenance(talosctl, &worker, &format!("v{}", cluster.next))
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: facts §1.4, observed §2 "Proxy"; transcript groups `proxy`, `worker-forwarding`, `maintenance-metadata`.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use talmox_proto::common::Metadata;
@@ -79,7 +79,9 @@ fn has_port(target: &str) -> bool {
 
 fn is_self(nodes: &Nodes, machine: MachineId, target: &str) -> bool {
     let ips = nodes.run(machine).map(|run| run.network.ips()).unwrap_or_default();
-    target.parse().is_ok_and(|ip: IpAddr| ips.contains(&ip) || ip.is_loopback())
+    // Simulated nodes may have addresses within 127.0.0.0/8; only the first of them is everybody's own.
+    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    target.parse().is_ok_and(|ip: IpAddr| ips.contains(&ip) || loopback.contains(&ip))
 }
 
 /// The reply of another node. What keeps it from coming is said by the node that was asked.

@@ -10,7 +10,10 @@ use talmox_sim::{Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
 /// Simulated seconds per second.
-const SPEED: f64 = 20.0;
+const SPEED: f64 = 4.0;
+/// Firmware and kernel of a machine that is watched while it restarts, in simulated milliseconds: `talosctl` looks again
+/// after some seconds, and waits for ever if it is up by then.
+const SLOW_BOOT: u64 = 10_000;
 /// The schematic of images without changes.
 const PLAIN: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 const CONTROL_PLANES: u8 = 3;
@@ -22,6 +25,7 @@ pub(super) struct Cluster {
     pub(super) next: &'static str,
     pub(super) control_planes: Vec<Ipv4Addr>,
     pub(super) worker: Ipv4Addr,
+    beside: Arc<Beside>,
     server: Server,
     nodes: NodesServer,
 }
@@ -52,8 +56,13 @@ impl Cluster {
             ..Settings::default()
         };
         let server = Server::start(world, settings).await?;
-        let nodes = NodesServer::start(server.handle(), beside, []).await?;
-        Ok(Self { version, next, control_planes, worker, server, nodes })
+        let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), []).await?;
+        Ok(Self { version, next, control_planes, worker, beside, server, nodes })
+    }
+
+    /// Machines take as long to boot as real ones from now on.
+    pub(super) fn boot_slowly(&self) {
+        self.beside.nodes().timing.kernel = SLOW_BOOT;
     }
 
     pub(super) async fn stop(self) -> anyhow::Result<()> {
@@ -70,9 +79,11 @@ fn fetch(world: &mut World, version: &str) -> anyhow::Result<()> {
 
 fn start(world: &mut World, vmid: usize, address: Ipv4Addr) -> anyhow::Result<()> {
     let (id, [a, b, c, _]) = (vmid.to_string(), address.octets());
+    let name = format!("node-{vmid}");
     let network = format!("ip={address}/24,gw={a}.{b}.{c}.1");
     let vm = [
         ("vmid", id.as_str()),
+        ("name", &name),
         ("scsi0", "local-zfs:0,import-from=local:import/talos.qcow2"),
         ("ide2", "local-zfs:cloudinit"),
         ("net0", "virtio,bridge=vmbr0"),

@@ -96,6 +96,7 @@ pub(super) fn run(program: &Path, cluster: &Cluster) -> anyhow::Result<usize> {
     bootstrap(&mut talosctl, cluster)?;
     look(&mut talosctl, cluster)?;
     etcd(&mut talosctl)?;
+    cluster.boot_slowly();
     upgrade(&mut talosctl, cluster)?;
     reset(&mut talosctl, cluster)?;
     Ok(talosctl.calls)
@@ -109,8 +110,20 @@ fn maintenance(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result
     let nodes = cluster.control_planes.iter().map(|node| (node, "controlplane.yaml"));
     for (node, file) in nodes.chain([(&cluster.worker, "worker.yaml")]) {
         let node = node.to_string();
-        talosctl.wait(&["version", "--insecure", "-n", &node], &[&tag])?;
+        await_maintenance(talosctl, &node, &tag)?;
         talosctl.ask(&["apply-config", "--insecure", "-n", &node, "--file", file])?.well(&[])?;
+    }
+    Ok(())
+}
+
+/// Waits until a node is in maintenance mode. Talos 1.12 does not tell its version there.
+fn await_maintenance(talosctl: &mut Talosctl<'_>, node: &str, tag: &str) -> anyhow::Result<()> {
+    if tag.starts_with("v1.12.") {
+        talosctl.wait(&["get", "disks", "--insecure", "-n", node], &["sda"])?;
+        let words = "code = Unimplemented desc = API is not implemented in maintenance mode";
+        talosctl.ask(&["version", "--insecure", "-n", node])?.badly(&[words])?;
+    } else {
+        talosctl.wait(&["version", "--insecure", "-n", node], &[tag])?;
     }
     Ok(())
 }
@@ -158,6 +171,7 @@ fn look(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()> {
     // Another node is reached through the first one.
     let other = cluster.worker.to_string();
     talosctl.ask(&["-e", &first, "-n", &other, "version"])?.well(&[&format!("NODE:        {other}")])?;
+    talosctl.ask(&["-e", &first, "-n", &other, "get", "nodename"])?.well(&[&other, "node-104"])?;
     Ok(())
 }
 
@@ -177,7 +191,7 @@ fn upgrade(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()>
     let worker = cluster.worker.to_string();
     let first = talosctl.first.clone();
     let image = format!("ghcr.io/siderolabs/installer:v{}", cluster.next);
-    let args = ["-e", &first, "-n", &worker, "upgrade", "--image", &image, "--timeout", "50s"];
+    let args = ["-e", &first, "-n", &worker, "upgrade", "--image", &image, "--timeout", "60s"];
     talosctl.ask(&args)?.well(&[])?;
     talosctl
         .wait(&["-e", &first, "-n", &worker, "version"], &[&format!("Tag:         v{}", cluster.next)])?;
@@ -198,12 +212,11 @@ fn reset(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()> {
         "--system-labels-to-wipe",
         "EPHEMERAL",
         "--timeout",
-        "50s",
+        "60s",
     ];
     talosctl.ask(&args)?.well(&[])?;
     let Err(_) = talosctl.of(&worker, &["version"])?.well(&[]) else {
         bail!("the worker still knows its cluster")
     };
-    talosctl.wait(&["version", "--insecure", "-n", &worker], &[&format!("v{}", cluster.next)])?;
-    Ok(())
+    await_maintenance(talosctl, &worker, &format!("v{}", cluster.next))
 }

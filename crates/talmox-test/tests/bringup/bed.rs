@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
+use futures_util::future::Either;
 use secrecy::SecretString;
 use talmox_config::{Files, read_files};
 use talmox_exec::{
@@ -188,7 +190,7 @@ impl Bed {
         let keeper = Keeper::new(&self.desired);
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, 1);
-        observe_whole(&self.lab.root(), &self.desired, request, Some(&reach)).await.unwrap()
+        observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap()
     }
 
     fn reach<'a>(&self, keeper: &'a Keeper<'a>, clock: &'a LabClock, number: u32) -> Reach<'a> {
@@ -207,7 +209,7 @@ impl Bed {
         let keeper = Keeper::new(&self.desired);
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, number);
-        let (client, nonce, stop) = (self.lab.root(), Nonce::new(number), CancellationToken::new());
+        let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
         let images = self.lab.images();
         let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
         let observed = observed.map_err(|error| told(&error))?;
@@ -229,6 +231,20 @@ impl Bed {
         apply(&run, &made).await.map_err(|error| told(&error))
     }
 
+    /// The same by a client that may be killed: then nothing of it goes on.
+    pub(crate) async fn converge_mortally(&self, request: &Request, number: u32) -> Result<Summary, String> {
+        let death = async {
+            while !self.lab.transport().client_died() {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        let (work, death) = (std::pin::pin!(self.converge(request, number)), std::pin::pin!(death));
+        match futures_util::future::select(work, death).await {
+            Either::Left((end, _)) => end,
+            Either::Right(_) => Err("killed".to_owned()),
+        }
+    }
+
     /// The plan as it is now, which must be sound.
     pub(crate) async fn plan(&self, request: &Request) -> Plan {
         let observed = self.look(request).await;
@@ -244,7 +260,7 @@ impl Bed {
         let keeper = Keeper { secrets: &secrets, ..Keeper::new(&self.desired) };
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, 98);
-        let observed = observe_whole(&self.lab.root(), &self.desired, request, Some(&reach)).await.unwrap();
+        let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap();
         plan(&self.desired, &observed, request, &Nonce::new(98))
     }
 

@@ -117,15 +117,18 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
     if let Some((when, fault)) = when {
         bed.lab.plan(when, fault);
     }
-    let first = bed.converge(&healthy(), 0xa).await.map(drop);
+    let first = bed.converge_mortally(&healthy(), 0xa).await.map(drop);
     if calm {
         return (bed, first);
     }
     bed.lab.transport().revive_client();
     let second = bed.converge(&healthy(), 0xb).await;
     if let Err(error) = second {
-        let last: Vec<String> = bed.told.lines().into_iter().rev().take(40).rev().collect();
-        panic!("the run after it failed: {error}\n{}\n{}", last.join("\n"), bed.lab.calls());
+        let mut told = bed.told.lines();
+        told.dedup();
+        let last: Vec<String> = told.into_iter().rev().take(20).rev().collect();
+        let writes: Vec<String> = bed.lab.calls().writes().map(ToString::to_string).collect();
+        panic!("the run after it failed: {error}\n{}\n{}", last.join("\n"), writes.join("\n"));
     }
     (bed, first)
 }
@@ -159,6 +162,7 @@ fn killed_at_any_call_of_all_layers() {
         for number in (1..=calls).step_by(stride()) {
             runtime().block_on(async {
                 let fault = Fault::KillClient { sent };
+                println!("killed at call {number}, sent {sent}");
                 let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
                 let what = format!("killed at call {number}, sent {sent}");
                 sound(&bed, &what, sent.then_some(number)).await;

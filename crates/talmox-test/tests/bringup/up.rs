@@ -45,9 +45,10 @@ async fn three_control_planes_and_two_workers() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_that_come_later() {
-    let mut bed = Bed::new(3, described(3, 0, ""));
+    let same = "allow_scheduling_on_control_planes: true";
+    let mut bed = Bed::new(3, described(3, 0, same));
     comes_up(&mut bed).await;
-    bed.desired = described(3, 2, "");
+    bed.desired = described(3, 2, same);
     comes_up(&mut bed).await;
     assert_eq!((bed.accepted("Bootstrap"), bed.accepted("ApplyConfiguration")), (1, 5));
 }

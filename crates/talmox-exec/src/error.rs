@@ -80,6 +80,9 @@ pub enum StepError {
     /// Nobody gave the way to the machines, or the secrets it takes.
     #[error("the machines cannot be reached: {lacks}")]
     NoReach { lacks: &'static str },
+    /// The bootstrap never became possible.
+    #[error("{node} was not bootstrapped: {} did not say whether they have data of etcd", .missing.join(", "))]
+    Stalled { node: NodeName, missing: Vec<String> },
     /// Somebody else works on this cluster.
     #[error("{holder} works on this cluster, last seen {seconds} s ago")]
     Leased { holder: String, seconds: u64 },
@@ -147,6 +150,7 @@ impl StepError {
             | Self::ReadBack { .. }
             | Self::NoConfig { .. }
             | Self::NoReach { .. }
+            | Self::Stalled { .. }
             | Self::Leased { .. }
             | Self::HandOver { .. }
             | Self::Gate { .. }
@@ -230,6 +234,7 @@ impl StepError {
                 "what was waited for may still come: run this again".to_owned(),
             ],
             Self::NotHealthy { .. } => vec!["talmox health shows every check".to_owned()],
+            Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
             Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
             Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],
             Self::Leased { .. } => vec![

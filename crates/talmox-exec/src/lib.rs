@@ -14,6 +14,7 @@ mod find;
 mod gate;
 pub mod health;
 mod images;
+mod lease;
 mod locks;
 mod machine;
 mod observe;

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use talmox_plan::Expected;
-use talmox_pve::client::ConfigChange;
 use talmox_talos::{Client, Error, Kind, Stage};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 use tokio::time::Instant;
 
 use crate::find::Found;
+use crate::lease::write_mark;
 use crate::machine::{has_data, last_words, looking};
 use crate::work::{End, Result, Work};
 use crate::{Event, StepError};
@@ -60,7 +60,7 @@ pub(super) async fn record(work: &Work<'_>, vm: &Expected) -> Result {
         return Ok(End::Unchanged);
     }
     let word = BootstrapWord { incarnation: mark.incarnation.clone(), done: true };
-    write_mark(work, &found, &Mark { bootstrap: Some(word), ..mark }).await?;
+    write_mark(work.run, &found, &Mark { bootstrap: Some(word), ..mark }).await?;
     Ok(End::Changed)
 }
 
@@ -116,7 +116,7 @@ async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<b
         Some(_) | None => {}
     }
     let word = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false };
-    write_mark(work, found, &Mark { bootstrap: Some(word), ..mark }).await?;
+    write_mark(work.run, found, &Mark { bootstrap: Some(word), ..mark }).await?;
     // What was written is read before anything is called.
     let again = work.expect(vm).await?;
     let written = again.mark().and_then(|mark| mark.bootstrap);
@@ -125,17 +125,6 @@ async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<b
     } else {
         Err(changed())
     }
-}
-
-/// Writes a mark in place of the one that was read.
-pub(crate) async fn write_mark(work: &Work<'_>, found: &Found, mark: &Mark) -> Result<()> {
-    let doing = format!("write into the notes of {}", found.name());
-    let description = mark.in_description(found.config.description().unwrap_or_default());
-    let change = ConfigChange::new().set("description", &description);
-    let change = change.map_err(StepError::impossible(doing.clone()))?;
-    let change = found.config.digest().map_or(change.clone(), |digest| change.if_digest(digest));
-    let sent = work.client().change_config(&found.host, found.vmid, &change).await;
-    sent.map_err(StepError::call(doing))
 }
 
 /// Whether a machine shows signs of a bootstrap it has taken: the stage changes at that moment, data comes later.

@@ -1,6 +1,6 @@
 //! A cluster in memory from the hypervisor up to etcd, and runs of the engine on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -13,11 +13,11 @@ use talmox_exec::{
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
 use talmox_machine::{Bundle, SystemRandom, Time};
-use talmox_plan::{Nonce, Observed, Plan, Request, Until, check, plan};
+use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, Until, check, plan};
 use talmox_render::{Inputs, Variables, render};
 use talmox_talos::Identity;
 use talmox_test::{Lab, MemoryTransport};
-use talmox_types::desired::Desired;
+use talmox_types::desired::{Desired, Role};
 use talmox_types::{Contract, NodeName};
 use tokio_util::sync::CancellationToken;
 
@@ -66,35 +66,39 @@ impl Clock for LabClock {
     }
 }
 
-/// Secrets are made once for all tests: it takes a while.
-fn bundle() -> &'static Bundle {
-    static BUNDLE: OnceLock<Bundle> = OnceLock::new();
-    BUNDLE.get_or_init(|| {
-        Bundle::generate(Contract::new(1, 13), Time::from_unix(EPOCH), &mut SystemRandom).unwrap()
-    })
+/// Secrets of a cluster, and who an administrator with them is.
+pub(crate) struct Secrets {
+    bundle: Bundle,
+    identity: Arc<Identity>,
 }
 
-fn identity() -> Arc<Identity> {
-    static IDENTITY: OnceLock<Arc<Identity>> = OnceLock::new();
-    let make = || {
-        let bundle = bundle();
+impl Secrets {
+    fn generate() -> Self {
         let now = Time::from_unix(EPOCH);
-        let made = bundle.talos_client(&[TalosRole::Admin], now, 864_000, &mut SystemRandom).unwrap();
+        let bundle = Bundle::generate(Contract::new(1, 13), now, &mut SystemRandom).unwrap();
+        let made = bundle.talos_client(&[TalosRole::Admin], now, 8_640_000, &mut SystemRandom).unwrap();
         let (authority, certificate) = (bundle.os.certificate.pem(), made.certificate.pem());
-        Arc::new(Identity::from_pem(authority, certificate, made.key.pem()).unwrap())
-    };
-    Arc::clone(IDENTITY.get_or_init(make))
+        let identity = Arc::new(Identity::from_pem(authority, certificate, made.key.pem()).unwrap());
+        Self { bundle, identity }
+    }
+}
+
+/// Secrets are made once for all tests: it takes a while.
+fn ours() -> &'static Secrets {
+    static SECRETS: OnceLock<Secrets> = OnceLock::new();
+    SECRETS.get_or_init(Secrets::generate)
 }
 
 /// Whoever has the secrets.
 struct Keeper<'a> {
     desired: &'a Desired,
+    secrets: &'a Secrets,
     rendered: Mutex<BTreeMap<String, SecretString>>,
 }
 
 impl<'a> Keeper<'a> {
     fn new(desired: &'a Desired) -> Self {
-        Self { desired, rendered: Mutex::default() }
+        Self { desired, secrets: ours(), rendered: Mutex::default() }
     }
 
     fn render(&self, node: &NodeName, at: &Whereabouts) -> Result<SecretString, String> {
@@ -103,7 +107,7 @@ impl<'a> Keeper<'a> {
         let rendered = render(&Inputs {
             desired: self.desired,
             node: declared,
-            bundle: bundle(),
+            bundle: &self.secrets.bundle,
             whereabouts: &talmox_render::Whereabouts { address, vmid, host, uuid },
             install_images: &InstallImages::new(&BTreeMap::new(), |_| None),
             patches: &[],
@@ -127,7 +131,7 @@ impl Machines for Keeper<'_> {
     }
 
     fn identity(&self) -> Option<Arc<Identity>> {
-        Some(identity())
+        Some(Arc::clone(&self.secrets.identity))
     }
 }
 
@@ -167,7 +171,7 @@ pub(crate) fn desired(more: &str) -> Desired {
         if more.contains("node_cidr") { "" } else { "node_cidr: 10.0.7.0/24\nnode_gateway: 10.0.7.1\n" };
     let text = format!(
         "cluster_name: lab\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: https://pve1:8006\n\
-         proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\n{cidr}\
+         proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\ncluster_api_addr: 10.0.7.10\n{cidr}\
          talos_version: 1.13.9\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n{more}"
     );
     let outcome = read_files(Files::from_texts(&text, None));
@@ -232,6 +236,44 @@ impl Bed {
         let violations = check(&made, &self.desired, &observed, request);
         assert!(violations.is_empty(), "{violations:#?}\n{made:#?}");
         made
+    }
+
+    /// The plan of somebody who has other secrets.
+    pub(crate) async fn with_other_secrets(&self, request: &Request) -> Plan {
+        let secrets = Secrets::generate();
+        let keeper = Keeper { secrets: &secrets, ..Keeper::new(&self.desired) };
+        let clock = LabClock(self.lab.shared());
+        let reach = self.reach(&keeper, &clock, 98);
+        let observed = observe_whole(&self.lab.root(), &self.desired, request, Some(&reach)).await.unwrap();
+        plan(&self.desired, &observed, request, &Nonce::new(98))
+    }
+
+    /// Every machine is up and ready, every control plane a member and nobody else.
+    pub(crate) async fn is_healthy(&self) {
+        let observed = self.look(&healthy()).await;
+        assert_eq!(observed.talos.len(), self.desired.nodes.len());
+        let controllers: BTreeSet<String> = self
+            .desired
+            .nodes
+            .iter()
+            .filter(|node| node.role == Role::Controller)
+            .map(|node| node.name.to_string())
+            .collect();
+        for (node, machine) in &observed.talos {
+            let seen = machine.configured().unwrap_or_else(|| panic!("{node}: {machine:?}"));
+            assert!(seen.is_well(), "{node}: {seen:?}");
+            assert_eq!(seen.config, Some(Vec::new()), "{node}");
+            if let Some(SeenEtcd::Member { members, .. }) = &seen.etcd {
+                let members: BTreeSet<String> = members.iter().flatten().cloned().collect();
+                assert_eq!(members, controllers, "{node}");
+            }
+        }
+    }
+
+    /// How many clusters of etcd were ever made.
+    pub(crate) fn etcd_clusters(&self) -> usize {
+        let nodes = self.lab.nodes(|nodes| serde_json::to_value(&*nodes).unwrap());
+        nodes["clusters"].as_object().map_or(0, serde_json::Map::len)
     }
 
     /// How often nodes took a call of this name: those that were answered well.

@@ -30,7 +30,10 @@ pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, HaRule, HaScope,
     Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, SubChange, TemplateSource, Volume, Waiting,
 };
-pub use planner::{Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan};
+pub use planner::{
+    Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,
+    seeds_of,
+};
 pub use request::{Goal, Nonce, Request, Until};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,

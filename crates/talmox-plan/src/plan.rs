@@ -283,6 +283,23 @@ pub enum Step {
         pool: PoolName,
         comment: String,
     },
+    /// Sends a drive with the node's configuration to a storage, and puts it into the VM before its first start. It holds
+    /// secrets: its name cannot be guessed, and nothing is sent where it could not be removed again.
+    AttachSeed {
+        vm: Expected,
+        address: FamilyPair<IpAddr>,
+        storage: StorageId,
+    },
+    /// Takes that drive out of a machine that has its configuration, and removes it from the storage.
+    EjectSeed {
+        vm: Expected,
+        volume: VolumeId,
+    },
+    /// Removes a drive that a run left behind and no VM has.
+    RemoveSeed {
+        host: HostName,
+        volume: VolumeId,
+    },
     /// Waits until the node answers and gives it its configuration, if its SMBIOS uuid is the VM's; is done when the
     /// configuration was read back. A node that has one already is left as it is.
     ConfigureNode {
@@ -328,6 +345,8 @@ impl Step {
             | Self::RebootVm { vm, .. }
             | Self::MoveVm { vm, .. }
             | Self::AddHa { vm, .. }
+            | Self::AttachSeed { vm, .. }
+            | Self::EjectSeed { vm, .. }
             | Self::ConfigureNode { vm, .. }
             | Self::Bootstrap { vm, .. }
             | Self::RecordBootstrap { vm }
@@ -346,6 +365,7 @@ impl Step {
             | Self::SetHaRule { .. }
             | Self::DeleteHaRule { .. }
             | Self::DeletePool { .. }
+            | Self::RemoveSeed { .. }
             | Self::ApplyManifests { .. }
             | Self::PostBootstrap { .. }
             | Self::AwaitHealth => None,
@@ -356,7 +376,9 @@ impl Step {
     pub fn is_inside(&self) -> bool {
         matches!(
             self,
-            Self::ConfigureNode { .. }
+            Self::AttachSeed { .. }
+                | Self::EjectSeed { .. }
+                | Self::ConfigureNode { .. }
                 | Self::Bootstrap { .. }
                 | Self::RecordBootstrap { .. }
                 | Self::ApplyManifests { .. }
@@ -409,6 +431,9 @@ impl Step {
             Self::DeleteHaRule { .. } => "delete-ha-rule",
             Self::RemoveVm { .. } => "remove",
             Self::DeletePool { .. } => "delete-pool",
+            Self::AttachSeed { .. } => "attach-seed",
+            Self::EjectSeed { .. } => "eject-seed",
+            Self::RemoveSeed { .. } => "remove-seed",
             Self::ConfigureNode { .. } => "configure-node",
             Self::Bootstrap { .. } => "bootstrap",
             Self::RecordBootstrap { .. } => "record-bootstrap",

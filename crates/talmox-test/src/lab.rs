@@ -16,7 +16,9 @@ use talmox_sim::{AclEntry, PciDevice, Storage, Token, User, World};
 use talmox_sim_talos::Nodes;
 use talmox_types::{HostName, StorageId, VmId};
 
-use crate::{CallLog, FactoryTransport, Fault, Latency, MemoryTransport, Seeded, TalosMemory, When};
+use crate::{
+    CallLog, FactoryTransport, Fault, KubeMemory, Latency, MemoryTransport, Seeded, TalosMemory, When,
+};
 
 /// Names and addresses of the hosts, in the order they are added.
 pub const HOSTS: [(&str, &str); 3] = [("pve1", "192.0.2.11"), ("pve2", "192.0.2.12"), ("pve3", "192.0.2.13")];
@@ -99,6 +101,11 @@ impl Lab {
     /// The way to the nodes' Talos API.
     pub fn talos(&self) -> Arc<TalosMemory> {
         Arc::new(TalosMemory::new(Arc::clone(&self.transport)))
+    }
+
+    /// The way to the clusters' Kubernetes API.
+    pub fn kubernetes(&self) -> Arc<KubeMemory> {
+        Arc::new(KubeMemory::new(Arc::clone(&self.transport)))
     }
 
     /// What everything goes through.

@@ -78,10 +78,13 @@ impl Claims {
         match &planned.step {
             Step::CloneVm { clone: CloneKind::Full { storage }, .. }
             | Step::AddDisk { storage, .. }
+            | Step::AttachSeed { storage, .. }
             | Step::FetchImage { storage, .. } => {
                 storages.insert(storage.clone());
             }
-            Step::RemoveImage { volume, .. } => {
+            Step::RemoveImage { volume, .. }
+            | Step::EjectSeed { volume, .. }
+            | Step::RemoveSeed { volume, .. } => {
                 storages.insert(volume.storage().clone());
             }
             Step::ConfigureVm { set, .. } | Step::CreateVm { set, .. } | Step::BuildTemplate { set, .. } => {
@@ -121,6 +124,7 @@ fn host_of(step: &Step) -> Option<&HostName> {
     | Step::CreateVm { host, .. }
     | Step::FetchImage { host, .. }
     | Step::RemoveImage { host, .. }
+    | Step::RemoveSeed { host, .. }
     | Step::BuildTemplate { host, .. } = step
     {
         return Some(host);

@@ -26,9 +26,9 @@ mod jobs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::try_join5;
-use talmox_plan::{Depth, Goal, Observed, Request, Rights, SeenKubernetes, SeenPool};
+use talmox_plan::{Depth, Goal, Observed, Request, Rights, SeenKubernetes, SeenPool, Storage, seed_storage};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
-use talmox_types::desired::{Desired, PciSource};
+use talmox_types::desired::{ConfigDelivery, Desired, PciSource};
 use talmox_types::{HostName, MappingName, VmId};
 
 pub(crate) use ha::{seen_groups, seen_rules};
@@ -104,7 +104,17 @@ pub async fn observe_for(
     let depth = self::look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
-    let files = if makes_something { files::list(client, &hosts, &storages).await? } else { BTreeMap::new() };
+    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
+    let files = if makes_something {
+        files::list(client, &hosts, &storages).await?
+    } else if by_drive {
+        // What a run left behind there holds secrets.
+        let storages: Vec<Storage> =
+            storages.iter().filter(|storage| storage.id == *seed_storage(desired)).cloned().collect();
+        files::list(client, &hosts, &storages).await?
+    } else {
+        BTreeMap::new()
+    };
     let ha = ha::ha(client, desired, &version).await?;
     let jobs = if removes { Some(jobs::jobs(client).await?) } else { None };
     let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);

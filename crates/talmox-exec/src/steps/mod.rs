@@ -20,6 +20,7 @@ mod pool;
 mod power;
 mod remove;
 mod schematic;
+mod seed;
 mod template;
 mod unpack;
 
@@ -86,6 +87,9 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::SetHaRule { rule } => ha::set_rule(work, rule).await,
         Step::DeleteHaRule { rule } => ha::delete_rule(work, rule).await,
         Step::RemoveVm { vm, detach, .. } => remove::run(work, vm, detach).await,
+        Step::AttachSeed { vm, address, storage } => seed::attach(work, vm, *address, storage).await,
+        Step::EjectSeed { vm, volume } => seed::eject(work, vm, volume).await,
+        Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
         Step::ConfigureNode { vm, address } => configure_node::run(work, vm, *address).await,
         Step::Bootstrap { vm, address, control_planes } => {
             bootstrap::run(work, vm, *address, control_planes).await

@@ -48,7 +48,10 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::Bootstrap { .. }
         | Step::ApplyManifests { .. }
         | Step::PostBootstrap { .. } => step.effect == Effect::Create,
-        Step::RecordBootstrap { .. } => step.effect == Effect::ChangeLive,
+        Step::RecordBootstrap { .. } | Step::EjectSeed { .. } | Step::RemoveSeed { .. } => {
+            step.effect == Effect::ChangeLive
+        }
+        Step::AttachSeed { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
         Step::AwaitHealth => step.effect == Effect::Wait,
         Step::ConfigureTemplate { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
         Step::AddHa { .. } | Step::SetHaGroup { .. } | Step::SetHaRule { .. } | Step::DeleteHaRule { .. } => {

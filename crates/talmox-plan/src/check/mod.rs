@@ -7,6 +7,7 @@ mod graph;
 mod inside;
 mod ownership;
 mod requested;
+mod seeds;
 mod templates;
 mod volumes;
 
@@ -39,6 +40,8 @@ pub enum Rule {
     BootstrapOnce,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
     ProvenMachine,
+    /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
+    OneDrive,
     /// What destroys, replaces or detaches was asked for by name.
     AskedFor,
     /// Only volumes that may go with a VM go with it, and the plan names each.
@@ -57,6 +60,7 @@ impl fmt::Display for Rule {
             Self::OneAtATime => "one control plane at a time",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::ProvenMachine => "machines prove themselves",
+            Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
@@ -81,6 +85,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     volumes::judge(&mut court);
     templates::judge(&mut court);
     inside::judge(&mut court);
+    seeds::judge(&mut court);
     court.violations
 }
 

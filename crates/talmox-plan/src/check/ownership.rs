@@ -47,6 +47,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::MoveVm { .. }
             | Step::AddHa { .. }
             | Step::SetHaGroup { .. }
+            | Step::AttachSeed { .. }
+            | Step::EjectSeed { .. }
+            | Step::RemoveSeed { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }

@@ -60,6 +60,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. }
+            | Step::AttachSeed { .. }
+            | Step::EjectSeed { .. }
+            | Step::RemoveSeed { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use talmox_types::desired::{Cni, Desired, Node, Power as WantedPower, Role};
+use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedPower, Role};
 use talmox_types::{BootstrapWord, NodeName};
 
 use super::{Draft, Planner};
@@ -136,6 +136,8 @@ impl<'a> Planner<'a> {
             }
             Some(SeenMachine::Configured(seen)) => {
                 self.compare(node, seen);
+                let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
+                self.eject(node, &vm, None);
                 Standing::Configured(seen)
             }
         }
@@ -205,13 +207,23 @@ impl<'a> Planner<'a> {
     fn configure_node(&mut self, node: &Node, owned: &Owned, reason: &str) -> Standing<'a> {
         let Some(address) = self.addresses.get(&node.name).copied() else { return Standing::Unknown };
         let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
-        let step = Step::ConfigureNode { vm, address };
-        Standing::Fresh(self.push(Draft::new(Some(&node.name), step, reason, Effect::Create)))
+        let step = Step::ConfigureNode { vm: vm.clone(), address };
+        let configured = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create));
+        self.eject(node, &vm, Some(configured.clone()));
+        Standing::Fresh(configured)
     }
 
     fn configure_later(&mut self, node: &Node, reason: &str) {
         if self.request.until >= Until::Configured && self.request.covers(&node.name) {
             self.follow(Some(&node.name), "configure-node", Effect::Create, reason);
+            if self.desired.talos.config_delivery == ConfigDelivery::Cidata {
+                self.follow(
+                    Some(&node.name),
+                    "eject-seed",
+                    Effect::ChangeLive,
+                    "once it has its configuration",
+                );
+            }
         }
     }
 

@@ -15,6 +15,7 @@ mod moves;
 mod names;
 mod place;
 mod remove;
+mod seeds;
 mod source;
 mod templates;
 
@@ -31,6 +32,7 @@ use crate::{
 
 pub(crate) use addresses::assign;
 pub use inside::first_control_plane;
+pub use seeds::{seed_in, seed_storage, seeds_of};
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
 pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &Nonce) -> Plan {
@@ -45,6 +47,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.undeclared();
             planner.ha();
             planner.inside();
+            planner.forgotten_seeds();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),

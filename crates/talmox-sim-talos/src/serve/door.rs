@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Api, ServeError, Shared, grpc, stopped, tls};
+use super::{Api, ServeError, Shared, grpc, kube, stopped, tls};
 use crate::Listener;
 
 /// A port that was just closed is free again long before.
@@ -87,7 +87,7 @@ impl Door {
         let nodes = self.shared.beside.nodes();
         match self.api {
             Api::Talos => nodes.listener(self.address),
-            Api::Kubernetes => Listener::Closed,
+            Api::Kubernetes => nodes.kube_listener(self.address),
         }
     }
 
@@ -155,7 +155,7 @@ async fn serve(caller: Caller, api: Api, stream: TcpStream, opening: Opening) {
     let peer = tls::peer(stream.get_ref().1, &opening.listener);
     match api {
         Api::Talos => grpc::serve(caller, peer, stream).await,
-        Api::Kubernetes => {}
+        Api::Kubernetes => kube::serve(caller, peer, stream).await,
     }
 }
 

@@ -12,6 +12,7 @@
 mod beside;
 mod door;
 mod grpc;
+mod kube;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use talmox_sim::serve::Handle;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 pub use beside::Beside;
@@ -68,11 +69,21 @@ impl Shared {
     }
 }
 
+/// A door that was opened for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    pub address: IpAddr,
+    pub api: Api,
+    /// Where it really is.
+    pub real: SocketAddr,
+}
+
 /// Nodes that can be reached over sockets. Dropping it closes everything.
 pub struct NodesServer {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<Result<(), ServeError>>,
+    opened: mpsc::UnboundedReceiver<Opened>,
 }
 
 impl NodesServer {
@@ -84,14 +95,20 @@ impl NodesServer {
     ) -> Result<Self, ServeError> {
         let shared = Arc::new(Shared { handle, beside, doors: Mutex::default() });
         let stop = watch::Sender::new(false);
+        let (tell, opened) = mpsc::unbounded_channel();
         let mut keeper =
-            Keeper { shared: Arc::clone(&shared), stop: stop.subscribe(), doors: JoinSet::new() };
+            Keeper { shared: Arc::clone(&shared), stop: stop.subscribe(), doors: JoinSet::new(), tell };
         for address in addresses {
             keeper.open(address).await?;
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(keeper.run());
-        Ok(Self { shared, stop, tasks })
+        Ok(Self { shared, stop, tasks, opened })
+    }
+
+    /// The next door that was opened, in order. None once everything has stopped.
+    pub async fn opened(&mut self) -> Option<Opened> {
+        self.opened.recv().await
     }
 
     /// Where an API of an address really is, as far as a door was opened for it.
@@ -118,6 +135,7 @@ struct Keeper {
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
     doors: JoinSet<Result<(), ServeError>>,
+    tell: mpsc::UnboundedSender<Opened>,
 }
 
 impl Keeper {
@@ -156,12 +174,14 @@ impl Keeper {
 
     /// Opens both doors of an address, if they are not there yet.
     async fn open(&mut self, address: IpAddr) -> Result<(), ServeError> {
-        for api in [Api::Talos] {
+        for api in [Api::Talos, Api::Kubernetes] {
             if self.shared.doors().contains_key(&(address, api)) {
                 continue;
             }
             let door = Door::reserve(Arc::clone(&self.shared), address, api).await?;
             self.shared.doors().insert((address, api), door.real());
+            // Nobody has to listen.
+            let _ = self.tell.send(Opened { address, api, real: door.real() });
             self.doors.spawn(door.run(self.stop.clone()));
         }
         Ok(())

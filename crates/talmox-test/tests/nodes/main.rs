@@ -6,6 +6,7 @@ mod support;
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use support::{ADDRESS, Cluster, address, machine, started};
 use talmox_pve::client::VmPower;
 use talmox_talos::{Access, ApplyMode, Client, Code, Kind, TransportError};
@@ -130,4 +131,37 @@ async fn the_same_seed_is_the_same_run() {
 async fn a_lab_without_nodes_has_nobody_at_any_address() {
     let lab = Lab::one_host(6);
     assert_eq!(maintenance(&lab).version().await.unwrap_err().kind(), Kind::NotReached);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bootstrapped_node_has_a_kubernetes() {
+    let lab = started(7).await;
+    let cluster = Cluster::new();
+    let client = maintenance(&lab);
+    answers(&client).await;
+    client.apply_configuration(cluster.config(ADDRESS).into(), ApplyMode::NoReboot, false).await.unwrap();
+    let secure = Client::new(lab.talos(), address(ADDRESS), cluster.access());
+    answers_securely(&secure).await;
+    // A watch hears of what happens, however long that takes.
+    let mut states = secure.watch::<talmox_talos::kinds::Service>("etcd").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    secure.bootstrap(false).await.unwrap();
+    loop {
+        let seen = states.next().await.unwrap().unwrap();
+        if seen.resource.is_some_and(|service| service.spec.healthy) {
+            break;
+        }
+    }
+    drop(states);
+    let config = secure.kubeconfig().await.unwrap();
+    let access = talmox_k8s::Access::from_kubeconfig(&config).unwrap();
+    let kubernetes = talmox_k8s::Client::new(lab.kubernetes(), access);
+    for _ in 0..600 {
+        if kubernetes.nodes().await.is_ok_and(|nodes| nodes.iter().any(talmox_k8s::Node::is_ready)) {
+            assert!(lab.calls().asking("GET", "/api/v1/nodes").count() > 0);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    panic!("no node is ready: {:?}", kubernetes.nodes().await);
 }

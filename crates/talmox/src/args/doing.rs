@@ -35,15 +35,9 @@ pub(crate) struct Scope {
     /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
     pub ignore_drift: Vec<String>,
-    /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy
-    #[arg(
-        long,
-        env = "TALMOX_UNTIL",
-        value_name = "STATE",
-        default_value = "healthy",
-        hide_possible_values = true
-    )]
-    pub until: UntilWord,
+    /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
+    #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
+    pub until: Option<UntilWord>,
 }
 
 /// How far a cluster is brought.
@@ -180,7 +174,7 @@ pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
-        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot", "ignore_drift", "until"]
+        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot", "ignore_drift"]
     )]
     pub plan: Option<PathBuf>,
     #[command(flatten)]

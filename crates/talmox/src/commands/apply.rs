@@ -31,18 +31,15 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
     let mut inside = Inside::open(job, printer)?;
-    let (request, nonce, plan) = {
-        let reach = inside.as_ref().map(|inside| inside.reach(args.take_over));
-        decided(job, args, reach.as_ref()).await?
-    };
+    let (request, nonce, plan) = decided(job, args, &inside.reach(args.take_over)).await?;
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }
     refuse_without_uid(job)?;
-    let first_secrets = needs_secrets(job, &request, inside.as_ref(), printer).await?;
+    let first_secrets = needs_secrets(job, &request, &inside, printer).await?;
     if plan.is_empty() {
-        return hand_out(&request, inside.as_ref(), printer);
+        return hand_out(&request, &inside, printer);
     }
     if !args.approval.auto_approve {
         confirm(job, args, &request)?;
@@ -52,18 +49,18 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
         inside = Inside::open(job, printer)?;
     }
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve };
-    let reach = inside.as_ref().map(|inside| inside.reach(args.take_over));
+    let reach = inside.reach(args.take_over);
     let carry_out = CarryOut {
         job,
         request: &request,
         nonce: &nonce,
         approval: &args.approval,
         verb: "apply",
-        reach: reach.as_ref(),
+        reach: Some(&reach),
     };
     let result = carry_out.run(&plan, gatekeeper, printer).await;
     // Whoever has to find out what is wrong needs a way to the cluster too.
-    let handed_out = hand_out(&request, inside.as_ref(), printer);
+    let handed_out = hand_out(&request, &inside, printer);
     result.and(handed_out)
 }
 
@@ -72,11 +69,11 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
 async fn needs_secrets(
     job: &Job,
     request: &Request,
-    inside: Option<&Inside<'_>>,
+    inside: &Inside<'_>,
     printer: &Printer,
 ) -> anyhow::Result<Option<FirstBundle>> {
     let configures = request.until >= Until::Configured;
-    if !configures || inside.is_none_or(Inside::has_secrets) {
+    if !configures || inside.has_secrets() {
         return Ok(None);
     }
     let ours = identify(&job.desired, &job.observe().await?).ours().count();
@@ -97,12 +94,12 @@ async fn needs_secrets(
 }
 
 /// Puts the cluster's contexts where `talosctl` and `kubectl` look for them.
-fn hand_out(request: &Request, inside: Option<&Inside<'_>>, printer: &Printer) -> anyhow::Result<()> {
+fn hand_out(request: &Request, inside: &Inside<'_>, printer: &Printer) -> anyhow::Result<()> {
     let reached = request.until >= Until::Bootstrapped && request.goal == Goal::Converge;
-    match inside.filter(|inside| reached && inside.has_secrets()) {
-        Some(inside) => inside.clients()?.merge(&inside.home(), printer),
-        None => Ok(()),
+    if !reached || !inside.has_secrets() {
+        return Ok(());
     }
+    inside.clients()?.merge(&inside.home(), printer)
 }
 
 /// Without an identity no VM could be told from those of another cluster.
@@ -125,14 +122,10 @@ pub(super) fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
 }
 
 /// What to do: the plan that was kept, if the world still asks for it, or a new one.
-async fn decided(
-    job: &Job,
-    args: &Apply,
-    reach: Option<&Reach<'_>>,
-) -> anyhow::Result<(Request, Nonce, Plan)> {
+async fn decided(job: &Job, args: &Apply, reach: &Reach<'_>) -> anyhow::Result<(Request, Nonce, Plan)> {
     let Some(path) = &args.plan else {
         let (request, nonce) = (job.request(&args.scope)?, nonce()?);
-        let plan = job.plan(&request, &nonce, reach).await?;
+        let plan = job.plan(&request, &nonce, Some(reach)).await?;
         return Ok((request, nonce, plan));
     };
     let kept = PlanFile::read(path)?;
@@ -142,10 +135,16 @@ async fn decided(
             .with_hint(job.command_for("destroy", &kept.request))
             .into());
     }
+    if let Some(until) = args.scope.until.map(Until::from).filter(|until| *until != kept.request.until) {
+        let (name, made) = (path.display(), kept.request.until.word());
+        return Err(Failure::new(format!("the plan in {name} is made --until {made}, not {}", until.word()))
+            .with_hint("leave --until (TALMOX_UNTIL) out: a plan goes as far as it was made for")
+            .into());
+    }
     if !kept.fits(&job.desired)? {
         return Err(stale(job, path, &kept, &["the description has changed since".to_owned()]).into());
     }
-    let plan = job.plan(&kept.request, &kept.nonce, reach).await?;
+    let plan = job.plan(&kept.request, &kept.nonce, Some(reach)).await?;
     let differences = differences(&kept.plan, &plan);
     if !differences.is_empty() {
         return Err(stale(job, path, &kept, &differences).into());

@@ -66,9 +66,12 @@ async fn with_node(args: &Diff, printer: &Printer) -> anyhow::Result<(String, Ve
 
 async fn running(job: &Job, node: &str, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
     let node = job.declared_node(node)?;
-    let inside = Inside::open(job, printer)?.filter(Inside::has_secrets).ok_or_else(|| {
-        Failure::new("there is no way to ask the node itself").with_hint(no_file(node.name.as_str()))
-    })?;
+    let inside = Inside::open(job, printer)?;
+    if !inside.has_secrets() {
+        return Err(Failure::new("there is no way to ask the node itself without the cluster's secrets")
+            .with_hint(no_file(node.name.as_str()))
+            .into());
+    }
     let observed = job.observe().await?;
     let (before, after) = inside.configs(node, &observed).await?;
     let name = format!("what {} runs with", node.name);

@@ -18,10 +18,7 @@ use talmox_exec::{
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
 use talmox_machine::{SystemRandom, Time};
-use talmox_plan::{
-    Observed, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, assigned_addresses,
-    view,
-};
+use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
 use talmox_talos::{Identity, kinds};
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, NodeAddress, Role};
@@ -61,14 +58,14 @@ struct Known {
 }
 
 impl<'a> Inside<'a> {
-    /// Gets ready to speak to machines, with the cluster's secrets if there are any. None if nothing is inside the VMs.
-    pub(super) fn open(job: &'a Job, printer: &Printer) -> anyhow::Result<Option<Self>> {
-        let Some(ways) = job.session.ways() else { return Ok(None) };
+    /// Gets ready to speak to machines, with the cluster's secrets if there are any.
+    pub(super) fn open(job: &'a Job, printer: &Printer) -> anyhow::Result<Self> {
         let simulation = job.session.simulated_in();
         let has = simulation.is_some()
             || secrets_file::find(&job.desired, &job.folder).is_some_and(|path| path.exists());
         let known = if has { Some(Known::open(job, simulation, printer)?) } else { None };
-        Ok(Some(Self { job, known, ways, clock: SystemClock, addresses: Mutex::default() }))
+        let ways = job.session.ways();
+        Ok(Self { job, known, ways, clock: SystemClock, addresses: Mutex::default() })
     }
 
     pub(super) fn has_secrets(&self) -> bool {

@@ -24,8 +24,7 @@ async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow:
     let request = job.request(&args.scope)?;
     let nonce = nonce()?;
     let inside = Inside::open(job, printer)?;
-    let reach = inside.as_ref().map(|inside| inside.reach(false));
-    let plan = job.plan(&request, &nonce, reach.as_ref()).await?;
+    let plan = job.plan(&request, &nonce, Some(&inside.reach(false))).await?;
     show(job, &plan, args.output, printer)?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());

@@ -111,8 +111,7 @@ impl Job {
 
     /// The same with all that was asked for: what it does must be what was looked at.
     pub(super) fn command_for(&self, verb: &str, request: &Request) -> String {
-        let until = if self.session.ways().is_some() { request.until } else { Until::Healthy };
-        self.command(&with_scope(verb, &Request { until, ..request.clone() }))
+        self.command(&with_scope(verb, request))
     }
 
     /// Names must be of declared nodes, unless they are named as gone.
@@ -129,8 +128,7 @@ impl Job {
         let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
         Ok(Request {
             goal: Goal::Converge,
-            // A simulated Proxmox may have nothing inside its VMs.
-            until: if self.session.ways().is_some() { (*until).into() } else { Until::Vms },
+            until: until.map_or(Until::Healthy, Into::into),
             targets: set(target),
             remove: set(remove),
             prune: *prune,

@@ -35,15 +35,12 @@ pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
 }
 
 async fn once(job: &Job, format: Format, before: &str, printer: &Printer) -> anyhow::Result<()> {
-    let inside = Inside::open(job, &Printer::silent())?.filter(Inside::has_secrets);
-    let reach = inside.as_ref().map(|inside| inside.reach(false));
+    let inside = Inside::open(job, &Printer::silent())?;
+    let reach = inside.reach(false);
     let request = Request { until: Until::Healthy, ..Request::default() };
-    let observed = job.observe_whole(&request, reach.as_ref()).await?;
+    let observed = job.observe_whole(&request, inside.has_secrets().then_some(&reach)).await?;
     let mut view = view(&job.desired, &observed);
-    let inside = match &inside {
-        Some(inside) => Some(inside.view(observed).await),
-        None => None,
-    };
+    let inside = if inside.has_secrets() { Some(inside.view(observed).await) } else { None };
     add_tasks(&job.session.client, &mut view).await;
     add_obstacles(&job.session.client, &mut view).await;
     match format {

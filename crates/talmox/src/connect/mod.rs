@@ -146,12 +146,9 @@ impl Session {
         self.client.endpoints().into_iter().map(one).collect()
     }
 
-    /// How machines are reached; none on a simulated Proxmox that simulates nothing inside its VMs.
-    pub(crate) fn ways(&self) -> Option<Ways> {
-        match &self.simulated {
-            None => Some(Ways::real()),
-            Some(simulated) => simulated.ways(),
-        }
+    /// How machines are reached.
+    pub(crate) fn ways(&self) -> Ways {
+        self.simulated.as_ref().map_or_else(Ways::real, Simulated::ways)
     }
 
     /// Requests so far.

@@ -217,6 +217,7 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         Step::DeleteHaRule { rule } => (Sign::Destroy, Subject::HaRule(&rule.id), None),
         Step::ApplyManifests { .. } => (Sign::Create, Subject::Cluster("manifests"), None),
         Step::PostBootstrap { .. } => (Sign::Create, Subject::Cluster("post_bootstrap"), None),
+        Step::RemoveSeed { .. } => (Sign::Destroy, Subject::Cluster("configuration drive"), None),
         Step::AwaitHealth => (Sign::Change, Subject::Cluster("health"), None),
         Step::CloneVm { .. }
         | Step::CreateVm { .. }
@@ -229,6 +230,8 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         | Step::RebootVm { .. }
         | Step::MoveVm { .. }
         | Step::AddHa { .. }
+        | Step::AttachSeed { .. }
+        | Step::EjectSeed { .. }
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }

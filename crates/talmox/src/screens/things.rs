@@ -52,6 +52,9 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         | Step::AddHa { .. }
         | Step::RemoveVm { .. }
         | Step::DeletePool { .. }
+        | Step::AttachSeed { .. }
+        | Step::EjectSeed { .. }
+        | Step::RemoveSeed { .. }
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }

@@ -114,6 +114,18 @@ fn parts(step: &Step) -> (Verb, String) {
             (verb("remove", "removing", "removed"), format!("{} from {}", vm.vmid(), vm.host))
         }
         Step::DeletePool { pool, .. } => (verb("remove", "removing", "removed"), format!("pool {pool}")),
+        Step::AttachSeed { vm, storage, .. } => (
+            verb("put", "putting", "put"),
+            format!("a configuration drive into {} by way of {storage}", vm.vmid()),
+        ),
+        Step::EjectSeed { vm, .. } => (
+            verb("take", "taking", "took"),
+            format!("the configuration drive out of {}, and remove it", vm.vmid()),
+        ),
+        Step::RemoveSeed { volume, .. } => (
+            verb("remove", "removing", "removed"),
+            format!("the forgotten drive {}", safe(&volume.to_string())),
+        ),
         Step::ConfigureNode { address, .. } => {
             (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
         }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use talmox_proto::common::Metadata;
 
 use super::cosi::watch::Watch;
+use super::health::HealthCheck;
 use super::proxy::with_metadata;
 use crate::hardware::MachineId;
 use crate::nodes::Nodes;
@@ -29,6 +30,8 @@ pub(crate) enum Kind {
     Watch(Box<Watch>),
     /// What happens on the machine, from this entry of its journal on.
     Events { next: u64 },
+    /// A look at the whole cluster.
+    Health(Box<HealthCheck>),
     /// Streams of several machines, and what each is called.
     Joined(Vec<(StreamId, String)>),
 }
@@ -66,7 +69,7 @@ impl Nodes {
                 match &mut stream.kind {
                     Kind::Watch(watch) => stream.ready.extend(watch.changes(self, stream.machine)),
                     Kind::Events { next } => stream.ready.extend(self.events_since(stream.machine, next)),
-                    Kind::Script { .. } | Kind::Joined(_) => {}
+                    Kind::Script { .. } | Kind::Health(_) | Kind::Joined(_) => {}
                 }
             }
             self.streams.insert(id, stream);
@@ -98,7 +101,7 @@ fn collect(stream: &mut Stream, now: u64) {
                 stream.end = Some(end.1.clone());
             }
         }
-        Kind::Watch(_) | Kind::Events { .. } | Kind::Joined(_) => {}
+        Kind::Watch(_) | Kind::Events { .. } | Kind::Health(_) | Kind::Joined(_) => {}
     }
 }
 
@@ -124,9 +127,23 @@ fn poll_joined(nodes: &mut Nodes, id: StreamId) {
     }
 }
 
+/// A check of the cluster looks again.
+fn poll_health(nodes: &mut Nodes, id: StreamId) {
+    let open = nodes.streams.get_mut(&id.0).filter(|stream| stream.end.is_none());
+    let Some(Kind::Health(check)) = open.map(|stream| &mut stream.kind) else { return };
+    let mut check = check.clone();
+    let (said, end) = check.go_on(nodes);
+    if let Some(stream) = nodes.streams.get_mut(&id.0) {
+        stream.ready.extend(said);
+        stream.end = end;
+        stream.kind = Kind::Health(check);
+    }
+}
+
 pub(crate) fn poll(nodes: &mut Nodes, id: StreamId) -> Streamed {
     let now = nodes.clock;
     poll_joined(nodes, id);
+    poll_health(nodes, id);
     let Some(stream) = nodes.streams.get_mut(&id.0) else {
         return Streamed { messages: Vec::new(), end: Some(Status::ok()) };
     };

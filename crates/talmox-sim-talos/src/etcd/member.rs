@@ -135,7 +135,7 @@ impl Nodes {
         };
         self.clusters.insert(data.cluster, cluster);
         if let Some(store) = kept {
-            self.kube.insert(data.cluster, store);
+            self.kube.insert(data.cluster, store.recovered(self.epoch + self.clock));
         }
         Ok(data)
     }

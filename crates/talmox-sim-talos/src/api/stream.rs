@@ -54,6 +54,8 @@ impl Nodes {
         match &self.streams.get(&stream.0)?.kind {
             Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
             Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
+            // It looks again and again.
+            Kind::Health(_) => Some(self.clock + self.timing.retry),
             Kind::Watch(_) | Kind::Events { .. } => None,
         }
     }

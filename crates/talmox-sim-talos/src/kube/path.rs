@@ -13,6 +13,8 @@ pub(super) enum Target {
     Core,
     Groups,
     Group(String),
+    /// `/openapi/v3`, and what it leads to.
+    Openapi(String),
     Kinds {
         group: String,
         version: String,
@@ -42,6 +44,7 @@ impl Store {
             ["readyz" | "livez" | "healthz", ..] => Some(Target::Health),
             ["version"] => Some(Target::Version),
             ["api"] => Some(Target::Core),
+            ["openapi", "v3", rest @ ..] => Some(Target::Openapi(rest.join("/"))),
             ["apis"] => Some(Target::Groups),
             ["api", "v1"] => Some(Target::Kinds { group: String::new(), version: "v1".to_owned() }),
             ["apis", group] => Some(Target::Group((*group).to_owned())),

@@ -57,6 +57,11 @@ impl Authority {
         Arc::clone(&self.stranger)
     }
 
+    /// An administrator's certificate and key, in PEM.
+    pub(super) fn administrator(&self) -> anyhow::Result<ClientCertificate> {
+        issue(&self.ours, "system:masters")
+    }
+
     /// A key of its own, in PEM.
     pub(super) fn key(&self) -> anyhow::Result<String> {
         let authority = Signer::generate("keys", KeyKind::EcdsaP256, times()?, &mut SystemRandom)?;
@@ -64,12 +69,16 @@ impl Authority {
     }
 }
 
-fn identity(signer: &Signer, group: &str, authority: &str) -> anyhow::Result<Arc<Identity>> {
+fn issue(signer: &Signer, group: &str) -> anyhow::Result<ClientCertificate> {
     let leaf = Leaf {
         organizations: vec![group.to_owned()],
         common_name: Some("someone".to_owned()),
         purpose: Purpose::KubernetesClient,
     };
-    let client = signer.issue(&leaf, times()?, &mut SystemRandom).context("a client's certificate")?;
+    signer.issue(&leaf, times()?, &mut SystemRandom).context("a client's certificate")
+}
+
+fn identity(signer: &Signer, group: &str, authority: &str) -> anyhow::Result<Arc<Identity>> {
+    let client = issue(signer, group)?;
     Ok(Arc::new(Identity::from_pem(authority, client.certificate.pem(), client.key.pem())?))
 }

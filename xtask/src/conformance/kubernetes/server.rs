@@ -77,6 +77,17 @@ impl Server {
         talmox_k8s::Server::new(Ipv4Addr::LOCALHOST.to_string(), self.port)
     }
 
+    /// What leads `kubectl` here, as an administrator.
+    pub(super) fn kubectl_access(&self, authority: &Authority) -> anyhow::Result<Vec<String>> {
+        let client = authority.administrator()?;
+        Ok(vec![
+            format!("--server=https://{}", self.address()),
+            format!("--certificate-authority={}", self.scratch.file("ca.crt")),
+            format!("--client-certificate={}", self.scratch.write("client.crt", client.certificate.pem())?),
+            format!("--client-key={}", self.scratch.write("client.key", client.key.pem().expose_secret())?),
+        ])
+    }
+
     pub(super) async fn wait_until_ready(&self, world: &World) -> anyhow::Result<()> {
         for _ in 0..PATIENCE {
             if world.client().ready().await.is_ok() {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use talmox_k8s::{BoxFuture, Identity, Request, Response, Transport, TransportError};
 use talmox_sim_talos::kube::{Answer, Caller, Health, Store};
 use talmox_sim_talos::{KubeCall, Peer};
@@ -41,6 +42,27 @@ impl Simulated {
         let groups = [ADMINISTRATORS, OTHERS].into_iter().filter(|group| named(group));
         let organisations = groups.map(str::to_owned).collect();
         Caller::of(&Peer::Certificate { authority: self.authority.clone(), organisations }, &self.authority)
+    }
+}
+
+/// A request from outside, by an administrator.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) content_type: Option<String>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Simulated {
+    pub(super) fn answer(&self, asked: Asked) -> (u16, Bytes) {
+        let Asked { method, path, query, content_type, body } = asked;
+        let to = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let call = KubeCall { to, peer: Peer::Nobody, method, path, query, content_type, body: body.into() };
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let Answer { status, body } = store.handle(&call, Caller::Master, Health::Serving, now());
+        (status, body)
     }
 }
 

@@ -33,7 +33,8 @@ impl Cluster {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let epoch = u64::try_from(now.as_millis())?;
         // Whoever else runs this at the same time has another network, most likely.
-        let [a, b] = [now.subsec_nanos() >> 3, std::process::id()].map(|number| u8::try_from(number % 200 + 20));
+        let [a, b] =
+            [now.subsec_nanos() >> 3, std::process::id()].map(|number| u8::try_from(number % 200 + 20));
         let (a, b) = (a?, b?);
         let address = |last: u8| Ipv4Addr::new(127, a, b, last);
         let control_planes: Vec<Ipv4Addr> = (1..=CONTROL_PLANES).map(|number| address(10 + number)).collect();

@@ -27,5 +27,8 @@ pub(super) fn judge(version: &str) -> anyhow::Result<String> {
     let outcome = steps::run(&folder.join("talosctl"), &cluster);
     runtime.block_on(cluster.stop())?;
     let count = outcome?;
-    Ok(format!("talosctl {version} and nodes: {count} calls as expected, {:.1} s", begin.elapsed().as_secs_f64()))
+    Ok(format!(
+        "talosctl {version} and nodes: {count} calls as expected, {:.1} s",
+        begin.elapsed().as_secs_f64()
+    ))
 }

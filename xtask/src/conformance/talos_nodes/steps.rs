@@ -63,7 +63,8 @@ impl Talosctl<'_> {
             .env("TALOSCONFIG", self.file("talosconfig"))
             .output()
             .context("could not run talosctl")?;
-        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let text =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         self.calls += 1;
         Ok(Said { call: args.join(" "), text, code: output.status.code() })
     }
@@ -125,22 +126,33 @@ fn bootstrap(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<(
     talosctl.ask(&insecure)?.badly(&["error applying new configuration: rpc error: code = Unavailable"])?;
     talosctl.of(&first, &["bootstrap"])?.well(&[])?;
     talosctl.wait(&["-e", &first, "-n", &first, "service", "etcd"], &["HEALTH   OK"])?;
-    let again = ["error executing bootstrap: 1 error occurred:", "code = AlreadyExists desc = etcd data directory is not empty"];
+    let again = [
+        "error executing bootstrap: 1 error occurred:",
+        "code = AlreadyExists desc = etcd data directory is not empty",
+    ];
     talosctl.of(&first, &["bootstrap"])?.badly(&again)?;
     Ok(())
 }
 
 fn look(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()> {
     let first = talosctl.first.clone();
-    talosctl.of(&first, &["health", "--wait-timeout", "50s"])?.well(&["waiting for all k8s nodes to report ready: OK"])?;
+    talosctl
+        .of(&first, &["health", "--wait-timeout", "50s"])?
+        .well(&["waiting for all k8s nodes to report ready: OK"])?;
     let members = talosctl.of(&first, &["get", "members"])?.well(&["MACHINE TYPE"])?;
     for node in cluster.control_planes.iter().chain([&cluster.worker]) {
         ensure!(members.text.contains(&node.to_string()), "{node} is no member:\n{}", members.text);
     }
-    talosctl.of(&first, &["get", "machinestatus"])?.well(&["runtime     MachineStatus   machine", "running   true"])?;
-    talosctl.of(&first, &["get", "nosuchtype"])?.badly(&["code = NotFound desc = resource \"nosuchtype\" is not registered"])?;
+    talosctl
+        .of(&first, &["get", "machinestatus"])?
+        .well(&["runtime     MachineStatus   machine", "running   true"])?;
+    talosctl
+        .of(&first, &["get", "nosuchtype"])?
+        .badly(&["code = NotFound desc = resource \"nosuchtype\" is not registered"])?;
     talosctl.of(&first, &["services"])?.well(&["kubelet", "etcd", "Running", "OK"])?;
-    talosctl.of(&first, &["service", "nosuch"])?.badly(&["service \"nosuch\" is not registered on any nodes"])?;
+    talosctl
+        .of(&first, &["service", "nosuch"])?
+        .badly(&["service \"nosuch\" is not registered on any nodes"])?;
     talosctl.of(&first, &["kubeconfig", "kubeconfig", "--merge=false"])?.well(&[])?;
     ensure!(talosctl.file("kubeconfig").is_file(), "there is no kubeconfig");
     // Another node is reached through the first one.
@@ -155,7 +167,9 @@ fn etcd(talosctl: &mut Talosctl<'_>) -> anyhow::Result<()> {
     let members = talosctl.of(&first, &["etcd", "members"])?.well(&["PEER URLS", "LEARNER", "false"])?;
     ensure!(members.text.matches(":2380").count() == 3, "not three members:\n{}", members.text);
     talosctl.of(&first, &["etcd", "status"])?.well(&["RAFT INDEX"])?;
-    talosctl.of(&first, &["etcd", "snapshot", "db.snapshot"])?.well(&["etcd snapshot saved to \"db.snapshot\""])?;
+    talosctl
+        .of(&first, &["etcd", "snapshot", "db.snapshot"])?
+        .well(&["etcd snapshot saved to \"db.snapshot\""])?;
     ensure!(talosctl.file("db.snapshot").is_file(), "there is no snapshot");
     Ok(())
 }
@@ -166,15 +180,31 @@ fn upgrade(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()>
     let image = format!("ghcr.io/siderolabs/installer:v{}", cluster.next);
     let args = ["-e", &first, "-n", &worker, "upgrade", "--image", &image, "--timeout", "50s"];
     talosctl.ask(&args)?.well(&[])?;
-    talosctl.wait(&["-e", &first, "-n", &worker, "version"], &[&format!("Tag:         v{}", cluster.next)])?;
+    talosctl
+        .wait(&["-e", &first, "-n", &worker, "version"], &[&format!("Tag:         v{}", cluster.next)])?;
     Ok(())
 }
 
 fn reset(talosctl: &mut Talosctl<'_>, cluster: &Cluster) -> anyhow::Result<()> {
     let (first, worker) = (talosctl.first.clone(), cluster.worker.to_string());
-    let args = ["-e", &first, "-n", &worker, "reset", "--reboot", "--system-labels-to-wipe", "STATE", "--system-labels-to-wipe", "EPHEMERAL", "--timeout", "50s"];
+    let args = [
+        "-e",
+        &first,
+        "-n",
+        &worker,
+        "reset",
+        "--reboot",
+        "--system-labels-to-wipe",
+        "STATE",
+        "--system-labels-to-wipe",
+        "EPHEMERAL",
+        "--timeout",
+        "50s",
+    ];
     talosctl.ask(&args)?.well(&[])?;
-    let Err(_) = talosctl.of(&worker, &["version"])?.well(&[]) else { bail!("the worker still knows its cluster") };
+    let Err(_) = talosctl.of(&worker, &["version"])?.well(&[]) else {
+        bail!("the worker still knows its cluster")
+    };
     talosctl.wait(&["version", "--insecure", "-n", &worker], &[&format!("v{}", cluster.next)])?;
     Ok(())
 }

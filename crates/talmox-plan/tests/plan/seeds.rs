@@ -37,8 +37,10 @@ fn a_new_vm_gets_its_drive_before_it_starts() {
     let (desired, observed) = (described(), empty());
     let plan = planned(&desired, &observed, &healthy());
     let words = words(&plan, "cp-1");
-    let (drive, start) =
-        (words.iter().position(|word| *word == "attach-seed"), words.iter().position(|word| *word == "start"));
+    let (drive, start) = (
+        words.iter().position(|word| *word == "attach-seed"),
+        words.iter().position(|word| *word == "start"),
+    );
     assert!(drive.is_some() && drive < start, "{words:?}");
     assert!(rules(&plan, &desired, &observed).is_empty());
     // Only as far as configuration is part of it.
@@ -75,7 +77,9 @@ fn what_a_run_left_behind_goes() {
     assert_eq!(left.len(), 1, "{plan:#?}");
     assert_eq!(left[0].effect, Effect::ChangeLive);
     // One that is in a VM is not left behind, and one of another cluster is none of our business.
-    edit(&mut observed, 2000, |config| config.set("ide0", &format!("{},media=cdrom", volume(2000))));
+    edit(&mut observed, 2000, |config| {
+        config.set("ide0", &format!("{},media=cdrom", volume(2000)));
+    });
     assert!(rules(&plan, &desired, &observed).contains(&Rule::OursOnly));
     let plan = planned(&desired, &observed, &Request::default());
     assert!(plan.steps.iter().all(|step| !matches!(step.step, Step::RemoveSeed { .. })), "{plan:#?}");

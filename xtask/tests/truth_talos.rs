@@ -1,6 +1,6 @@
 //! Simulated Talos nodes are held to the recorded truth: what they once reproduced they must go on reproducing.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use xtask::truth::{self, talos};
@@ -23,7 +23,7 @@ fn transcripts() -> Option<PathBuf> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "test data")]
-fn calls(file: &PathBuf) -> Vec<Value> {
+fn calls(file: &Path) -> Vec<Value> {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 

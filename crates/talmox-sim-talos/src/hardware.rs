@@ -46,6 +46,15 @@ pub enum Drive {
     Cd(Content),
 }
 
+impl Drive {
+    pub(crate) fn disk(&self) -> Option<DiskId> {
+        match self {
+            Self::Disk(disk) => Some(disk.id),
+            Self::Cd(_) => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     pub id: DiskId,

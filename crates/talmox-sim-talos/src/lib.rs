@@ -12,6 +12,7 @@
 //! to Talos' own library elsewhere. Nothing of the client, the planner or the executor is used here.
 
 mod api;
+pub mod behaviours;
 mod disk;
 mod etcd;
 mod faults;
@@ -21,7 +22,11 @@ pub mod kube;
 mod machine;
 mod nocloud;
 mod nodes;
+mod peer;
+pub mod proxmox;
 mod random;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod services;
 mod timing;
 mod wire;
@@ -30,4 +35,6 @@ pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
 pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;
-pub use wire::{ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed};
+pub use wire::{
+    ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed, only_looks,
+};

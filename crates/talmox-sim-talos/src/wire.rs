@@ -18,6 +18,58 @@ pub struct ApiCall {
     pub messages: Vec<Bytes>,
 }
 
+/// Calls that only look, by their names.
+const LOOKS: &[&str] = &[
+    "Containers",
+    "Copy",
+    "CPUFreqStats",
+    "CPUInfo",
+    "Disks",
+    "DiskStats",
+    "DiskUsage",
+    "Dmesg",
+    "EtcdAlarmList",
+    "EtcdMemberList",
+    "EtcdSnapshot",
+    "EtcdStatus",
+    "Events",
+    "Get",
+    "HealthCheck",
+    "Hostname",
+    "Inspect",
+    "Kubeconfig",
+    "List",
+    "LoadAvg",
+    "Logs",
+    "LogsContainers",
+    "Memory",
+    "Mounts",
+    "Netstat",
+    "NetworkDeviceStats",
+    "Processes",
+    "Read",
+    "ServiceList",
+    "Stats",
+    "SystemStat",
+    "Time",
+    "TimeCheck",
+    "Verify",
+    "Version",
+    "Watch",
+];
+
+/// Whether a call of the Talos API, by its path, leaves everything as it is.
+pub fn only_looks(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| LOOKS.contains(&name))
+}
+
+impl ApiCall {
+    /// Whether it leaves everything as it is.
+    pub fn only_looks(&self) -> bool {
+        only_looks(&self.path)
+    }
+}
+
 /// Who calls, as TLS knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {

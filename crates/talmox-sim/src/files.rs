@@ -1,10 +1,12 @@
-//! What the simulator knows of a file: size, digests and what kind of image it is. Bytes are never kept.
+//! What the simulator knows of a file: size, digests and what is in it. Bytes are kept only of configurations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
+
+use crate::contents::Content;
 
 /// A file behind a URL, in an upload, or on a storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,10 +19,13 @@ pub struct FileFacts {
     /// Size a guest would see.
     pub virtual_size: Option<u64>,
     pub mimetype: Option<String>,
+    /// What whoever boots from it would find.
+    #[serde(default)]
+    pub content: Content,
 }
 
 impl FileFacts {
-    /// Looks at real bytes: digests, and the header of a qcow2 image.
+    /// Looks at real bytes: digests, the header of a qcow2 image, and what could be booted from it.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         let mut digests = BTreeMap::new();
         digests.insert("md5".into(), hex(&md5::Md5::digest(bytes)));
@@ -29,14 +34,18 @@ impl FileFacts {
         digests.insert("sha256".into(), hex(&sha2::Sha256::digest(bytes)));
         digests.insert("sha384".into(), hex(&sha2::Sha384::digest(bytes)));
         digests.insert("sha512".into(), hex(&sha2::Sha512::digest(bytes)));
-        let size = bytes.len() as u64;
+        Self { size: bytes.len() as u64, digests, ..Self::of_head(bytes) }
+    }
+
+    /// What the beginning of a file tells of it.
+    pub(crate) fn of_head(bytes: &[u8]) -> Self {
         let qcow2 = bytes.starts_with(b"QFI\xfb");
         let virtual_size = bytes
             .get(24..32)
             .filter(|_| qcow2)
             .map(|field| field.iter().fold(0_u64, |size, byte| size << 8 | u64::from(*byte)));
         let format = Some(if qcow2 { "qcow2" } else { "raw" }.to_owned());
-        Self { size, digests, format, virtual_size, mimetype: None }
+        Self { format, virtual_size, content: Content::of_bytes(bytes), ..Self::default() }
     }
 
     /// Compares with the checksum a client gave; the error is what it really is. Bytes that were seen have a digest of every

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::contents::{Content, TalosImage};
 use crate::files::FileFacts;
 use crate::status::BROADCAST_PERIOD;
 use crate::storage::Storage;
@@ -83,6 +84,8 @@ pub struct FitTemplate {
     pub storage: String,
     pub bridge: String,
     pub uefi: bool,
+    /// What is on its disk, if it is Talos.
+    pub talos: Option<TalosImage>,
 }
 
 /// A name for devices, of which every host has so many.
@@ -101,6 +104,8 @@ pub struct FitFile {
     /// Bytes, of the file and of the disk it makes.
     pub size: u64,
     pub virtual_size: u64,
+    /// What is in it, if it is Talos.
+    pub talos: Option<TalosImage>,
 }
 
 /// Something could not be added: the cluster has no quorum, or a storage is full.
@@ -223,6 +228,7 @@ impl World {
             size: wanted.size,
             format: Some(wanted.format.clone()),
             virtual_size: Some(wanted.virtual_size),
+            content: wanted.talos.clone().map_or(Content::Other, Content::Talos),
             ..FileFacts::default()
         };
         site.files.insert(path.to_owned(), file);
@@ -268,8 +274,21 @@ impl World {
         let form = template_form(wanted, vmid, files);
         let form: Vec<(&str, &str)> = form.iter().map(|(key, value)| (*key, value.as_str())).collect();
         self.work_as_root("POST", &format!("/nodes/{host}/qemu"), &form).map_err(failed)?;
+        if let Some(image) = &wanted.talos {
+            self.write_image(vmid, image);
+        }
         let path = format!("/nodes/{host}/qemu/{vmid}/template");
         self.work_as_root("POST", &path, &[]).map_err(failed)
+    }
+
+    /// Puts Talos on a VM's first disk, as somebody would have who made a template by hand.
+    fn write_image(&mut self, vmid: u32, image: &TalosImage) {
+        let Some(vm) = self.vms.get(&vmid) else { return };
+        let (node, drives) = (vm.node.clone(), vm.drives());
+        let Some(disk) = drives.iter().find(|drive| drive.key == "scsi0") else { return };
+        if let Some(volume) = self.volume_mut(&node, disk.file()) {
+            volume.holds = Content::Talos(image.clone());
+        }
     }
 
     /// A call of the administrator's, and the task it starts to its end.

@@ -15,8 +15,12 @@ impl World {
         };
         node.reach = Reach::Unreachable;
         node.workers.fill(0);
-        for vm in self.vms.values_mut().filter(|vm| vm.node == name) {
-            vm.run = None;
+        let here = self.vms.iter().filter(|(_, vm)| vm.node == name && vm.run.is_some());
+        for vmid in here.map(|(vmid, _)| *vmid).collect::<Vec<_>>() {
+            self.switched_off(vmid);
+            if let Some(vm) = self.vms.get_mut(&vmid) {
+                vm.run = None;
+            }
         }
         // From the last to the first: a worker that waits for a lock shall not be handed it by one that dies.
         for task in (0..self.tasks.len()).rev() {

@@ -1,19 +1,18 @@
 //! Uploads: the fields before the file, and what can be known of the file while it passes by.
 //!
 //! The real server reads an upload while it comes and is strict about it: fields first, each part's first header its
-//! disposition, the file last. Bytes of the file are counted and digested, never kept.
+//! disposition, the file last. Bytes of the file are counted and digested; the first of them tell what it is.
 
 use std::collections::BTreeMap;
 
 use sha2::Digest as _;
 
+use crate::contents::LOOKED_AT;
 use crate::files::{FileFacts, hex};
 use crate::wire::Body;
 
 /// More than the fields of any upload, and a stop for a part that never ends.
 const LARGEST_FIELDS: usize = 64 * 1024;
-/// As much of a file as tells what kind of image it is.
-const HEAD: usize = 32;
 
 /// An upload that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -157,7 +156,7 @@ struct Digests {
 impl Digests {
     fn push(&mut self, bytes: &[u8]) {
         self.size += bytes.len() as u64;
-        let missing = HEAD - self.head.len();
+        let missing = LOOKED_AT - self.head.len();
         self.head.extend_from_slice(&bytes[..bytes.len().min(missing)]);
         self.md5.update(bytes);
         self.sha1.update(bytes);
@@ -177,7 +176,7 @@ impl Digests {
             ("sha512", hex(&self.sha512.finalize())),
         ];
         let digests = digests.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        FileFacts { size: self.size, digests, ..FileFacts::of_bytes(&self.head) }
+        FileFacts { size: self.size, digests, ..FileFacts::of_head(&self.head) }
     }
 }
 

@@ -49,6 +49,9 @@ pub(crate) struct Run {
     /// Addresses of the host's devices it has taken over.
     #[serde(default)]
     pub(crate) devices: Vec<String>,
+    /// Somebody else says what the guest does, and what its agent answers by command: nothing if none runs.
+    #[serde(default)]
+    pub(crate) guest: Option<BTreeMap<String, Value>>,
 }
 
 impl Vm {
@@ -204,7 +207,15 @@ impl World {
         devices: Vec<String>,
     ) -> Run {
         let machine = machine_on(config, self.release_of(node));
-        Run { since: self.clock, pid: self.take_pid(node), paused: false, io_error: false, machine, devices }
+        Run {
+            since: self.clock,
+            pid: self.take_pid(node),
+            paused: false,
+            io_error: false,
+            machine,
+            devices,
+            guest: None,
+        }
     }
 
     pub(crate) fn reacts(&self, vm: &Vm) -> bool {
@@ -227,10 +238,14 @@ impl World {
             self.adopt_volume(node, vmid, &drive);
         }
         self.vms.insert(vmid, Vm { node: node.to_owned(), config, run, ..Vm::default() });
+        if running {
+            self.switched_on(vmid);
+        }
     }
 
     /// Removes a VM and its volumes without a trace, as if by other means.
     pub fn remove_vm(&mut self, vmid: u32) {
+        self.switched_off(vmid);
         let volumes = self.volumes_of(vmid);
         for key in &volumes {
             self.volumes.remove(key);

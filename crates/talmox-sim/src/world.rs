@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::access::{Access, Caller, Check, Groups, Privileges, denied};
 use crate::factory::Factory;
 use crate::files::FileFacts;
+use crate::guests::PowerEvent;
 use crate::locks::FileLock;
 use crate::random::Random;
 use crate::reply::ApiError;
@@ -213,6 +214,12 @@ pub struct World {
     pub slow_storages: BTreeMap<String, u64>,
     /// Guests react to power buttons and unplugging unless a VM says otherwise.
     pub guests_react: bool,
+    /// What befell machines and was not asked for yet, if anybody asks at all.
+    #[serde(default)]
+    pub(crate) power: Option<Vec<PowerEvent>>,
+    /// What somebody saves along with the world who lives beside it.
+    #[serde(default)]
+    pub beside: Option<serde_json::Value>,
 }
 
 impl World {
@@ -259,6 +266,8 @@ impl World {
             ha_tries: BTreeMap::new(),
             slow_storages: BTreeMap::new(),
             guests_react: true,
+            power: None,
+            beside: None,
         }
     }
 
@@ -300,6 +309,11 @@ impl World {
 
     pub fn clock(&self) -> u64 {
         self.clock
+    }
+
+    /// Unix milliseconds when the clock stood at zero.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// Hosts whose votes count together, seen from the contact.

@@ -33,6 +33,11 @@ impl Fingerprint {
     pub fn parse(text: &str) -> Option<Self> {
         STANDARD.decode(text).ok()?.try_into().ok().map(Self)
     }
+
+    /// From the digest itself.
+    pub const fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
 }
 
 impl fmt::Display for Fingerprint {
@@ -76,6 +81,16 @@ impl Identity {
             chain: read(certificate, InvalidIdentity::Certificate)?,
             key: read_key(key.expose_secret()).ok_or(InvalidIdentity::Key)?,
         })
+    }
+
+    /// The client certificate in DER, for transports that have no TLS to show it in.
+    pub fn certificate(&self) -> &[u8] {
+        self.chain.first().map(AsRef::as_ref).unwrap_or_default()
+    }
+
+    /// The authorities nodes are believed by, in DER.
+    pub fn authorities(&self) -> impl Iterator<Item = &[u8]> {
+        self.authority.iter().map(AsRef::as_ref)
     }
 }
 

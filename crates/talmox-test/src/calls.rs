@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use talmox_pve::client::Method;
-
 /// One call as the network saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
@@ -11,10 +9,11 @@ pub struct Call {
     pub number: usize,
     /// Milliseconds since the cluster's hosts booted.
     pub at: u64,
-    /// Whom the client asked, by the name it used.
+    /// Whom the client asked, by the name it used: a host of Proxmox, or the address of a node.
     pub host: String,
+    /// Of Proxmox and Kubernetes that of HTTP; of Talos `GET` for calls that only look, else `CALL`.
     pub method: &'static str,
-    /// Path and query, without `/api2/json`.
+    /// Path and query, without `/api2/json`; of Talos `/PACKAGE.SERVICE/METHOD`.
     pub path: String,
     pub end: End,
     /// A checksum over what was sent and what came back: bodies are secrets, and two runs must not differ in them.
@@ -37,10 +36,10 @@ pub enum End {
 }
 
 impl Call {
-    pub(crate) fn new(number: usize, at: u64, host: &str, method: Method, path: &str) -> Self {
+    pub(crate) fn new(number: usize, at: u64, host: &str, method: &'static str, path: &str) -> Self {
         let path = path.strip_prefix("/api2/json").unwrap_or(path).to_owned();
         let host = host.to_owned();
-        Self { number, at, host, method: method.as_str(), path, end: End::None, checksum: EMPTY }
+        Self { number, at, host, method, path, end: End::None, checksum: EMPTY }
     }
 
     /// Takes bytes into the checksum (FNV-1a).

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use talmox_pve::client::Method;
 use talmox_sim::{Calls, FaultPlan, Reach};
+use talmox_talos::Code;
 
 /// What happens to a call instead of an answer, or along with it.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,8 @@ pub enum Fault {
     HostDown { host: String, reach: Reach },
     /// What the simulator's own plans know and none of the others is.
     Simulated(talmox_sim::Fault),
+    /// A node answers a call of the Talos API with this and does nothing.
+    Status { code: Code, message: String },
     /// The client dies: before this call is sent, or after it arrived. Every later call fails at once.
     KillClient { sent: bool },
 }
@@ -36,6 +39,11 @@ impl Fault {
     /// A refusal of the host.
     pub fn reply(status: u16, reason: &str) -> Self {
         Self::Reply { status, reason: reason.to_owned() }
+    }
+
+    /// A refusal of a node.
+    pub fn status(code: Code, message: &str) -> Self {
+        Self::Status { code, message: message.to_owned() }
     }
 
     /// Whether it makes a difference to whatever call it meets. The others need a worker or a VM.
@@ -96,6 +104,16 @@ impl When {
     /// Every one of these calls.
     pub fn all(calls: Calls) -> Self {
         Self { calls, nth: None }
+    }
+
+    /// The first call of the Talos API with this name: `Bootstrap`.
+    pub fn talos(name: &str) -> Self {
+        Self::nth_talos(name, 1)
+    }
+
+    /// The n-th call of the Talos API with this name, counted from 1.
+    pub fn nth_talos(name: &str, nth: u64) -> Self {
+        Self { calls: Calls::any().at(&format!("*/{name}")), nth: Some(nth) }
     }
 
     /// The first call with this method and this part in its path.

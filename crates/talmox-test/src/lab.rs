@@ -13,9 +13,12 @@ use talmox_pve::client::{
 };
 use talmox_pve::property::VmConfig;
 use talmox_sim::{AclEntry, PciDevice, Storage, Token, User, World};
+use talmox_sim_talos::Nodes;
 use talmox_types::{HostName, StorageId, VmId};
 
-use crate::{CallLog, FactoryTransport, Fault, Latency, MemoryTransport, Seeded, When};
+use crate::{
+    CallLog, FactoryTransport, Fault, KubeMemory, Latency, MemoryTransport, Seeded, TalosMemory, When,
+};
 
 /// Names and addresses of the hosts, in the order they are added.
 pub const HOSTS: [(&str, &str); 3] = [("pve1", "192.0.2.11"), ("pve2", "192.0.2.12"), ("pve3", "192.0.2.13")];
@@ -86,6 +89,33 @@ impl Lab {
     /// One host, and requests that take no time to travel: those of one moment arrive together.
     pub fn without_latency(seed: u64) -> Self {
         Self::of(world(1, seed), seed, Latency::NONE)
+    }
+
+    /// Lets Talos nodes come up in the cluster's machines.
+    #[must_use]
+    pub fn with_nodes(self) -> Self {
+        self.transport.add_nodes(self.seed);
+        self
+    }
+
+    /// The way to the nodes' Talos API.
+    pub fn talos(&self) -> Arc<TalosMemory> {
+        Arc::new(TalosMemory::new(Arc::clone(&self.transport)))
+    }
+
+    /// The way to the clusters' Kubernetes API.
+    pub fn kubernetes(&self) -> Arc<KubeMemory> {
+        Arc::new(KubeMemory::new(Arc::clone(&self.transport)))
+    }
+
+    /// What everything goes through.
+    pub fn shared(&self) -> Arc<MemoryTransport> {
+        Arc::clone(&self.transport)
+    }
+
+    /// Looks at the nodes, or changes something about them by other means than their API.
+    pub fn nodes<R>(&self, look: impl FnOnce(&mut Nodes) -> R) -> R {
+        self.transport.nodes(|nodes, _| look(nodes)).expect("the lab was made with nodes")
     }
 
     /// A client with the least-privilege token.

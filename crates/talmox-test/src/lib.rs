@@ -3,6 +3,7 @@
 //! ```text
 //!  Client ──HttpRequest──▶ MemoryTransport ──bytes──▶ talmox_sim::World
 //!                            │  faults, latency, the log of calls
+//!  talmox_talos, talmox_k8s ─▶ TalosMemory, KubeMemory ──▶ talmox_sim_talos::Nodes, in the world's machines
 //!                            └─ tokio's paused clock: when everybody waits, the next moment comes at once
 //! ```
 //!
@@ -15,10 +16,13 @@ mod calls;
 mod entropy;
 mod factory;
 mod faults;
+mod kubernetes;
 mod lab;
 pub mod shared_data;
 mod shelf;
+mod talos;
 mod transport;
+mod trust;
 mod wire;
 
 pub use bound::{Before, Bound};
@@ -26,6 +30,8 @@ pub use calls::{Call, CallLog, End};
 pub use entropy::Seeded;
 pub use factory::FactoryTransport;
 pub use faults::{Fault, When};
+pub use kubernetes::KubeMemory;
 pub use lab::{HOSTS, Lab, ROLE, ROOT_PASSWORD, SECRET, TOKEN, host, storage, token, vmid};
 pub use shelf::{Shelf, Trouble};
+pub use talos::TalosMemory;
 pub use transport::{Latency, MemoryTransport};

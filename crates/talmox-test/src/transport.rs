@@ -7,6 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
 use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
+use talmox_sim_talos::{Nodes, StreamId, proxmox};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::wire::{arriving, body_bytes};
@@ -34,10 +36,14 @@ pub struct MemoryTransport {
     begun: u64,
     latency: Latency,
     random: Seeded,
+    /// Something was done to the cluster or its nodes.
+    changed: Notify,
 }
 
 struct State {
     world: World,
+    /// What runs in its machines, if anybody asked for that.
+    nodes: Option<Nodes>,
     plan: FaultPlan<Fault>,
     log: CallLog,
     /// What befalls workers, by time.
@@ -52,13 +58,84 @@ impl MemoryTransport {
         let begun = world.clock();
         let state = State {
             world,
+            nodes: None,
             plan: FaultPlan::default(),
             log: CallLog::default(),
             later: BTreeMap::new(),
             client_died: false,
             struck: 0,
         };
-        Self { state: Mutex::new(state), start: Instant::now(), begun, latency, random: Seeded::new(seed) }
+        Self {
+            state: Mutex::new(state),
+            start: Instant::now(),
+            begun,
+            latency,
+            random: Seeded::new(seed),
+            changed: Notify::new(),
+        }
+    }
+
+    /// From now on Talos nodes come up in the cluster's machines.
+    pub(crate) fn add_nodes(&self, seed: u64) {
+        let mut state = self.state();
+        let nodes = Nodes::for_world(&state.world, seed);
+        state.nodes.get_or_insert(nodes);
+        state.link();
+    }
+
+    /// Looks at the nodes as they are now, or changes something about them. None if the cluster has none.
+    pub fn nodes<R>(&self, look: impl FnOnce(&mut Nodes, u64) -> R) -> Option<R> {
+        let now = self.now();
+        let mut state = self.state();
+        state.catch_up(now);
+        let result = state.nodes.as_mut().map(|nodes| look(nodes, now));
+        state.link();
+        drop(state);
+        self.changed.notify_waiters();
+        result
+    }
+
+    /// Waits until a stream may have brought something: it is due, or somebody did something to the nodes. What is done before this is first
+    /// polled counts too.
+    pub(crate) fn stirred(&self, stream: StreamId) -> impl Future<Output = ()> + '_ {
+        let mut told = Box::pin(self.changed.notified());
+        told.as_mut().enable();
+        let due =
+            |nodes: &Nodes| [nodes.next_event(), nodes.next_message(stream)].into_iter().flatten().min();
+        let due = self.state().nodes.as_ref().and_then(due);
+        async move {
+            let due = async {
+                match due {
+                    Some(moment) => self.pause_until(moment.max(self.now() + 1)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = told => {}
+                () = due => {}
+            }
+        }
+    }
+
+    /// The same without anybody taking notice.
+    pub(crate) fn peek_nodes<R>(&self, look: impl FnOnce(&mut Nodes, u64) -> R) -> Option<R> {
+        let now = self.now();
+        let mut state = self.state();
+        state.catch_up(now);
+        state.nodes.as_mut().map(|nodes| look(nodes, now))
+    }
+
+    /// Something that came back to a call.
+    pub(crate) fn note_bytes(&self, number: usize, bytes: &[u8]) {
+        self.state().log.change(number, |call| call.stir(bytes));
+    }
+
+    /// How a call ended.
+    pub(crate) fn note_end(&self, number: usize, bytes: &[u8], end: End) {
+        self.state().log.change(number, |call| {
+            call.stir(bytes);
+            call.end = end;
+        });
     }
 
     /// Plans a fault.
@@ -102,7 +179,11 @@ impl MemoryTransport {
         let now = self.now();
         let mut state = self.state();
         state.catch_up(now);
-        look(&mut state.world)
+        let result = look(&mut state.world);
+        state.link();
+        drop(state);
+        self.changed.notify_waiters();
+        result
     }
 
     /// Milliseconds since the cluster's hosts booted.
@@ -115,17 +196,17 @@ impl MemoryTransport {
     }
 
     /// Notes the call and finds what will befall it.
-    fn depart(&self, target: &Target, request: &HttpRequest, body: &[u8]) -> Departed {
+    pub(crate) fn depart(&self, host: &str, method: &'static str, path: &str, body: &[u8]) -> Departed {
         let now = self.now();
         let travel = self.latency.least + self.random.below(self.latency.spread + 1);
         let mut state = self.state();
         let number = state.log.last_number() + 1;
-        let mut call = Call::new(number, now, target.endpoint.host(), request.method, &request.path);
+        let mut call = Call::new(number, now, host, method, path);
         call.stir(body);
         let fault = if state.client_died {
             Some(Fault::KillClient { sent: false })
         } else {
-            state.plan.take(target.endpoint.host(), request.method.as_str(), &call.path)
+            state.plan.take(host, method, &call.path)
         };
         state.log.push(call);
         state.struck += usize::from(fault.as_ref().is_some_and(Fault::always_strikes));
@@ -199,13 +280,19 @@ impl MemoryTransport {
         reply
     }
 
+    /// Whether a fault takes the client's life before it sends its call, or just after.
+    pub(crate) fn dies(&self, fault: Option<&Fault>) -> Option<bool> {
+        let Some(Fault::KillClient { sent }) = fault else { return None };
+        self.state().client_died = true;
+        Some(*sent)
+    }
+
     fn before_sending(&self, fault: Option<&Fault>) -> Result<(), TransportError> {
+        if self.dies(fault) == Some(false) {
+            return Err(TransportError::Unsendable { reason: DEAD.to_owned() });
+        }
         match fault {
             Some(Fault::Refused) => Err(TransportError::Connect { reason: "Connection refused".to_owned() }),
-            Some(Fault::KillClient { sent }) => {
-                self.state().client_died = true;
-                if *sent { Ok(()) } else { Err(TransportError::Unsendable { reason: DEAD.to_owned() }) }
-            }
             Some(Fault::HostDown { host, reach }) => {
                 self.world(|world| set_reach(world, host, *reach));
                 Ok(())
@@ -243,7 +330,7 @@ impl MemoryTransport {
     }
 
     /// On a running clock the moment may have passed since it was named.
-    async fn pause_until(&self, moment: u64) {
+    pub(crate) async fn pause_until(&self, moment: u64) {
         pause(moment.saturating_sub(self.now())).await;
     }
 
@@ -253,6 +340,8 @@ impl MemoryTransport {
         let mut state = self.state();
         state.catch_up(now);
         let step = state.world.step(request, now, waiting);
+        state.link();
+        self.changed.notify_waiters();
         let Step::Done(reply) = &step else { return step };
         if let (Some((after, fate)), Some(upid)) = (fault.and_then(Fate::of), upid_of(reply)) {
             state.later.entry(now + millis(after)).or_default().push((upid, fate));
@@ -261,11 +350,13 @@ impl MemoryTransport {
     }
 }
 
-struct Departed {
-    number: usize,
-    fault: Option<Fault>,
-    there: u64,
-    back: u64,
+/// A call on its way.
+pub(crate) struct Departed {
+    pub(crate) number: usize,
+    pub(crate) fault: Option<Fault>,
+    /// How long it travels there, and its reply back: milliseconds.
+    pub(crate) there: u64,
+    pub(crate) back: u64,
 }
 
 /// How a worker ends before its time.
@@ -287,19 +378,20 @@ impl Fate {
             | Fault::Refused
             | Fault::HostDown { .. }
             | Fault::Simulated(_)
+            | Fault::Status { .. }
             | Fault::KillClient { .. } => None,
         }
     }
 }
 
-const DEAD: &str = "the client was killed";
+pub(crate) const DEAD: &str = "the client was killed";
 
 impl State {
     /// Lets everything happen that is due.
     fn catch_up(&mut self, now: u64) {
         while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= now) {
             let (at, befallen) = entry.remove_entry();
-            self.world.advance_to(at);
+            self.advance_to(at);
             for (upid, fate) in befallen {
                 self.struck += usize::from(self.world.task_status(&upid) == Some(None));
                 match fate {
@@ -308,7 +400,21 @@ impl State {
                 }
             }
         }
-        self.world.advance_to(now);
+        self.advance_to(now);
+    }
+
+    fn advance_to(&mut self, now: u64) {
+        match &mut self.nodes {
+            Some(nodes) => proxmox::advance(&mut self.world, nodes, now),
+            None => self.world.advance_to(now),
+        }
+    }
+
+    /// Machines and what runs in them hear of each other.
+    fn link(&mut self) {
+        if let Some(nodes) = &mut self.nodes {
+            proxmox::link(&mut self.world, nodes);
+        }
     }
 }
 
@@ -320,18 +426,17 @@ impl Transport for MemoryTransport {
     ) -> BoxFuture<'a, Result<HttpResponse, TransportError>> {
         Box::pin(async move {
             let body = body_bytes(&request.body)?;
-            let departed = self.depart(target, &request, &body);
+            let departed = self.depart(target.endpoint.host(), request.method.as_str(), &request.path, &body);
             let answer = self.travel(target, &request, &body, &departed).await;
             let at = self.now();
-            self.state().log.change(departed.number, |call| {
-                if let Ok(response) = &answer {
-                    call.stir(&response.body);
+            match &answer {
+                Ok(HttpResponse { status, body, .. }) => {
+                    self.note_end(departed.number, body, End::Answered { status: *status, at });
                 }
-                call.end = match &answer {
-                    Ok(response) => End::Answered { status: response.status, at },
-                    Err(error) => End::Failed { reason: error.to_string(), at },
-                };
-            });
+                Err(error) => {
+                    self.note_end(departed.number, b"", End::Failed { reason: error.to_string(), at });
+                }
+            }
             answer
         })
     }
@@ -348,7 +453,7 @@ fn set_reach(world: &mut World, host: &str, reach: Reach) {
     }
 }
 
-async fn pause(milliseconds: u64) {
+pub(crate) async fn pause(milliseconds: u64) {
     if milliseconds > 0 {
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
     }

@@ -5,16 +5,20 @@
 
 pub(crate) mod faults;
 mod fit;
+mod nodes;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use secrecy::SecretString;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{RELEASE, Started, Starter, Timing, World};
+use talmox_sim_talos::serve::{Api, Beside, NodesServer};
 use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::{ClusterName, Url};
 
+use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -26,6 +30,7 @@ const LATENCY: Duration = Duration::from_millis(3);
 /// A simulated cluster that listens on loopback.
 pub(crate) struct Simulated {
     server: Server,
+    nodes: NodesServer,
     token: SecretString,
     folder: PathBuf,
 }
@@ -54,7 +59,7 @@ pub(crate) async fn open(
         Failure::new(format!("the simulated Proxmox in {} cannot be extended: {error}", path.display()))
             .with_hint("repair it with talmox sim --state, or begin anew with another folder: --simulate=DIR")
     })?;
-    serve(world, folder, path, fault, printer).await
+    serve(world, Some(desired), folder, path, fault, printer).await
 }
 
 /// Opens the world kept for a cluster of that name, or makes one as its owner would have it before talmox comes.
@@ -70,11 +75,12 @@ pub(crate) async fn open_as_it_is(
         Some(world) => world,
         None => new_world(|seed, now| Starter::new(1, seed, now).build())?,
     };
-    serve(world, folder, path, fault, printer).await
+    serve(world, None, folder, path, fault, printer).await
 }
 
 async fn serve(
-    world: World,
+    mut world: World,
+    desired: Option<&Desired>,
     folder: StateFolder,
     path: PathBuf,
     fault: Option<&Path>,
@@ -84,11 +90,19 @@ async fn serve(
         Failure::new(format!("the simulated Proxmox in {} has lost its token", path.display()))
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
+    let beside = nodes::beside(&mut world, desired, random_seed()?);
     let simulation = faults::simulation(world, fault, printer)?;
-    let settings =
-        Settings { latency: LATENCY, speed: SPEED, keep: Keep::World(folder), ..Settings::default() };
+    let settings = Settings {
+        latency: LATENCY,
+        speed: SPEED,
+        keep: Keep::World(folder),
+        companion: Some(Arc::<Beside>::clone(&beside)),
+        ..Settings::default()
+    };
     let server = Server::start(simulation, settings).await.map_err(in_words)?;
-    Ok(Simulated { server, token: SecretString::from(token), folder: path })
+    let reachable = desired.map(nodes::reachable).unwrap_or_default();
+    let nodes = NodesServer::start(server.handle(), beside, reachable).await?;
+    Ok(Simulated { server, nodes, token: SecretString::from(token), folder: path })
 }
 
 impl Simulated {
@@ -122,22 +136,41 @@ impl Simulated {
         )
     }
 
+    /// How its machines are reached.
+    pub(crate) fn ways(&self) -> Ways {
+        let (talos, kubernetes) = self.dial();
+        Ways::simulated(talos, kubernetes)
+    }
+
     /// The folder the world is kept in, for `talmox sim --state`.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
+    /// Where the APIs of each address really are: of Talos, and of Kubernetes.
+    fn dial(&self) -> (talmox_talos::DialMap, talmox_k8s::DialMap) {
+        let talos = self.nodes.dial(Api::Talos).into_iter().collect();
+        let kubernetes = self.nodes.dial(Api::Kubernetes);
+        let by_name = kubernetes.into_iter().map(|(address, real)| (address.to_string(), real));
+        (talmox_talos::DialMap(talos), talmox_k8s::DialMap(by_name.collect()))
+    }
+
     /// Lets calls under way finish and saves the world. Tasks under way go on in the next run.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
+        self.nodes.stop().await?;
         self.server.stop().await.map_err(in_words)
     }
 }
 
-fn new_world(make: impl FnOnce(u64, u64) -> Started) -> anyhow::Result<World> {
+fn random_seed() -> anyhow::Result<u64> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    Ok(u64::from_le_bytes(seed))
+}
+
+fn new_world(make: impl FnOnce(u64, u64) -> Started) -> anyhow::Result<World> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut world = make(u64::from_le_bytes(seed), u64::try_from(now.as_millis()).unwrap_or_default()).world;
+    let mut world = make(random_seed()?, u64::try_from(now.as_millis()).unwrap_or_default()).world;
     world.timing = modest();
     Ok(world)
 }

@@ -152,6 +152,7 @@ pub(crate) fn facts(entry: &Value) -> FileFacts {
         virtual_size: recorded.or(guessed),
         mimetype: entry["mimetype"].as_str().map(str::to_owned),
         format,
+        ..FileFacts::default()
     }
 }
 

@@ -49,14 +49,32 @@ impl Nodes {
         ApiReply::Stream(StreamId(id))
     }
 
-    /// Something happened: whoever watches hears of it.
-    pub(crate) fn tell_watchers(&mut self) {
-        let open: Vec<u64> =
-            self.streams.iter().filter(|(_, one)| one.end.is_none()).map(|(id, _)| *id).collect();
+    /// When a stream brings its next message, if that is known already.
+    pub fn next_message(&self, stream: StreamId) -> Option<u64> {
+        match &self.streams.get(&stream.0)?.kind {
+            Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
+            Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
+            // It looks again and again.
+            Kind::Health(_) => Some(self.clock + self.timing.retry),
+            Kind::Watch(_) | Kind::Events { .. } => None,
+        }
+    }
+
+    /// Something happened to a machine: whoever watches it hears of it. Others hear when they look, or when something
+    /// happens to theirs.
+    pub(crate) fn tell_watchers(&mut self, machine: MachineId) {
+        let open = self.streams.iter().filter(|(_, one)| one.end.is_none() && one.machine == machine);
+        let open: Vec<u64> = open.map(|(id, _)| *id).collect();
         for id in open {
-            let Some(mut stream) = self.streams.remove(&id) else { continue };
+            self.tell(id);
+        }
+    }
+
+    /// Brings one stream up to date.
+    fn tell(&mut self, id: u64) {
+        if let Some(mut stream) = self.streams.remove(&id) {
             // A machine that is down tells nothing; how its streams end is decided elsewhere.
-            if self.run(stream.machine).is_some() {
+            if stream.end.is_none() && self.run(stream.machine).is_some() {
                 match &mut stream.kind {
                     Kind::Watch(watch) => stream.ready.extend(watch.changes(self, stream.machine)),
                     Kind::Events { next } => stream.ready.extend(self.events_since(stream.machine, next)),
@@ -64,6 +82,15 @@ impl Nodes {
                 }
             }
             self.streams.insert(id, stream);
+        }
+    }
+
+    /// Every watch of a machine's resources ends.
+    pub(crate) fn end_watches(&mut self, machine: MachineId, status: &Status) {
+        for stream in self.streams.values_mut().filter(|stream| stream.machine == machine) {
+            if matches!(stream.kind, Kind::Watch(_)) {
+                stream.end.get_or_insert_with(|| status.clone());
+            }
         }
     }
 
@@ -135,6 +162,7 @@ pub(crate) fn poll(nodes: &mut Nodes, id: StreamId) -> Streamed {
     let now = nodes.clock;
     poll_joined(nodes, id);
     poll_health(nodes, id);
+    nodes.tell(id.0);
     let Some(stream) = nodes.streams.get_mut(&id.0) else {
         return Streamed { messages: Vec::new(), end: Some(Status::ok()) };
     };

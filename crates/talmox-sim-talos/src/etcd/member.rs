@@ -228,6 +228,24 @@ impl Nodes {
         }
     }
 
+    /// etcd's data on a machine is lost, and its service with it; the others still count the member.
+    pub fn lose_etcd(&mut self, machine: MachineId) {
+        let disk = self.machines.get(&machine).and_then(|one| {
+            let run = one.run.as_ref().and_then(|run| run.system);
+            run.or_else(|| one.hardware.drives.iter().find_map(crate::hardware::Drive::disk))
+        });
+        let written = disk.and_then(|disk| self.disks.get_mut(&disk));
+        if let Some(ephemeral) = written.and_then(|written| written.ephemeral.as_mut()) {
+            ephemeral.etcd = None;
+        }
+        if let Some(run) = self.run_mut(machine) {
+            run.etcd = EtcdRun::default();
+        }
+        self.say(machine, "etcd", State::Failed, "Failed to run: the data directory is lost");
+        self.elect_everywhere();
+        self.wake_all();
+    }
+
     /// Takes a member out; its machine, if there is one, finds out by itself.
     pub(crate) fn remove_member(&mut self, cluster: u64, member: u64) {
         if let Some(known) = self.clusters.get_mut(&cluster) {
@@ -245,11 +263,14 @@ impl Nodes {
         }
         self.say(id, "etcd", State::Finished, "Service finished successfully");
         self.say(id, "etcd", State::Finished, "Bootstrap requested");
-        self.start_service(id, "etcd");
-        // The boot sequence waited for the service that is no more, and ends.
-        if self.run(id).is_some_and(|run| run.stage == crate::machine::Stage::Booting) {
-            self.end_boot_sequence(id);
+        // The service is another one now, which knows nothing of what the old one said. The boot sequence waits for it no more.
+        if let Some(run) = self.run_mut(id) {
+            run.etcd_excused = true;
+            if let Some(service) = run.services.get_mut("etcd") {
+                service.said.clear();
+            }
         }
+        self.start_service(id, "etcd");
         self.settle(id);
     }
 }

@@ -122,6 +122,8 @@ impl Store {
                     }
                 }
             }
+        } else {
+            return;
         }
         self.update("", "nodes", body);
         self.settle(now);

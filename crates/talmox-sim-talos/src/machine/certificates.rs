@@ -19,7 +19,7 @@ pub(crate) struct Pair {
     pub(crate) key: String,
 }
 
-/// Server certificates live for a day.
+/// What a node signs for itself in maintenance lives for a day.
 const LIFETIME: i64 = 24 * 3600;
 
 /// The bytes inside PEM.
@@ -47,8 +47,9 @@ impl Nodes {
     /// A certificate for a server at these addresses and names.
     pub(crate) fn issue_server(&mut self, authority: &Authority, leaf: &Leaf) -> Option<Pair> {
         use secrecy::ExposeSecret as _;
-        let now = self.today();
-        let pair = authority.issue(leaf, (now.plus(-60), now.plus(LIFETIME)), &mut self.random).ok()?;
+        // As long as its authority's: clients outside live by another clock than the nodes.
+        let times = (authority.certificate.not_before(), authority.certificate.not_after());
+        let pair = authority.issue(leaf, times, &mut self.random).ok()?;
         // Talos' own label for such keys is known to nobody else.
         let key = pair.key.pem().expose_secret().replace("ED25519 PRIVATE KEY", "PRIVATE KEY");
         Some(Pair { certificate: pair.certificate.pem().to_owned(), key })

@@ -178,3 +178,5 @@ fn included(text: &str, sites: &BTreeMap<String, Vec<u8>>) -> Result<String, Str
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::shared_data;

@@ -272,3 +272,14 @@ fn a_check_of_health_gives_up_in_time() {
     let end = lab.nodes.poll(stream, lab.now).end.unwrap();
     assert_eq!((end.code, end.message.as_str()), (Code::DeadlineExceeded, "context deadline exceeded"));
 }
+
+#[test]
+fn a_member_that_lost_its_data_joins_anew_after_a_restart() {
+    let mut lab = healthy("1.13.9");
+    lab.nodes.lose_etcd(MachineId(2));
+    lab.wait(1000);
+    assert_eq!(members(&mut lab, 1).len(), 3);
+    lab.nodes.reset(MachineId(2));
+    lab.until("the node", |lab| is_ready(lab, 2));
+    assert_eq!(members(&mut lab, 2).len(), 3);
+}

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Call;
+use crate::contents::Content;
 use crate::factory;
 use crate::files::FileFacts;
 use crate::jobs::Work;
@@ -305,8 +306,11 @@ impl Download {
         if lies && name.format != "ova" {
             return Err(format!("failed to verify file: Image is not in {} format", name.format));
         }
+        let mut file = file;
         if self.compression.is_some() {
             world.log(job, format!("decompressing {path}"));
+            let inside = world.factory.as_ref().and_then(|factory| factory.inside(&self.url));
+            file.content = inside.map_or(Content::Other, Content::Talos);
         }
         world.log(job, format!("download of '{}' to '{path}' finished", self.url));
         Ok((file, delay))

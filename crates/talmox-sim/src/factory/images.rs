@@ -1,5 +1,7 @@
 //! Small files that are what they say: programs that read such images accept them. They boot nothing.
 
+use super::identity::{IN_DISK, ON_CD};
+
 /// The size a guest sees of a qcow2 image: that of the real one.
 const VIRTUAL: u64 = 1246 << 20;
 const CLUSTER: usize = 64 << 10;
@@ -20,7 +22,7 @@ fn first_cluster(identity: &str) -> Vec<u8> {
     cluster[446..462].copy_from_slice(&[0, 0, 2, 0, 0xee, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0xff, 0x07, 0, 0]);
     cluster[510..512].copy_from_slice(&[0x55, 0xaa]);
     let text = &identity.as_bytes()[..identity.len().min(SECTOR)];
-    cluster[SECTOR..SECTOR + text.len()].copy_from_slice(text);
+    cluster[IN_DISK..IN_DISK + text.len()].copy_from_slice(text);
     cluster
 }
 
@@ -122,7 +124,7 @@ pub(super) fn iso(identity: &str, version: &str) -> Vec<u8> {
     .concat();
     image[20 * BLOCK..20 * BLOCK + entries.len()].copy_from_slice(&entries);
     let text = &identity.as_bytes()[..identity.len().min(BLOCK)];
-    image[21 * BLOCK..21 * BLOCK + text.len()].copy_from_slice(text);
+    image[ON_CD..ON_CD + text.len()].copy_from_slice(text);
     image
 }
 

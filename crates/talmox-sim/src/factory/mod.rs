@@ -4,6 +4,7 @@
 //! The hosts of the simulated Proxmox reach it without a network ([`Factory::fetch`]); a server around it speaks HTTP.
 
 mod catalogue;
+pub(crate) mod identity;
 mod images;
 mod pack;
 mod schematic;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::contents::TalosImage;
 use crate::files::FileFacts;
 
 /// The public factory's name: inside a simulation there is no other.
@@ -144,6 +146,30 @@ impl Factory {
     /// Lets the simulated hosts find it under another name too.
     pub fn answer_to(&mut self, authority: &str) {
         self.authorities.insert(authority.to_owned());
+    }
+
+    /// The system extensions in images of a schematic; none of one nobody registered.
+    pub(crate) fn extensions(&self, id: &str) -> Vec<String> {
+        self.schematics.get(id).map(|text| schematic::extensions(text)).unwrap_or_default()
+    }
+
+    /// How many schematics were registered. None is ever forgotten.
+    pub fn count(&self) -> usize {
+        self.schematics.len()
+    }
+
+    /// The system extensions of every schematic, by id.
+    pub fn schematics(&self) -> BTreeMap<String, Vec<String>> {
+        self.schematics.iter().map(|(id, text)| (id.clone(), schematic::extensions(text))).collect()
+    }
+
+    /// What is inside a packed image behind a URL of this factory.
+    pub(crate) fn inside(&self, url: &str) -> Option<TalosImage> {
+        let (_, path) = url.split_once("://")?.1.split_once('/')?;
+        let parts: Vec<&str> = path.split('?').next()?.split('/').collect();
+        let ["image", id, version, name] = parts.as_slice() else { return None };
+        let plain = PACKED.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
+        identity::find(&self.make(id, version, plain).ok()?)
     }
 
     /// Whether a schematic was registered.
@@ -319,12 +345,15 @@ fn command_line(target: &str) -> String {
     format!("talos.platform={platform}{console} init_on_alloc=1 slab_nomerge pti=on")
 }
 
+/// How the names of packed files end.
+const PACKED: [&str; 4] = [".tar.gz", ".gz", ".xz", ".zst"];
+
 /// How a file is packed on its way.
 type Packing = fn(Vec<u8>) -> Vec<u8>;
 
 /// A file by its name. Kernels, boot programs and installers are none of a simulator's business.
 fn make_bytes(id: &str, version: &str, name: &str) -> Option<Vec<u8>> {
-    let identity = format!("simulated Talos {version}, schematic {id}, {name}\n");
+    let identity = identity::line(id, version, name);
     if let Some(target) = name.strip_prefix("cmdline-").filter(|target| is_target(target)) {
         return Some(command_line(target).into_bytes());
     }

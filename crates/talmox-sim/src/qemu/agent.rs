@@ -29,7 +29,13 @@ pub(crate) fn command(world: &mut World, call: &Call, name: &str) -> Answer {
     if vm.run.is_none() {
         return Err(ApiError::plain(format!("VM {vmid} is not running")));
     }
-    if vm.agent.is_empty() && !world.reacts(vm) {
+    let guest = vm.run.as_ref().and_then(|run| run.guest.as_ref());
+    let silent = match guest {
+        Some(answers) => answers.is_empty(),
+        None => vm.agent.is_empty() && !world.reacts(vm),
+    };
+    let decides = guest.is_some();
+    if silent {
         let node = call.node.clone();
         world.keep_worker(&node, PING);
         return Err(ApiError::plain("QEMU guest agent is not running"));
@@ -40,7 +46,9 @@ pub(crate) fn command(world: &mut World, call: &Call, name: &str) -> Answer {
         return Err(ApiError::plain(format!("VM {vmid} qga command 'guest-{name}' failed - got timeout")));
     }
     let result = answer(vmid, vm, name);
-    if name == "shutdown" {
+    if name == "shutdown" && decides {
+        world.button_pressed(vmid);
+    } else if name == "shutdown" {
         let node = call.node.clone();
         world.power_off(&node, vmid);
     }
@@ -49,7 +57,8 @@ pub(crate) fn command(world: &mut World, call: &Call, name: &str) -> Answer {
 
 /// What the agent in the guest says: what it was told to, or what follows from the VM itself.
 fn answer(vmid: u32, vm: &Vm, name: &str) -> Value {
-    if let Some(told) = vm.agent.get(name) {
+    let guest = vm.run.as_ref().and_then(|run| run.guest.as_ref());
+    if let Some(told) = guest.unwrap_or(&vm.agent).get(name) {
         return told.clone();
     }
     let known = ["ping", "info", "get-host-name", "network-get-interfaces", "get-osinfo", "shutdown"];

@@ -255,6 +255,7 @@ impl CloneJob {
         let (vmid, size, data) = (self.target, source.size, source.data);
         let image = NewImage { vmid, name: name.as_deref(), format: &format, size, data };
         let volid = world.allocate(Some(job), &job.node, &storage, image)?;
+        world.copy_content(&job.node, &volid, &source);
         world.log(job, format!("allocated target volume '{volid}'"));
         if name.is_none() {
             world.log_copy(job, source.size);
@@ -298,6 +299,7 @@ impl CloneJob {
             );
         }
         world.insert_image(&job.node, &volid, format, base.size, self.target, parent);
+        world.copy_content(&job.node, &volid, &base);
         Ok(volid)
     }
 

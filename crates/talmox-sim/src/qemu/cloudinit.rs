@@ -1,11 +1,13 @@
 //! What a cloud-init drive would hold.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
 use crate::api::Call;
+use crate::contents::{Content, Secret};
 use crate::drive::{is_nic, split_key};
 use crate::files::sha1_hex;
 use crate::reply::{Answer, ApiError};
@@ -23,10 +25,38 @@ pub(crate) fn pending(world: &World, call: &Call) -> Answer {
     Ok(set.map(|(key, text)| json!({"key": key, "value": shown(key, text)})).collect())
 }
 
-pub(crate) fn regenerate(world: &World, call: &Call) -> Answer {
+pub(crate) fn regenerate(world: &mut World, call: &Call) -> Answer {
     let vm = world.vm_on(&call.node, call.vmid())?;
     vm.check_lock().map_err(ApiError::Plain)?;
+    world.write_cloudinit(call.vmid());
+    world.devices_changed(call.vmid());
     Ok(Value::Null)
+}
+
+impl World {
+    /// Writes a VM's settings onto its cloud-init drive, in the form of NoCloud: Windows has another one.
+    pub(crate) fn write_cloudinit(&mut self, vmid: u32) {
+        let Some(vm) = self.vms.get(&vmid) else { return };
+        let drives = vm.drives();
+        let Some(drive) = drives.iter().find(|drive| drive.is_cloudinit()) else { return };
+        let of_windows = vm.config.get("ostype").is_some_and(|kind| kind.starts_with('w'));
+        let kind =
+            vm.config.get("citype").map_or(if of_windows { "configdrive2" } else { "nocloud" }, |kind| kind);
+        let files = generated(self, vmid, vm).ok().filter(|_| kind == "nocloud");
+        let content = files.map_or(Content::Other, Content::Cidata);
+        let node = vm.node.clone();
+        if let Some(volume) = self.volume_mut(&node, drive.file()) {
+            volume.holds = content;
+        }
+    }
+}
+
+fn generated(world: &World, vmid: u32, vm: &Vm) -> Result<BTreeMap<String, Secret>, ApiError> {
+    let name_server = world.nodes.get(&vm.node).map(|node| node.name_server.clone()).unwrap_or_default();
+    let (user, network) = (user_data(vmid, vm), network_config(vm, &name_server)?);
+    let meta = format!("instance-id: {}\n", sha1_hex(&format!("{user}{network}")));
+    let files = [("user-data", user), ("network-config", network), ("meta-data", meta)];
+    Ok(files.map(|(name, text)| (name.to_owned(), Secret(text.into_bytes()))).into())
 }
 
 pub(crate) fn dump(world: &World, call: &Call) -> Answer {
@@ -139,7 +169,6 @@ fn subnets(ipconfig: &str) -> Result<String, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     fn vm(pairs: &[(&str, &str)]) -> Vm {
         let config: BTreeMap<String, String> =

@@ -194,7 +194,7 @@ impl World {
             "import" => format!("failed to stat '{}'", self.path_of(source)),
             _ => format!("volume '{source}' does not exist"),
         };
-        let volume = self.volume(wanted.node, source).ok_or(missing)?;
+        let volume = self.volume(wanted.node, source).ok_or(missing)?.clone();
         let size = volume.file.as_ref().map_or(volume.size, crate::files::FileFacts::disk_size);
         let data = volume.data.min(size);
         let target = self.storage_on(storage, wanted.node)?;
@@ -207,6 +207,7 @@ impl World {
         }
         let image = NewImage { vmid: wanted.vmid, name: None, format: &format, size, data };
         let volid = self.allocate(job, wanted.node, storage, image)?;
+        self.copy_content(wanted.node, &volid, &volume);
         if let Some(job) = job {
             self.log(job, format!("allocated target volume '{volid}'"));
             self.log_copy(job, size);

@@ -183,8 +183,9 @@ impl PowerJob {
     /// Asks the guest to go down; answers how long it or the waiting takes.
     fn press_button(&mut self, world: &mut World, job: &Job, vm: &Vm) -> u64 {
         let mut spent = 0;
-        let reacts = world.reacts(vm);
-        if vm.agent_enabled() && vm.agent.is_empty() && !reacts {
+        let guest = vm.run.as_ref().and_then(|run| run.guest.as_ref());
+        let reacts = guest.is_none() && world.reacts(vm);
+        if vm.agent_enabled() && guest.unwrap_or(&vm.agent).is_empty() && !reacts {
             let vmid = self.vmid;
             world.log(
                 job,
@@ -194,8 +195,19 @@ impl PowerJob {
         }
         let down = vm.config.get("startup").and_then(|text| startup_down(text));
         let timeout = self.timeout.or(down).unwrap_or(60) * 1000;
+        // Of a guest with a mind of its own it is only known when it goes: whoever speaks for it says so.
         self.late = !reacts || world.timing.guest_shutdown > timeout;
+        if guest.is_some() {
+            world.button_pressed(self.vmid);
+        }
         spent + if self.late { timeout } else { world.timing.guest_shutdown }
+    }
+
+    /// The guest went by itself while it was waited for.
+    pub(crate) fn guest_went(&mut self) -> bool {
+        let waits = matches!(self.action, Action::Shutdown | Action::Reboot);
+        self.late &= !waits;
+        waits
     }
 
     pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
@@ -205,6 +217,7 @@ impl PowerJob {
                 let config = world.vm_for_job(&job.node, self.vmid)?.config.clone();
                 let run = world.new_run(&job.node, &config, std::mem::take(&mut self.devices));
                 world.vm_mut(self.vmid)?.run = Some(run);
+                world.switched_on(self.vmid);
             }
             Action::Stop => world.power_off(&job.node, self.vmid),
             Action::Shutdown | Action::Reboot if self.late && !self.force => {
@@ -217,14 +230,16 @@ impl PowerJob {
                 world.power_off(&job.node, self.vmid);
             }
             Action::Reboot => {
+                world.switched_off(self.vmid);
                 world.apply_all(&job.node, self.vmid);
                 let config = world.vm_for_job(&job.node, self.vmid)?.config.clone();
                 // Who starts it again says nothing here: a VM that does not start is off.
                 let devices = world.choose_devices(&job.node, self.vmid, &config).ok();
                 let run = devices.map(|devices| world.new_run(&job.node, &config, devices));
                 world.vm_mut(self.vmid)?.run = run;
+                world.switched_on(self.vmid);
             }
-            Action::Reset => {}
+            Action::Reset => world.was_reset(self.vmid),
             Action::Suspend | Action::Resume => {
                 let paused = self.action == Action::Suspend;
                 if let Some(run) = &mut world.vm_mut(self.vmid)?.run {
@@ -303,6 +318,7 @@ fn check_custom_cloudinit(world: &World, node: &str, vm: &Vm) -> Result<(), Stri
 
 impl World {
     pub(crate) fn power_off(&mut self, node: &str, vmid: u32) {
+        self.switched_off(vmid);
         if let Some(vm) = self.vms.get_mut(&vmid) {
             vm.run = None;
         }

@@ -73,11 +73,12 @@ impl ReassignJob {
         let storage = world.storage_on(storage_id, &job.node)?.clone();
         let old = world.volume_key(&job.node, drive.file());
         let missing = format!("volume '{}' does not exist", drive.file());
-        let volume = world.volumes.remove(&old).ok_or(missing)?;
+        let mut volume = world.volumes.remove(&old).ok_or(missing)?;
         let name = world.free_disk_name(&job.node, storage_id, self.target);
         let volid = World::image_volid(&storage, self.target, &name, &volume.format);
-        world.insert_image(&job.node, &volid, &volume.format, volume.size, self.target, volume.parent);
-        world.write_to(&job.node, &volid, volume.data);
+        let new = world.volume_key(&job.node, &volid);
+        (volume.volid, volume.vmid) = (volid.clone(), Some(self.target));
+        world.volumes.insert(new, volume);
         let mut moved = drive.clone();
         moved.key.clone_from(&self.target_disk);
         moved.set("file", volid);

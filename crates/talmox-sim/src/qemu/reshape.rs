@@ -260,6 +260,7 @@ impl MoveJob {
         let (size, data) = (volume.size, volume.data);
         let image = NewImage { vmid: self.vmid, name: None, format: &format, size, data };
         self.made = world.allocate(Some(job), &job.node, &self.storage, image)?;
+        world.copy_content(&job.node, &self.made, &volume);
         file.clone_into(&mut self.old);
         world.log(job, format!("allocated target volume '{}'", self.made));
         world.log_copy(job, volume.size);
@@ -272,6 +273,9 @@ impl MoveJob {
         let old = Drive::parse(&self.disk, &text);
         let mut drive = old.clone();
         drive.set("file", self.made.clone());
+        // A guest that runs has written on both at once; it is the disk it had.
+        let keys = [old.file(), &self.made].map(|volid| world.volume_key(&job.node, volid));
+        world.volumes.take_place(&keys[0], &keys[1]);
         world.fill_size(&job.node, &mut drive);
         world.vm_mut(self.vmid)?.config.insert(self.disk.clone(), drive.print());
         if self.delete {

@@ -223,6 +223,7 @@ impl UpdateJob {
         }
         touched.extend(self.settings.keys().cloned());
         let errors = world.apply_pending(node, self.vmid, &touched);
+        world.devices_changed(self.vmid);
         let regenerated = drives_cloudinit(&self.settings);
         if let (Some(job), true, true) = (job, regenerated, errors.is_empty()) {
             world.log(job, "generating cloud-init ISO");

@@ -9,6 +9,7 @@
 
 mod authority;
 mod clock;
+mod companion;
 mod connection;
 mod exchange;
 mod factory;
@@ -34,6 +35,7 @@ use tokio::task::JoinSet;
 
 use authority::Authority;
 use clock::Clock;
+pub use companion::{Companion, Handle};
 use host::Door;
 use latency::Latency;
 pub use latency::RECORDED_GET;
@@ -47,7 +49,7 @@ use crate::wire::Request;
 use crate::world::{Reach, World};
 
 /// How the server behaves.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Settings {
     /// The median round trip of a GET; the others follow.
     pub latency: Duration,
@@ -59,6 +61,8 @@ pub struct Settings {
     pub keep: Keep,
     /// Where calls are written to, if anywhere.
     pub log: Option<CallLog>,
+    /// Who lives beside the world, if anybody does.
+    pub companion: Option<Arc<dyn Companion>>,
 }
 
 /// Where hosts listen.
@@ -103,7 +107,7 @@ impl Default for Settings {
     fn default() -> Self {
         let latency = Duration::from_millis(RECORDED_GET);
         let addresses = Addresses::default();
-        Self { latency, speed: 1.0, port: 0, addresses, keep: Keep::Nothing, log: None }
+        Self { latency, speed: 1.0, port: 0, addresses, keep: Keep::Nothing, log: None, companion: None }
     }
 }
 
@@ -151,6 +155,7 @@ pub(crate) struct Shared {
     simulation: Mutex<Simulation>,
     clock: Clock,
     latency: Latency,
+    companion: Option<Arc<dyn Companion>>,
     calls: AtomicU64,
     log: Option<CallLog>,
     /// Where the world is kept, if it is.
@@ -198,7 +203,10 @@ impl Shared {
         let begun = self.clock.now();
         let (mut progress, decided) = {
             let mut simulation = self.lock();
-            (simulation.begin(request, begun), simulation.world.next_host_event().is_some())
+            self.follow(&mut simulation, begun);
+            let progress = simulation.begin(request, begun);
+            self.follow(&mut simulation, begun);
+            (progress, simulation.world.next_host_event().is_some())
         };
         if decided {
             self.stirred.notify_one();
@@ -211,7 +219,11 @@ impl Shared {
                     if !wait.is_zero() {
                         tokio::time::sleep(wait).await;
                     }
-                    progress = self.lock().resume(request, until.max(self.clock.now()), call);
+                    let now = until.max(self.clock.now());
+                    let mut simulation = self.lock();
+                    self.follow(&mut simulation, now);
+                    progress = simulation.resume(request, now, call);
+                    self.follow(&mut simulation, now);
                 }
             }
         };
@@ -257,7 +269,11 @@ impl Shared {
         // right to write goes along, so that a caller who gives up does not make room for a second writer.
         let written = tokio::task::spawn_blocking(move || {
             let made = shared.changes.load(Ordering::SeqCst);
-            let text = shared.lock().world.save();
+            let text = {
+                let mut simulation = shared.lock();
+                simulation.world.beside = shared.companion.as_ref().map(|companion| companion.save());
+                simulation.world.save()
+            };
             folder.save_world(&text)?;
             *saved = made;
             Ok(())
@@ -272,7 +288,9 @@ impl Shared {
         let next = {
             let mut simulation = self.lock();
             if simulation.world.next_host_event().is_some_and(|at| at <= now) {
+                self.follow(&mut simulation, now);
                 simulation.world.advance_to(now);
+                self.follow(&mut simulation, now);
             }
             simulation.world.next_host_event()
         };
@@ -325,7 +343,7 @@ impl Server {
     /// Starts every host of the world. When this returns, they listen.
     pub async fn start(world: impl Into<Simulation>, settings: Settings) -> Result<Self, ServeError> {
         let Simulation { mut world, faults } = world.into();
-        let Settings { latency, speed, port, addresses, keep, log } = settings;
+        let Settings { latency, speed, port, addresses, keep, log, companion } = settings;
         let authority = authority_for(&world, keep.folder())?;
         let listeners = match addresses {
             Addresses::One => listen::on_own_ports(world.nodes.len(), port).await?,
@@ -358,6 +376,7 @@ impl Server {
             clock: Clock::new(world.clock(), speed),
             simulation: Mutex::new(Simulation { world, faults }),
             latency: Latency::new(latency),
+            companion,
             calls: AtomicU64::new(0),
             log,
             folder: keep.world().cloned(),
@@ -455,13 +474,12 @@ impl Server {
 
     /// Looks at the world or changes it, and its fault plan, between two calls. Time has passed up to now.
     pub fn with<T>(&self, act: impl FnOnce(&mut Simulation) -> T) -> T {
-        let mut simulation = self.shared.lock();
-        simulation.world.advance_to(self.shared.clock.now());
-        let result = act(&mut simulation);
-        drop(simulation);
-        self.shared.note_change();
-        self.shared.stirred.notify_one();
-        result
+        self.handle().change(|simulation, _| act(simulation))
+    }
+
+    /// A way in that others can have too.
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.shared))
     }
 
     /// How many calls came in so far, those a fault was for included.

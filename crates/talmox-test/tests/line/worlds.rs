@@ -43,6 +43,7 @@ pub(crate) fn fitting(spec: &Spec, seed: u64) -> World {
         storage: spec.storage.to_owned(),
         bridge: "vmbr0".to_owned(),
         uefi: spec.uefi,
+        talos: None,
     };
     let fit = Fit {
         cluster: "lab".to_owned(),

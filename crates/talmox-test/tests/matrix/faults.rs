@@ -128,6 +128,7 @@ pub(crate) fn why_it_may_miss(fault: &Fault) -> Option<&'static str> {
         | Fault::ReplyShortened
         | Fault::Hang { .. }
         | Fault::Refused
+        | Fault::Status { .. }
         | Fault::HostDown { .. }
         | Fault::KillClient { .. } => None,
     }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use serde::Serialize;
 use talmox_sim::serve::{CallLog, Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{Starter, Versions, World};
+use talmox_sim_talos::serve::{Api, Beside, NodesServer, Opened};
 
 use super::signals::Signals;
 use crate::args::{Format, Sim, SimBehaviours, SimWhat};
@@ -32,10 +34,19 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         return Err(Failure::new(format!("--speed {} is no speed", args.speed)).with_hint(hint).into());
     }
     let (keep, _temporary) = keep(args.state.as_deref())?;
-    let world = world(args, versions.as_ref(), &keep)?;
+    let mut world = world(args, versions.as_ref(), &keep)?;
+    let beside = Arc::new(Beside::of_world(&mut world, random_seed()?));
     let latency = Duration::from_millis(args.latency);
     let log = args.call_log.as_deref().map(log).transpose()?;
-    let settings = Settings { latency, speed: args.speed, port: args.port, keep, log, ..Settings::default() };
+    let settings = Settings {
+        latency,
+        speed: args.speed,
+        port: args.port,
+        keep,
+        log,
+        companion: Some(Arc::<Beside>::clone(&beside)),
+        ..Settings::default()
+    };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
     runtime.block_on(async {
@@ -44,11 +55,40 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         let ready = Ready::new(&world, &settings)?;
         let simulation = faults::simulation(world, args.fault.as_deref(), printer)?;
         let server = Server::start(simulation, settings).await.map_err(in_words)?;
+        let nodes = NodesServer::start(server.handle(), beside, []).await?;
         ready.with_hosts(&server).show(args.output.output, printer)?;
-        server.run_until(signals.once()).await?;
+        server.run_until(until_asked(signals, nodes, printer)).await?;
         printer.say("ended");
         Ok(())
     })
+}
+
+/// Waits for the end, and tells where nodes are as they come up.
+async fn until_asked(signals: Signals, mut nodes: NodesServer, printer: &Printer) {
+    let mut end = std::pin::pin!(signals.once());
+    loop {
+        tokio::select! {
+            () = end.as_mut() => break,
+            opened = nodes.opened() => match opened {
+                Some(opened) => tell(opened, printer),
+                None => break,
+            },
+        }
+    }
+    if let Err(error) = nodes.stop().await {
+        printer.say(&error.to_string());
+    }
+}
+
+fn tell(Opened { address, api, real }: Opened, printer: &Printer) {
+    let is_there = real.ip() == address;
+    match api {
+        Api::Talos if is_there => {
+            printer.say(&format!("a Talos node has {address}: talosctl -e {address} -n {address} …"));
+        }
+        Api::Talos => printer.say(&format!("a Talos node has {address}: talosctl -e {real} -n {address} …")),
+        Api::Kubernetes => printer.say(&format!("its Kubernetes, if it has one: https://{real}")),
+    }
 }
 
 fn log(path: &Path) -> anyhow::Result<CallLog> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_sim::{Fit, FitFile, FitHost, FitMapping, FitStorage, FitTemplate};
+use talmox_sim::{Fit, FitFile, FitHost, FitMapping, FitStorage, FitTemplate, TalosImage};
 use talmox_types::desired::{Bios, Desired, Node, PciSource, Template, TemplateRef, Vm};
 use talmox_types::{HostName, StorageId};
 
@@ -38,7 +38,7 @@ pub(super) fn fit(desired: &Desired, named: &[TemplateRef], there: &[String]) ->
             .collect(),
         templates,
         mappings: mappings(desired),
-        files: desired.templates.iter().map(file).collect(),
+        files: desired.templates.iter().map(|template| file(desired, template)).collect(),
         hosts: hosts.iter().map(|host| fit_host(desired, &hosts, host)).collect(),
     }
 }
@@ -53,13 +53,24 @@ fn options(template: &Template, device: &str, option: &str) -> Vec<String> {
 }
 
 /// What a web server has for a template.
-fn file(template: &Template) -> FitFile {
+fn file(desired: &Desired, template: &Template) -> FitFile {
     let format = template.image.file.rsplit_once('.').map_or("raw", |(_, end)| end);
     FitFile {
         url: template.image.url.clone(),
         format: format.to_owned(),
         size: IMAGE_SIZE,
         virtual_size: IMAGE_DISK,
+        talos: Some(image(desired)),
+    }
+}
+
+/// What is in images and templates that somebody else made: the description's Talos, without extensions.
+fn image(desired: &Desired) -> TalosImage {
+    TalosImage {
+        version: desired.talos.version.to_string(),
+        schematic: String::new(),
+        platform: "nocloud".to_owned(),
+        iso: false,
     }
 }
 
@@ -75,6 +86,7 @@ fn named_template(desired: &Desired, template: &TemplateRef, hosts: &[String]) -
         storage: ANY_STORAGE.to_owned(),
         bridge: "vmbr0".to_owned(),
         uefi: true,
+        talos: Some(image(desired)),
     }
 }
 
@@ -216,6 +228,7 @@ fn template_of(
         storage: storage.to_string(),
         bridge: bridge.clone().unwrap_or_else(|| "vmbr0".to_owned()),
         uefi: nodes.iter().any(|node| node.vm.bios == Bios::Ovmf),
+        talos: Some(image(desired)),
     };
     by_storage.into_iter().map(fit).collect()
 }

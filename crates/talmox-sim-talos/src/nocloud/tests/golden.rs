@@ -8,7 +8,7 @@ use super::super::model::{Bond, Kind, Links, PlatformLink, PlatformNetwork, Rout
 use super::super::{Seed, read_network};
 
 /// The folder of recorded data; none, with a word about it, where it is not at hand.
-fn shared_data() -> Option<PathBuf> {
+pub(crate) fn shared_data() -> Option<PathBuf> {
     let folder = std::env::var_os("TALMOX_SHARED_DATA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
         PathBuf::from,

@@ -1,5 +1,7 @@
 mod golden;
 
+pub(crate) use golden::shared_data;
+
 use super::*;
 use crate::hardware::{MachineId, Nic};
 

@@ -277,7 +277,9 @@ impl Route<'_> {
         source: &Volume,
     ) -> Result<String, String> {
         let image = NewImage { vmid: self.vmid, name, format, size: source.size, data: source.data };
-        world.as_host(self.to, |world| world.allocate(None, self.to, storage, image))
+        let volid = world.as_host(self.to, |world| world.allocate(None, self.to, storage, image))?;
+        world.copy_content(self.to, &volid, source);
+        Ok(volid)
     }
 }
 

@@ -221,8 +221,9 @@ impl MigrateJob {
                 world.log_migration(job, "stopping NBD storage migration server on target.");
             }
         }
-        for (old, _) in &pairs {
-            let key = world.volume_key(&job.node, old);
+        for (old, new) in &pairs {
+            let (key, there) = (world.volume_key(&job.node, old), world.volume_key(&self.target, new));
+            world.volumes.take_place(&key, &there);
             world.volumes.remove(&key);
         }
         // The copies have arrived: nobody is to take them away any more.

@@ -1,0 +1,59 @@
+//! Nodes beside a world: its server lets them follow everything it does.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use talmox_sim::World;
+use talmox_sim::serve::Companion;
+use tokio::sync::watch;
+
+use crate::{Nodes, proxmox};
+
+/// The nodes in a world's machines, and whether something happened to them.
+pub struct Beside {
+    nodes: Mutex<Nodes>,
+    changes: watch::Sender<u64>,
+}
+
+impl Beside {
+    pub fn new(nodes: Nodes) -> Self {
+        Self { nodes: Mutex::new(nodes), changes: watch::Sender::new(0) }
+    }
+
+    /// The nodes that were saved along with a world, or none yet. What cannot be read is no reason to lose the world.
+    pub fn of_world(world: &mut World, seed: u64) -> Self {
+        let saved = world.beside.take().and_then(|saved| serde_json::from_value(saved).ok());
+        Self::new(saved.unwrap_or_else(|| Nodes::for_world(world, seed)))
+    }
+
+    /// The nodes as they were when somebody last looked. Time passes for them only through the world's server.
+    pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Tells whoever waits to look again.
+    pub(crate) fn stir(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+}
+
+impl Companion for Beside {
+    fn follow(&self, world: &mut World, now: u64) {
+        let mut nodes = self.nodes();
+        let before = nodes.next_event();
+        proxmox::advance(world, &mut nodes, now);
+        let happened = before.is_some_and(|at| at <= now) || nodes.next_event() != before;
+        drop(nodes);
+        if happened {
+            self.stir();
+        }
+    }
+
+    fn save(&self) -> Value {
+        serde_json::to_value(&*self.nodes()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,180 @@
+//! One port of one address: closed, or open with a certificate that changes as the node does.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Api, ServeError, Shared, grpc, kube, stopped, tls};
+use crate::Listener;
+
+/// A port that was just closed is free again long before.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After a connection that could not be taken.
+const PAUSE: Duration = Duration::from_millis(50);
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Connections that may wait to be taken.
+const BACKLOG: u32 = 128;
+
+pub(super) struct Door {
+    shared: Arc<Shared>,
+    address: IpAddr,
+    api: Api,
+    real: SocketAddr,
+    /// The port is ours, and connections to it are refused.
+    closed: Option<TcpSocket>,
+    /// Those of now, and those whose last calls are being answered.
+    connections: JoinSet<()>,
+}
+
+/// What a connection is served with.
+#[derive(Clone)]
+struct Opening {
+    listener: Listener,
+    tls: Arc<ServerConfig>,
+}
+
+impl Door {
+    /// Takes the port: the real one within loopback, any other at 127.0.0.1.
+    pub(super) async fn reserve(shared: Arc<Shared>, address: IpAddr, api: Api) -> Result<Self, ServeError> {
+        let wanted = if address.is_loopback() {
+            SocketAddr::new(address, api.port())
+        } else {
+            SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+        };
+        let failed = |source| ServeError::Listen { address: wanted, source };
+        let closed = bind(wanted).await.map_err(failed)?;
+        let real = closed.local_addr().map_err(failed)?;
+        Ok(Self { shared, address, api, real, closed: Some(closed), connections: JoinSet::new() })
+    }
+
+    pub(super) fn real(&self) -> SocketAddr {
+        self.real
+    }
+
+    pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) -> Result<(), ServeError> {
+        let address = self.real;
+        let failed = move |source| ServeError::Listen { address, source };
+        let mut changes = self.shared.beside.changes();
+        while !*stop.borrow() {
+            changes.mark_unchanged();
+            if let Some(opening) = self.opening() {
+                let closed = match self.closed.take() {
+                    Some(closed) => closed,
+                    None => bind(self.real).await.map_err(failed)?,
+                };
+                let listener = closed.listen(BACKLOG).map_err(failed)?;
+                self.accept(listener, &opening, &mut changes, &mut stop).await;
+                self.closed = Some(bind(self.real).await.map_err(failed)?);
+            } else {
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    () = stopped(&mut stop) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn listener(&self) -> Listener {
+        let nodes = self.shared.beside.nodes();
+        match self.api {
+            Api::Talos => nodes.listener(self.address),
+            Api::Kubernetes => nodes.kube_listener(self.address),
+        }
+    }
+
+    fn opening(&self) -> Option<Opening> {
+        let listener = self.listener();
+        let old = self.shared.beside.nodes().takes_old_tls(self.address);
+        let tls = tls::configuration(&listener, self.api, old)?;
+        Some(Opening { listener, tls: Arc::new(tls) })
+    }
+
+    /// Takes connections as long as the node shows what it showed at first. Then those it has are told to end: calls
+    /// under way are answered, others are not taken.
+    async fn accept(
+        &mut self,
+        listener: TcpListener,
+        opening: &Opening,
+        changes: &mut watch::Receiver<u64>,
+        stop: &mut watch::Receiver<bool>,
+    ) {
+        let open = watch::Sender::new(());
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let caller = Caller { shared: Arc::clone(&self.shared), address: self.address, open: open.subscribe() };
+                        self.connections.spawn(serve(caller, self.api, stream, opening.clone()));
+                    }
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                },
+                Some(_) = self.connections.join_next() => {}
+                _ = changes.changed() => {
+                    if self.listener() != opening.listener {
+                        break;
+                    }
+                }
+                () = stopped(stop) => break,
+            }
+        }
+    }
+}
+
+/// What a connection works with.
+pub(super) struct Caller {
+    pub(super) shared: Arc<Shared>,
+    pub(super) address: IpAddr,
+    /// Gone when the door closes.
+    open: watch::Receiver<()>,
+}
+
+impl Caller {
+    /// Waits until the door closes.
+    pub(super) async fn closed(&mut self) {
+        while self.open.changed().await.is_ok() {}
+    }
+}
+
+/// What is under way when a door closes has this long to be answered.
+pub(super) const GRACE: Duration = Duration::from_millis(500);
+
+async fn serve(caller: Caller, api: Api, stream: TcpStream, opening: Opening) {
+    // Small replies wait for nothing.
+    let _ = stream.set_nodelay(true);
+    let accepting = TlsAcceptor::from(Arc::clone(&opening.tls)).accept(stream);
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
+    let peer = tls::peer(stream.get_ref().1, &opening.listener);
+    match api {
+        Api::Talos => grpc::serve(caller, peer, stream).await,
+        Api::Kubernetes => kube::serve(caller, peer, stream).await,
+    }
+}
+
+/// Takes a port without listening. A process that is just being started holds it open for a moment longer.
+async fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match try_bind(address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
+fn try_bind(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}

@@ -1,0 +1,82 @@
+//! What a node shows, and whom it believes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
+
+use super::Api;
+use crate::{Listener, Nodes, Peer};
+
+/// Talos 1.13 and later take nothing older.
+const NEW: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
+
+impl Nodes {
+    /// Talos 1.12 and before take TLS 1.2 too.
+    pub(super) fn takes_old_tls(&self, address: IpAddr) -> bool {
+        self.at(address).and_then(|machine| self.run(machine)).is_some_and(|run| run.minor() < 13)
+    }
+}
+
+/// The settings of a port; none if it is closed, or its certificate is none.
+pub(super) fn configuration(listener: &Listener, api: Api, takes_old: bool) -> Option<ServerConfig> {
+    let (Listener::Maintenance { certificate, key } | Listener::Secure { certificate, key, .. }) = listener
+    else {
+        return None;
+    };
+    let versions = if takes_old || api == Api::Kubernetes { rustls::ALL_VERSIONS } else { NEW };
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).ok()?;
+    let builder = match listener {
+        Listener::Secure { authorities, .. } => {
+            builder.with_client_cert_verifier(verifier(authorities, api)?)
+        }
+        Listener::Maintenance { .. } | Listener::Closed => builder.with_no_client_auth(),
+    };
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).collect::<Result<Vec<_>, _>>().ok()?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
+    let mut config = builder.with_single_cert(chain, key).ok()?;
+    config.alpn_protocols = match api {
+        Api::Talos => vec![b"h2".to_vec()],
+        Api::Kubernetes => vec![b"http/1.1".to_vec()],
+    };
+    // Talos resumes no sessions.
+    config.send_tls13_tickets = 0;
+    Some(config)
+}
+
+fn roots(authorities: &str) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(authorities.as_bytes()).filter_map(Result::ok).collect()
+}
+
+/// Kubernetes lets those in who show nothing, and tells them in HTTP what they may not.
+fn verifier(authorities: &str, api: Api) -> Option<Arc<dyn ClientCertVerifier>> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots(authorities));
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+    let builder = if api == Api::Kubernetes { builder.allow_unauthenticated() } else { builder };
+    builder.build().ok()
+}
+
+/// Who is at the other end.
+pub(super) fn peer(connection: &ServerConnection, listener: &Listener) -> Peer {
+    let shown = connection.peer_certificates().and_then(<[CertificateDer<'_>]>::first);
+    let (Some(shown), Listener::Secure { authorities, .. }) = (shown, listener) else { return Peer::Nobody };
+    let authority = roots(authorities).into_iter().find(|authority| signed(shown, authority));
+    Peer::of_certificate(shown, authority.as_deref().unwrap_or_default())
+}
+
+/// Whether this authority in particular vouches for a certificate.
+fn signed(certificate: &CertificateDer<'_>, authority: &CertificateDer<'static>) -> bool {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates([authority.clone()]);
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider).build();
+    verifier.is_ok_and(|verifier| verifier.verify_client_cert(certificate, &[], UnixTime::now()).is_ok())
+}

@@ -19,6 +19,10 @@ pub enum Source {
     Facts(&'static str),
     /// Test vectors of Talos itself; the folder.
     Vectors(&'static str),
+    /// The genuine program gives the same answers to the same script; its name.
+    Compared(&'static str),
+    /// Read in the sources of Kubernetes 1.36; the file.
+    Sources(&'static str),
     /// Nothing proves it: a plausible answer where one is needed.
     Unproven,
 }
@@ -37,6 +41,8 @@ impl std::fmt::Display for Source {
             Self::Observed(section) => write!(f, "observed {section}"),
             Self::Facts(section) => write!(f, "facts {section}"),
             Self::Vectors(folder) => write!(f, "vectors {folder}"),
+            Self::Compared(program) => write!(f, "compared with {program}"),
+            Self::Sources(file) => write!(f, "sources {file}"),
             Self::Unproven => f.write_str("unproven"),
         }
     }
@@ -47,7 +53,7 @@ pub fn all() -> &'static [Behaviour] {
     TABLE
 }
 
-use Source::{Facts, Observed, Transcript, Unproven, Vectors};
+use Source::{Compared, Facts, Observed, Sources, Transcript, Unproven, Vectors};
 
 const fn row(id: &'static str, sentence: &'static str, source: Source) -> Behaviour {
     Behaviour { id, sentence, source }
@@ -106,6 +112,19 @@ const TABLE: &[Behaviour] = &[
     row("upgrade.images", "Registries have every image but those they are said not to have, and no Talos but version 1.", Unproven),
     row("kubernetes.node", "Nodes register when an API server answers, and are ready when there is a network plugin.", Facts("§5")),
     row("kubernetes.kubeconfig", "A kubeconfig is signed on the spot, before Kubernetes runs as well.", Transcript("prebootstrap")),
+    row("kubernetes.objects", "Objects are made, read, listed by labels and fields, replaced, patched and deleted; refusals have the server's words.", Compared("kube-apiserver")),
+    row("kubernetes.versions", "A write for an older version of an object is a conflict; leases and custom objects must say which they mean.", Compared("kube-apiserver")),
+    row("kubernetes.fields", "Server-side apply: who sets a field owns it, others conflict unless they force it, what nobody sets any more goes.", Compared("kube-apiserver")),
+    row("kubernetes.definitions", "A definition brings its kind after a moment; it is gone with the definition. Schemas are not held against objects.", Compared("kube-apiserver")),
+    row("kubernetes.evictions", "An eviction that a disruption budget does not allow names the budget; two budgets for a pod are a failure inside a success.", Compared("kube-apiserver")),
+    row("kubernetes.kubectl", "kubectl cordons, drains, labels, taints, applies, patches and deletes, and prints what it prints elsewhere.", Compared("kubectl")),
+    row("kubernetes.callers", "Strangers are told 401, who has no rights 403; a node may not list nodes.", Compared("kube-apiserver")),
+    row("kubernetes.quorum", "Without a quorum of etcd the API server answers after a while: etcdserver: request timed out.", Unproven),
+    row("kubernetes.silence", "A node whose kubelet is silent for 50 seconds is unknown; pods leave it after five minutes more.", Sources("pkg/controller/nodelifecycle")),
+    row("kubernetes.controllers", "Daemon sets, deployments and budgets are worked out as their controllers do; jobs and stateful sets are only kept.", Sources("pkg/controller")),
+    row("kubernetes.mirrors", "Static pods show as mirrors with the versions of their configuration and secrets; another configuration is another pod.", Facts("day two")),
+    row("kubernetes.deleted-node", "A node deleted under its kubelet stays away until that starts anew; its pods are collected.", Sources("pkg/kubelet")),
+    row("kubernetes.watch", "A watch ends at once: whoever watches lists again.", Unproven),
     row("health.order", "The server's own check goes through sixteen conditions in order.", Transcript("health")),
     row("cosi.types", "Which types of resources there are, where they live and what they are called, by version.", Transcript("maintenance-cosi")),
     row("cosi.sensitive", "Sensitive types are for administrators; unknown types and namespaces are refused.", Transcript("maintenance-cosi")),

@@ -1,4 +1,4 @@
-//! As much of the server's OpenAPI documents as `kubectl apply` looks for: that unknown fields are the server's business.
+//! As much of the server's `OpenAPI` documents as `kubectl apply` looks for: that unknown fields are the server's business.
 
 use serde_json::{Map, Value, json};
 
@@ -23,13 +23,13 @@ impl Store {
             let scope = if one.namespaced { "/namespaces/{namespace}" } else { "" };
             let parameter =
                 json!({ "name": "fieldValidation", "in": "query", "schema": { "type": "string" } });
-            let patch = json!({
+            let change = json!({
                 "parameters": [parameter],
                 "responses": {},
                 "x-kubernetes-action": "patch",
                 "x-kubernetes-group-version-kind": { "group": one.group, "version": one.version, "kind": one.kind },
             });
-            paths.insert(format!("/{path}{scope}/{}/{{name}}", one.plural), json!({ "patch": patch }));
+            paths.insert(format!("/{path}{scope}/{}/{{name}}", one.plural), json!({ "patch": change }));
         }
         let info = json!({ "title": "Kubernetes", "version": format!("v{}", self.version) });
         (!paths.is_empty()).then(|| json!({ "openapi": "3.0.0", "info": info, "paths": paths }))

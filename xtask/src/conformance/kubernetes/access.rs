@@ -63,7 +63,7 @@ impl Authority {
     }
 
     /// A key of its own, in PEM.
-    pub(super) fn key(&self) -> anyhow::Result<String> {
+    pub(super) fn key() -> anyhow::Result<String> {
         let authority = Signer::generate("keys", KeyKind::EcdsaP256, times()?, &mut SystemRandom)?;
         Ok(authority.key.pem().expose_secret().to_owned())
     }

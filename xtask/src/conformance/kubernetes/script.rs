@@ -238,8 +238,8 @@ impl Script<'_> {
             self.say(format!("evict {}: {outcome}", pod.full_name()));
         }
         let mut other = pods[0].clone();
-        other.metadata.uid = "00000000-0000-4000-8000-000000000000".to_owned();
-        other.metadata.name = "free-0".to_owned();
+        "00000000-0000-4000-8000-000000000000".clone_into(&mut other.metadata.uid);
+        "free-0".clone_into(&mut other.metadata.name);
         let again = client.evict(&other).await?;
         self.say(format!("another of its name: {again:?} {}", again == Eviction::Gone));
         for pod in client.pods(&Selection::in_namespace("shop")).await? {
@@ -428,17 +428,17 @@ impl Script<'_> {
             let containers = live["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
             containers.map(|one| format!("{}={}", one["name"], one["image"])).collect::<Vec<_>>().join(" ")
         };
-        let line = |manager: &str| format!("PATCH:apply {PATH}?fieldManager={manager}");
-        let live = self.ask(&line("one"), deployment(json!([{ "name": "a", "image": "1" }]))).await?;
+        let patch = |manager: &str| format!("PATCH:apply {PATH}?fieldManager={manager}");
+        let live = self.ask(&patch("one"), deployment(json!([{ "name": "a", "image": "1" }]))).await?;
         self.say(images(&live));
-        let live = self.ask(&line("two"), deployment(json!([{ "name": "b", "image": "1" }]))).await?;
+        let live = self.ask(&patch("two"), deployment(json!([{ "name": "b", "image": "1" }]))).await?;
         self.say(images(&live));
         self.ask(
-            &line("two"),
+            &patch("two"),
             deployment(json!([{ "name": "a", "image": "2" }, { "name": "b", "image": "1" }])),
         )
         .await?;
-        let live = self.ask(&line("one"), deployment(json!([{ "name": "b", "image": "1" }]))).await?;
+        let live = self.ask(&patch("one"), deployment(json!([{ "name": "b", "image": "1" }]))).await?;
         self.say(images(&live));
         Ok(())
     }

@@ -108,7 +108,7 @@ fn api_server_arguments(
     port: u16,
 ) -> anyhow::Result<Vec<String>> {
     let server = authority.server()?;
-    let accounts = scratch.write("accounts.key", &authority.key()?)?;
+    let accounts = scratch.write("accounts.key", &Authority::key()?)?;
     Ok(vec![
         format!("--etcd-servers={etcd}"),
         "--bind-address=127.0.0.1".to_owned(),

@@ -9,13 +9,14 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 37] = [
+const VERBS: [&[&str]; 38] = [
     &["init"],
     &["validate"],
     &["check"],
     &["plan"],
     &["apply"],
     &["status"],
+    &["health"],
     &["destroy"],
     &["adopt"],
     &["explain"],

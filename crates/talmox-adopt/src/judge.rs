@@ -48,13 +48,8 @@ pub(crate) fn judge<'a>(
     let mark = if let Class::Lost { mark: Some(mark), .. } = field.identities.class(choice.vmid) {
         mark.clone()
     } else {
-        Mark {
-            uid: uid.clone(),
-            cluster: field.desired.name.clone(),
-            node: choice.node.clone(),
-            vmid: choice.vmid,
-            incarnation: nonce.as_str().to_owned(),
-        }
+        let cluster = field.desired.name.clone();
+        Mark::new(uid.clone(), cluster, choice.node.clone(), choice.vmid, nonce.as_str())
     };
     let description = with_mark(seen.next.description(), &mark);
     if description.len() > MAX_NOTES {

@@ -116,6 +116,7 @@ fn blocks(waiting: &Waiting, after: &Observed) -> Option<String> {
         Waiting::InFlight { .. } => None,
         Waiting::Locked { lock, .. } => Some(format!("it is locked ({lock})")),
         Waiting::HostDown { host, .. } => Some(format!("{host} does not answer")),
+        Waiting::Answer { .. } | Waiting::Bootstrap { .. } => None,
     }
 }
 

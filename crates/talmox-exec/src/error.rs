@@ -1,8 +1,11 @@
 //! Why a step was not done.
 
+use std::net::IpAddr;
+use std::time::Duration;
+
 use talmox_pve::client::{ChangeError, Error, ErrorKind, Outcome, TaskError, WaitError};
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{Checksum, HostName, SchematicId, StorageId, Version, VmId};
+use talmox_types::{Checksum, HostName, NodeName, SchematicId, StorageId, Version, VmId};
 
 use crate::images::{ImageError, ImageFault};
 
@@ -56,6 +59,36 @@ pub enum StepError {
     /// An upload broke off and left a part of the file behind, which looks like all of it.
     #[error("{volume} on {host} has {found} bytes and should have {expected}: what brought it broke off")]
     Partial { volume: String, host: HostName, storage: StorageId, found: u64, expected: u64 },
+    /// A machine, or the way to it, refused.
+    #[error("could not {doing}")]
+    Machine { doing: String, source: talmox_talos::Error },
+    /// Another machine than the VM has the node's address. It got nothing.
+    #[error("the machine at {address} is not {node}: {why}")]
+    Stranger { node: NodeName, address: IpAddr, why: String },
+    /// A machine did not get there in time.
+    #[error("{node} at {address}: waited {} for {waiting_for}; {last_words}", minutes(*.limit))]
+    NotThere { node: NodeName, address: IpAddr, waiting_for: String, limit: Duration, last_words: String },
+    /// The cluster did not get there in time.
+    #[error("the cluster is not healthy after {}: {last_words}", minutes(*.limit))]
+    NotHealthy { limit: Duration, last_words: String },
+    /// A machine has another configuration than it was given.
+    #[error("{node} has another configuration than it was given: {} differ", .fields.join(", "))]
+    ReadBack { node: NodeName, fields: Vec<String> },
+    /// What a machine is to be configured with cannot be told.
+    #[error("{node} has no configuration: {reason}")]
+    NoConfig { node: NodeName, reason: String },
+    /// Nobody gave the way to the machines, or the secrets it takes.
+    #[error("the machines cannot be reached: {lacks}")]
+    NoReach { lacks: &'static str },
+    /// The bootstrap never became possible.
+    #[error("{node} was not bootstrapped: {} did not say whether they have data of etcd", .missing.join(", "))]
+    Stalled { node: NodeName, missing: Vec<String> },
+    /// Somebody else works on this cluster.
+    #[error("{holder} works on this cluster, last seen {seconds} s ago")]
+    Leased { holder: String, seconds: u64 },
+    /// Manifests or the user's own program failed.
+    #[error("could not {doing}: {reason}")]
+    HandOver { doing: String, reason: String },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -85,6 +118,11 @@ impl StepError {
         move |source| Self::Impossible { doing, source }
     }
 
+    pub(crate) fn machine(doing: impl Into<String>) -> impl FnOnce(talmox_talos::Error) -> Self {
+        let doing = doing.into();
+        move |source| Self::Machine { doing, source }
+    }
+
     /// The class of what Proxmox said, if it was Proxmox who refused.
     pub fn kind(&self) -> Option<&ErrorKind> {
         match self {
@@ -105,6 +143,16 @@ impl StepError {
             | Self::OtherBytes { .. }
             | Self::Unpack { .. }
             | Self::Partial { .. }
+            | Self::Machine { .. }
+            | Self::Stranger { .. }
+            | Self::NotThere { .. }
+            | Self::NotHealthy { .. }
+            | Self::ReadBack { .. }
+            | Self::NoConfig { .. }
+            | Self::NoReach { .. }
+            | Self::Stalled { .. }
+            | Self::Leased { .. }
+            | Self::HandOver { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -176,8 +224,57 @@ impl StepError {
                 "what was waited for may still come: `pvenode task list` on the host shows what works on it"
                     .to_owned(),
             ],
-            Self::Impossible { .. } | Self::Gate { .. } | Self::Interrupted { .. } => Vec::new(),
+            Self::Machine { source, .. } => machine_hints(source),
+            Self::Stranger { address, .. } => {
+                vec![format!("find out what has the address {address}, or give the node another")]
+            }
+            Self::NotThere { node, address, .. } => vec![
+                format!("the VM's console in Proxmox shows what {node} is doing"),
+                format!("can this machine reach {address}, port 50000?"),
+                "what was waited for may still come: run this again".to_owned(),
+            ],
+            Self::NotHealthy { .. } => vec!["talmox health shows every check".to_owned()],
+            Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
+            Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
+            Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],
+            Self::Leased { .. } => vec![
+                "wait until they are done, or ask them".to_owned(),
+                "--take-over, if whoever that was is gone".to_owned(),
+            ],
+            Self::NoConfig { .. }
+            | Self::HandOver { .. }
+            | Self::Impossible { .. }
+            | Self::Gate { .. }
+            | Self::Interrupted { .. } => Vec::new(),
         }
+    }
+}
+
+fn minutes(limit: Duration) -> String {
+    match (limit.as_secs() / 60, limit.as_secs() % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, 0) => format!("{minutes} min"),
+        (minutes, seconds) => format!("{minutes} min {seconds} s"),
+    }
+}
+
+fn machine_hints(error: &talmox_talos::Error) -> Vec<String> {
+    use talmox_talos::Kind;
+    match error.kind() {
+        Kind::NotReached | Kind::Uncertain => {
+            vec![format!("is {} up, and can this machine reach its port 50000?", error.node)]
+        }
+        Kind::NotTrusted => vec![format!(
+            "the machine at {} has a certificate of another authority: are these the cluster's secrets?",
+            error.node
+        )],
+        Kind::Denied => vec!["is the certificate that of an administrator (os:admin)?".to_owned()],
+        Kind::NotReady
+        | Kind::AlreadyThere
+        | Kind::NotFound
+        | Kind::Unsupported
+        | Kind::Refused
+        | Kind::Failed => Vec::new(),
     }
 }
 

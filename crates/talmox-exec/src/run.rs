@@ -6,7 +6,7 @@ use talmox_types::desired::{Desired, Role};
 use talmox_types::{NodeName, VmId};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Event, Gate, Images, Reporter, StepError};
+use crate::{Event, Gate, Images, Reach, Reporter, StepError};
 
 /// Everything a plan is carried out with.
 pub struct Run<'a> {
@@ -21,6 +21,8 @@ pub struct Run<'a> {
     pub reporter: &'a dyn Reporter,
     /// Once cancelled no step begins any more; those under way are finished.
     pub stop: &'a CancellationToken,
+    /// How the machines themselves are reached; without it a run ends at the VMs.
+    pub reach: Option<&'a Reach<'a>>,
     pub limits: Limits,
 }
 
@@ -47,8 +49,9 @@ pub struct Limits {
     /// Steps at once, on all hosts together. Most of a step's time is looking, which costs Proxmox little; how much one
     /// host, storage or template is asked to do at once is limited by the others.
     pub parallelism: usize,
-    /// What one host works on at once: Proxmox's own limit where it acts on many VMs. Of this and the following, three
-    /// times as many steps may be under way, so that some look while others' work is done.
+    /// What one host works on at once: Proxmox's own limit where it acts on many VMs. Clones that stand on their template's
+    /// disk are no work. Of this and the following, three times as many steps may be under way, so that some look while
+    /// others' work is done.
     pub per_host: usize,
     /// What makes or removes volumes on one storage at once. Proxmox lets them through one by one and gives up on those
     /// that waited ten seconds for the storage's lock.
@@ -163,6 +166,6 @@ pub(crate) fn takes_down(planned: &Planned) -> bool {
         Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => {
             planned.node.is_some()
         }
-        Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
+        Effect::Wait | Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
     }
 }

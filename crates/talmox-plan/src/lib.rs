@@ -8,6 +8,7 @@ mod check;
 mod diff;
 mod identity;
 mod live;
+mod machine;
 mod observed;
 mod plan;
 mod planner;
@@ -18,6 +19,9 @@ mod view;
 pub use check::{Rule, Violation, check};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
+pub use machine::{
+    SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode, SeenService, SeenStage,
+};
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenHa, SeenJobs,
     SeenPool, Storage,
@@ -26,8 +30,11 @@ pub use plan::{
     Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, HaRule, HaScope,
     Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, SubChange, TemplateSource, Volume, Waiting,
 };
-pub use planner::{Given, given_by_an_empty_proxmox, plan};
-pub use request::{Goal, Nonce, Request};
+pub use planner::{
+    Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,
+    seeds_of,
+};
+pub use request::{Goal, Nonce, Request, Until};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
     import_image, managed_template, named_templates, own_templates, settings_digest, uses_managed_template,

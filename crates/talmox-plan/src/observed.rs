@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use talmox_pve::property::{VmConfig, VolumeId};
-use talmox_types::{HostName, MappingName, PoolName, StorageId, VmId};
+use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
 
-use crate::HaRule;
+use crate::{HaRule, SeenKubernetes, SeenMachine};
 
 /// Everything a plan is made from. Secrets are not in it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +32,9 @@ pub struct Observed {
     pub jobs: Option<SeenJobs>,
     pub rights: Rights,
     pub depth: Depth,
+    /// What the machines themselves say, by node. Those that were not asked are not in it.
+    pub talos: BTreeMap<NodeName, SeenMachine>,
+    pub kubernetes: SeenKubernetes,
 }
 
 /// Jobs of the cluster that name guests.

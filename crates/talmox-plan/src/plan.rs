@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use talmox_pve::property::{Discard, Disk, DiskSize, Slot, VolumeId};
 use talmox_types::desired::{FactorySchematic, Image};
 use talmox_types::{
-    ClusterName, ClusterUid, HostName, Mark, NodeName, PoolName, StorageId, TemplateMark, VmId,
+    ClusterName, ClusterUid, FamilyPair, HostName, Mark, NodeName, PoolName, StorageId, TemplateMark, VmId,
 };
 
 /// What to do so that what is there becomes what is wanted.
@@ -80,9 +81,9 @@ impl Expected {
     }
 
     /// Whether a mark that was found is the expected one. The cluster's name is not compared: it proves nothing, and
-    /// may be what is being changed.
+    /// may be what is being changed. Nor are the words that come and go while somebody works.
     pub fn is(&self, found: &Mark) -> bool {
-        let Mark { uid, cluster: _, node, vmid, incarnation } = &self.mark;
+        let Mark { uid, cluster: _, node, vmid, incarnation, bootstrap: _, lease: _, others: _ } = &self.mark;
         *uid == found.uid && *node == found.node && *vmid == found.vmid && *incarnation == found.incarnation
     }
 }
@@ -282,6 +283,53 @@ pub enum Step {
         pool: PoolName,
         comment: String,
     },
+    /// Sends a drive with the node's configuration to a storage, and puts it into the VM before its first start. It holds
+    /// secrets: its name cannot be guessed, and nothing is sent where it could not be removed again.
+    AttachSeed {
+        vm: Expected,
+        address: FamilyPair<IpAddr>,
+        storage: StorageId,
+    },
+    /// Takes that drive out of a machine that has its configuration, and removes it from the storage.
+    EjectSeed {
+        vm: Expected,
+        volume: VolumeId,
+    },
+    /// Removes a drive that a run left behind and no VM has.
+    RemoveSeed {
+        host: HostName,
+        volume: VolumeId,
+    },
+    /// Waits until the node answers and gives it its configuration, if its SMBIOS uuid is the VM's; is done when the
+    /// configuration was read back. A node that has one already is left as it is.
+    ConfigureNode {
+        vm: Expected,
+        /// Where it is asked, and what it is configured for.
+        address: FamilyPair<IpAddr>,
+    },
+    /// Makes the first member of etcd, once in the life of a cluster. The intent is in the VM's mark before the call, and
+    /// every control plane has said immediately before that it has no data.
+    Bootstrap {
+        /// With the intent in its mark.
+        vm: Expected,
+        address: IpAddr,
+        /// Everybody who has to be asked before, this node included.
+        control_planes: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Writes into the mark that the bootstrap was seen to work, for a run that could not.
+    RecordBootstrap {
+        vm: Expected,
+    },
+    /// Applies the manifests of the description, as soon as Kubernetes answers.
+    ApplyManifests {
+        manifests: Vec<String>,
+    },
+    /// Runs a program of the user's once the cluster is bootstrapped.
+    PostBootstrap {
+        command: Vec<String>,
+    },
+    /// Waits until every check of the cluster's health is met. Writes nothing.
+    AwaitHealth,
 }
 
 impl Step {
@@ -297,6 +345,11 @@ impl Step {
             | Self::RebootVm { vm, .. }
             | Self::MoveVm { vm, .. }
             | Self::AddHa { vm, .. }
+            | Self::AttachSeed { vm, .. }
+            | Self::EjectSeed { vm, .. }
+            | Self::ConfigureNode { vm, .. }
+            | Self::Bootstrap { vm, .. }
+            | Self::RecordBootstrap { vm }
             | Self::RemoveVm { vm, .. } => Some(vm),
             Self::CreatePool { .. }
             | Self::CloneVm { .. }
@@ -311,8 +364,27 @@ impl Step {
             | Self::SetHaGroup { .. }
             | Self::SetHaRule { .. }
             | Self::DeleteHaRule { .. }
-            | Self::DeletePool { .. } => None,
+            | Self::DeletePool { .. }
+            | Self::RemoveSeed { .. }
+            | Self::ApplyManifests { .. }
+            | Self::PostBootstrap { .. }
+            | Self::AwaitHealth => None,
         }
+    }
+
+    /// Whether the step is about what runs inside the machines, and not about VMs.
+    pub fn is_inside(&self) -> bool {
+        matches!(
+            self,
+            Self::AttachSeed { .. }
+                | Self::EjectSeed { .. }
+                | Self::ConfigureNode { .. }
+                | Self::Bootstrap { .. }
+                | Self::RecordBootstrap { .. }
+                | Self::ApplyManifests { .. }
+                | Self::PostBootstrap { .. }
+                | Self::AwaitHealth
+        )
     }
 
     /// The mark of the node's VM this step makes.
@@ -359,6 +431,15 @@ impl Step {
             Self::DeleteHaRule { .. } => "delete-ha-rule",
             Self::RemoveVm { .. } => "remove",
             Self::DeletePool { .. } => "delete-pool",
+            Self::AttachSeed { .. } => "attach-seed",
+            Self::EjectSeed { .. } => "eject-seed",
+            Self::RemoveSeed { .. } => "remove-seed",
+            Self::ConfigureNode { .. } => "configure-node",
+            Self::Bootstrap { .. } => "bootstrap",
+            Self::RecordBootstrap { .. } => "record-bootstrap",
+            Self::ApplyManifests { .. } => "apply-manifests",
+            Self::PostBootstrap { .. } => "post-bootstrap",
+            Self::AwaitHealth => "await-health",
         }
     }
 }
@@ -438,6 +519,8 @@ pub enum CloneKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
+    /// Nothing: something is only waited for.
+    Wait,
     /// Something new; nothing that is there is touched.
     Create,
     /// Nothing that runs notices.
@@ -534,6 +617,10 @@ pub enum Waiting {
     HostDown { host: HostName, nodes: Vec<NodeName>, reason: String },
     /// Values take effect at a restart nobody has allowed.
     Reboot { node: NodeName, vmid: VmId, keys: Vec<String> },
+    /// A machine that runs does not answer, so what is inside it is not known.
+    Answer { node: NodeName, vmid: VmId, address: IpAddr, reason: String },
+    /// The bootstrap waits until every control plane has answered and said that it has no data.
+    Bootstrap { node: NodeName, missing: Vec<NodeName> },
 }
 
 /// What cannot be done.
@@ -566,6 +653,8 @@ pub enum NoteKind {
     LeftOut,
     /// A difference that the description, or whoever asked, wants left alone.
     Ignored,
+    /// What is inside a machine is not as described, and is left as it is.
+    Inside,
     /// Where something goes and why.
     Placement,
     /// Worth a thought.

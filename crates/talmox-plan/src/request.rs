@@ -10,6 +10,9 @@ use talmox_types::{ClusterUid, HostName, NodeName};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub goal: Goal,
+    /// How far the cluster is brought.
+    #[serde(default)]
+    pub until: Until,
     /// Only these nodes; empty for all.
     pub targets: BTreeSet<NodeName>,
     /// Undeclared nodes to be removed.
@@ -41,7 +44,45 @@ pub enum Goal {
     PruneTemplates,
 }
 
+/// How far a cluster is brought. Each includes those before it, and nobody asks a machine unless it goes beyond the VMs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    /// The VMs are there and run.
+    #[default]
+    Vms,
+    /// Every machine answers at its address.
+    Reachable,
+    /// Every machine has its configuration.
+    Configured,
+    /// etcd runs.
+    Bootstrapped,
+    /// Every check of the cluster's health is met.
+    Healthy,
+}
+
+impl Until {
+    pub const ALL: [Self; 5] =
+        [Self::Vms, Self::Reachable, Self::Configured, Self::Bootstrapped, Self::Healthy];
+
+    /// The word of the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Vms => "vms",
+            Self::Reachable => "reachable",
+            Self::Configured => "configured",
+            Self::Bootstrapped => "bootstrapped",
+            Self::Healthy => "healthy",
+        }
+    }
+}
+
 impl Request {
+    /// Whether the machines themselves are part of it, and not only their VMs.
+    pub fn looks_inside(&self) -> bool {
+        self.goal == Goal::Converge && self.until > Until::Vms
+    }
+
     /// Whether a VM may go in this run.
     pub fn removes(&self) -> bool {
         self.goal == Goal::Destroy || self.prune || !self.remove.is_empty() || !self.replace.is_empty()

@@ -108,6 +108,11 @@ impl Lab {
         Arc::new(KubeMemory::new(Arc::clone(&self.transport)))
     }
 
+    /// What everything goes through.
+    pub fn shared(&self) -> Arc<MemoryTransport> {
+        Arc::clone(&self.transport)
+    }
+
     /// Looks at the nodes, or changes something about them by other means than their API.
     pub fn nodes<R>(&self, look: impl FnOnce(&mut Nodes) -> R) -> R {
         self.transport.nodes(|nodes, _| look(nodes)).expect("the lab was made with nodes")

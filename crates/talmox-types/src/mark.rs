@@ -19,11 +19,82 @@ pub struct Mark {
     pub vmid: VmId,
     /// Changes whenever the VM is built anew.
     pub incarnation: String,
+    /// Whether the cluster is to be bootstrapped on this node, or was. At most one VM of a cluster has it.
+    pub bootstrap: Option<BootstrapWord>,
+    /// Who works on the cluster, where Kubernetes cannot tell yet.
+    pub lease: Option<LeaseWord>,
+    /// Words of a later version, kept as they are.
+    pub others: Vec<String>,
+}
+
+/// What a mark says of the bootstrap. It is written before the call is made: whoever comes after a run that died in
+/// between knows which node it may have reached.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BootstrapWord {
+    /// The incarnation of the VM it was meant for.
+    pub incarnation: String,
+    /// Whether etcd was seen to run afterwards. From then on nothing may bootstrap again, even if all data is lost.
+    pub done: bool,
+}
+
+/// Who works on the cluster, and since when.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LeaseWord {
+    /// No white space, no `@`.
+    pub holder: String,
+    /// Seconds since 1970 when it was taken or last renewed.
+    pub renewed: u64,
 }
 
 const PREFIX: &str = "talmox:v1";
+/// Follows the incarnation in a bootstrap that was seen to work.
+const DONE: &str = "/done";
+
+impl BootstrapWord {
+    fn parse(text: &str) -> Option<Self> {
+        let (incarnation, done) = text.strip_suffix(DONE).map_or((text, false), |rest| (rest, true));
+        (!incarnation.is_empty()).then(|| Self { incarnation: incarnation.to_owned(), done })
+    }
+}
+
+impl fmt::Display for BootstrapWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.incarnation, if self.done { DONE } else { "" })
+    }
+}
+
+impl LeaseWord {
+    /// What of a name can stand in a mark.
+    pub fn holder(name: &str) -> String {
+        name.chars().map(|c| if c.is_whitespace() || c == '@' { '-' } else { c }).collect()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (holder, renewed) = text.rsplit_once('@')?;
+        (!holder.is_empty()).then_some(())?;
+        Some(Self { holder: holder.to_owned(), renewed: renewed.parse().ok()? })
+    }
+}
+
+impl fmt::Display for LeaseWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.holder, self.renewed)
+    }
+}
 
 impl Mark {
+    /// A mark that says whose a VM is and nothing else.
+    pub fn new(
+        uid: ClusterUid,
+        cluster: ClusterName,
+        node: NodeName,
+        vmid: VmId,
+        incarnation: impl Into<String>,
+    ) -> Self {
+        let incarnation = incarnation.into();
+        Self { uid, cluster, node, vmid, incarnation, bootstrap: None, lease: None, others: Vec::new() }
+    }
+
     /// Reads one line.
     pub fn parse(line: &str) -> Result<Self, Invalid> {
         Self::read(line).ok_or_else(|| {
@@ -37,14 +108,39 @@ impl Mark {
             return None;
         }
         let mut value = |key: &str| words.next()?.strip_prefix(key)?.strip_prefix('=');
-        let mark = Self {
-            uid: ClusterUid::parse(value("uid")?).ok()?,
-            cluster: ClusterName::parse(value("cluster")?).ok()?,
-            node: NodeName::parse(value("node")?).ok()?,
-            vmid: VmId::try_from(value("vmid")?.parse::<u32>().ok()?).ok()?,
-            incarnation: value("incarnation").filter(|text| !text.is_empty())?.to_owned(),
-        };
+        let mut mark = Self::new(
+            ClusterUid::parse(value("uid")?).ok()?,
+            ClusterName::parse(value("cluster")?).ok()?,
+            NodeName::parse(value("node")?).ok()?,
+            VmId::try_from(value("vmid")?.parse::<u32>().ok()?).ok()?,
+            value("incarnation").filter(|text| !text.is_empty())?,
+        );
+        for word in words.filter(|word| !word.is_empty()) {
+            mark.add(word);
+        }
         Some(mark)
+    }
+
+    /// Takes one of the words that need not be there.
+    fn add(&mut self, word: &str) {
+        let bootstrap = word.strip_prefix("bootstrap=").and_then(BootstrapWord::parse);
+        let lease = word.strip_prefix("lease=").and_then(LeaseWord::parse);
+        match (bootstrap, lease) {
+            (Some(bootstrap), _) => self.bootstrap = Some(bootstrap),
+            (_, Some(lease)) => self.lease = Some(lease),
+            (None, None) => self.others.push(word.to_owned()),
+        }
+    }
+
+    /// A description with this mark in place of the one it has; what people wrote above stays byte for byte.
+    pub fn in_description(&self, description: &str) -> String {
+        let text = description.trim_end();
+        let has_mark = Self::of_description(text).is_some();
+        match text.rsplit_once('\n') {
+            Some((above, _)) if has_mark => format!("{above}\n{self}"),
+            None if has_mark || text.is_empty() => self.to_string(),
+            _ => format!("{text}\n{self}"),
+        }
     }
 
     /// The mark in a description: its last line, if that is one.
@@ -65,8 +161,15 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { uid, cluster, node, vmid, incarnation } = self;
-        write!(f, "{PREFIX} uid={uid} cluster={cluster} node={node} vmid={vmid} incarnation={incarnation}")
+        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, others } = self;
+        write!(f, "{PREFIX} uid={uid} cluster={cluster} node={node} vmid={vmid} incarnation={incarnation}")?;
+        if let Some(bootstrap) = bootstrap {
+            write!(f, " bootstrap={bootstrap}")?;
+        }
+        if let Some(lease) = lease {
+            write!(f, " lease={lease}")?;
+        }
+        others.iter().try_for_each(|word| write!(f, " {word}"))
     }
 }
 
@@ -85,6 +188,30 @@ mod tests {
         assert_eq!(mark.witness_serial(), "h=cp-1;i=2000");
         assert_eq!(mark.witness_family(), "0123456789abcdef.a1");
         assert!(Mark::of_description(&format!("{LINE}\nsomething below")).is_none());
+    }
+
+    #[test]
+    fn words_that_need_not_be_there_are_read_and_those_of_others_kept() {
+        let line = format!("{LINE} bootstrap=a1/done lease=ann.laptop-7@1767225600 later=x lease=?");
+        let mark = Mark::parse(&line).unwrap();
+        assert_eq!(mark.bootstrap, Some(BootstrapWord { incarnation: "a1".to_owned(), done: true }));
+        assert_eq!(mark.lease, Some(LeaseWord { holder: "ann.laptop-7".to_owned(), renewed: 1_767_225_600 }));
+        assert_eq!(mark.others, ["later=x", "lease=?"]);
+        assert_eq!(mark.to_string(), line);
+        let intent = Mark::parse(&format!("{LINE} bootstrap=a1")).unwrap();
+        assert!(intent.bootstrap.is_some_and(|word| !word.done));
+        assert_eq!(LeaseWord::holder("ann@the laptop"), "ann-the-laptop");
+    }
+
+    #[test]
+    fn a_mark_takes_the_place_of_another_below_what_people_wrote() {
+        let mut mark = Mark::parse(LINE).unwrap();
+        mark.bootstrap = Some(BootstrapWord { incarnation: "a1".to_owned(), done: false });
+        let with = mark.in_description(&format!("mine\n\n  too \n{LINE}\n"));
+        assert_eq!(with, format!("mine\n\n  too \n{LINE} bootstrap=a1"));
+        assert_eq!(mark.in_description(LINE), mark.to_string());
+        assert_eq!(mark.in_description(""), mark.to_string());
+        assert_eq!(mark.in_description("mine"), format!("mine\n{mark}"));
     }
 
     #[test]

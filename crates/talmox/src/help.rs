@@ -9,7 +9,7 @@ use crate::args::Cli;
 /// Groups of verbs. A verb in none of them is not shown, which a test forbids.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Before", &["init", "validate", "check"]),
-    ("Doing", &["plan", "apply", "status", "destroy"]),
+    ("Doing", &["plan", "apply", "status", "health", "destroy"]),
     (
         "Pieces",
         &[

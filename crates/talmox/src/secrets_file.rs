@@ -3,9 +3,11 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use secrecy::ExposeSecret as _;
-use talmox_machine::{Bundle, Source};
+use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_secrets::sops::is_sops;
+use talmox_secrets::{Overwrite, write_secret_file};
 use talmox_types::desired::Desired;
 use zeroize::Zeroizing;
 
@@ -49,11 +51,36 @@ pub(crate) fn load(desired: &Desired, folder: &Path) -> Result<Loaded, Failure> 
             "there is no secrets bundle at {place}, where secrets_file of the description says"
         )));
     }
+    parse(path)
+}
+
+fn parse(path: PathBuf) -> Result<Loaded, Failure> {
     let text = read(&path)?;
     let name = path.display().to_string();
     let bundle = Bundle::parse(Source { name: &name, text: &text })
         .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?;
     Ok(Loaded { path, bundle })
+}
+
+/// The bundle of a simulated cluster: the description's own if it has one, else one that was made for the simulation and
+/// lies with it. `simulation` is its folder.
+pub(crate) fn load_simulated(desired: &Desired, folder: &Path, simulation: &Path) -> anyhow::Result<Loaded> {
+    if find(desired, folder).is_some_and(|path| path.exists()) {
+        return Ok(load(desired, folder)?);
+    }
+    let path = simulation.join("secrets.yaml");
+    if !path.exists() {
+        let bundle = Bundle::generate(desired.talos.contract, now(), &mut SystemRandom)
+            .context("could not make the secrets of the simulated cluster")?;
+        write_secret_file(&path, bundle.to_yaml().expose_secret().as_bytes(), Overwrite::Refuse)?;
+    }
+    Ok(parse(path)?)
+}
+
+/// The clock of this machine.
+pub(crate) fn now() -> Time {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn missing(message: String) -> Failure {
@@ -129,6 +156,22 @@ mod tests {
         assert_eq!(find(&named, &folder.0), Some(folder.0.join("keys/lab.yaml")));
         let failure = load(&named, &folder.0).unwrap_err().to_string();
         assert!(failure.contains("keys/lab.yaml, where secrets_file"), "{failure}");
+    }
+
+    #[test]
+    fn a_simulated_cluster_without_a_bundle_gets_one_of_its_own_and_keeps_it() {
+        let (folder, simulation) = (Folder::new("described"), Folder::new("simulated"));
+        let plain = desired("");
+        let made = load_simulated(&plain, &folder.0, &simulation.0).unwrap();
+        assert_eq!(made.path, simulation.0.join("secrets.yaml"));
+        let again = load_simulated(&plain, &folder.0, &simulation.0).unwrap();
+        assert_eq!(again.bundle.cluster_id, made.bundle.cluster_id);
+        // What the description has comes first.
+        folder.write("secrets.yaml", made.bundle.to_yaml().expose_secret());
+        assert_eq!(
+            load_simulated(&plain, &folder.0, &simulation.0).unwrap().path,
+            folder.0.join("secrets.yaml")
+        );
     }
 
     #[test]

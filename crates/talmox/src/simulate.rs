@@ -18,6 +18,7 @@ use talmox_sim_talos::serve::{Api, Beside, NodesServer};
 use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::{ClusterName, Url};
 
+use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -135,14 +136,19 @@ impl Simulated {
         )
     }
 
+    /// How its machines are reached.
+    pub(crate) fn ways(&self) -> Ways {
+        let (talos, kubernetes) = self.dial();
+        Ways::simulated(talos, kubernetes)
+    }
+
     /// The folder the world is kept in, for `talmox sim --state`.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Where the APIs of each address really are: of Talos, and of Kubernetes.
-    #[expect(dead_code, reason = "for commands that ask nodes")]
-    pub(crate) fn dial(&self) -> (talmox_talos::DialMap, talmox_k8s::DialMap) {
+    fn dial(&self) -> (talmox_talos::DialMap, talmox_k8s::DialMap) {
         let talos = self.nodes.dial(Api::Talos).into_iter().collect();
         let kubernetes = self.nodes.dial(Api::Kubernetes);
         let by_name = kubernetes.into_iter().map(|(address, real)| (address.to_string(), real));

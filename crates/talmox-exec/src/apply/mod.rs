@@ -8,18 +8,22 @@
 //! Most plans need one round. More are needed when the world moved meanwhile: an id was taken, another run was faster,
 //! a VM was being made by somebody else. Nothing is remembered between rounds but what was approved.
 
+mod answer;
 mod approval;
 mod outcome;
 
 use std::borrow::Cow;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, join_all, select};
 use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
 use crate::find::find;
+use crate::lease::{self, Lease};
 use crate::locks::Watch;
-use crate::{ObserveError, Reporter, Run, StepError, execute, observe_for};
+use crate::{ObserveError, Outcome, Reporter, Run, StepError, execute, observe_whole};
 use approval::Approval;
 pub use outcome::{ApplyError, Summary};
 
@@ -29,6 +33,9 @@ const ROUNDS: usize = 12;
 const IDLE_ROUNDS: u32 = 4;
 /// How often what others make is waited for before a plan without steps is taken for final.
 const WAITS: usize = 4;
+/// The same for control planes that cannot say yet whether they have data, and how long is waited between.
+const CONTROL_PLANE_WAITS: usize = 150;
+const CONTROL_PLANE_PAUSE: Duration = Duration::from_secs(2);
 /// How often Proxmox is looked at before it is taken for gone, and how long is waited between.
 const LOOKS: u32 = 3;
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -37,15 +44,19 @@ const OTHERS_LIMIT: Duration = Duration::from_hours(1);
 
 /// Carries an approved plan out and goes on, within what was approved, until the cluster is as described.
 pub async fn apply(run: &Run<'_>, approved: &Plan) -> Result<Summary, ApplyError> {
-    let mut rounds = Rounds { run, approval: Approval::of(approved), summary: Summary::default() };
+    let rounds = Rounds { run, approval: Approval::of(approved), summary: Summary::default() };
     if !approved.refusals.is_empty() {
         return Err(ApplyError::Refused { refusals: approved.refusals.clone(), summary: rounds.summary });
     }
     if approved.is_empty() && !awaits_others(approved) {
-        rounds.summary.waiting.clone_from(&approved.waiting);
-        return Ok(rounds.summary);
+        return Ok(Summary { waiting: approved.waiting.clone(), ..rounds.summary });
     }
-    rounds.go(approved).await
+    let mut lease = None;
+    let end = rounds.go(approved, &mut lease).await;
+    if let Some(lease) = lease {
+        lease.release().await;
+    }
+    end
 }
 
 struct Rounds<'a> {
@@ -54,12 +65,15 @@ struct Rounds<'a> {
     summary: Summary,
 }
 
-impl Rounds<'_> {
-    async fn go(mut self, approved: &Plan) -> Result<Summary, ApplyError> {
+impl<'a> Rounds<'a> {
+    async fn go(mut self, approved: &Plan, lease: &mut Option<Lease<'a>>) -> Result<Summary, ApplyError> {
         let mut now = Cow::Borrowed(approved);
         let mut idle = 0;
         for _ in 0..ROUNDS {
-            let outcome = execute(self.run, &now).await;
+            if let Some(anew) = self.under_lease(&now, lease).await? {
+                now = Cow::Owned(anew);
+            }
+            let outcome = self.carry_out(&now, lease.as_ref()).await;
             self.summary.add(&outcome);
             if outcome.interrupted || self.run.stop.is_cancelled() {
                 return Err(ApplyError::Interrupted { outcome, summary: self.summary });
@@ -70,8 +84,7 @@ impl Rounds<'_> {
             idle = if outcome.got_further() { 0 } else { idle + 1 };
             now = Cow::Owned(self.next(&now, idle).await?);
             if now.steps.is_empty() {
-                self.summary.waiting = now.into_owned().waiting;
-                return Ok(self.summary);
+                return self.end(now.into_owned());
             }
             if idle > IDLE_ROUNDS {
                 return Err(ApplyError::Failed { outcome, summary: self.summary });
@@ -81,6 +94,57 @@ impl Rounds<'_> {
         Err(ApplyError::Endless { left, summary: self.summary })
     }
 
+    /// Nothing is left to do. What was to follow and cannot is no good end.
+    fn end(mut self, last: Plan) -> Result<Summary, ApplyError> {
+        let stuck = last.waiting.iter().find_map(|waiting| match waiting {
+            Waiting::Bootstrap { node, missing } => Some(StepError::Stalled {
+                node: node.clone(),
+                missing: missing.iter().map(ToString::to_string).collect(),
+            }),
+            Waiting::InFlight { .. }
+            | Waiting::Locked { .. }
+            | Waiting::HostDown { .. }
+            | Waiting::Reboot { .. }
+            | Waiting::Answer { .. } => None,
+        });
+        if let Some(source) = stuck {
+            return Err(ApplyError::blocked(source, self.summary));
+        }
+        self.summary.waiting = last.waiting;
+        Ok(self.summary)
+    }
+
+    /// Takes the lease if the plan has what nobody else may do meanwhile. One that changed a VM makes what was planned for
+    /// that VM out of date: gives the plan anew.
+    async fn under_lease(
+        &self,
+        now: &Plan,
+        lease: &mut Option<Lease<'a>>,
+    ) -> Result<Option<Plan>, ApplyError> {
+        let Some(reach) = self.run.reach.filter(|_| lease.is_none() && lease::is_needed(now)) else {
+            return Ok(None);
+        };
+        let taken = lease::take(self.run, reach).await;
+        *lease = taken.map_err(|source| ApplyError::blocked(source, self.summary.clone()))?;
+        match lease {
+            Some(lease) if lease.is_in_a_mark() => {
+                let nothing = Plan { waiting: Vec::new(), ..now.clone() };
+                self.look_and_plan(&nothing).await.map(Some)
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    async fn carry_out(&self, now: &Plan, lease: Option<&Lease<'a>>) -> Outcome {
+        let Some(lease) = lease else { return execute(self.run, now).await };
+        let work = std::pin::pin!(execute(self.run, now));
+        let kept = std::pin::pin!(lease.keep());
+        match select(work, kept).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right((never, _)) => match never {},
+        }
+    }
+
     /// Waits for others, looks, and plans what is left.
     async fn next(&mut self, last: &Plan, idle: u32) -> Result<Plan, ApplyError> {
         if idle > 0 {
@@ -88,21 +152,19 @@ impl Rounds<'_> {
             self.run.stop.run_until_cancelled(pause).await;
         }
         let mut next = self.look_and_plan(last).await?;
-        for _ in 0..WAITS {
-            if !next.steps.is_empty() || !awaits_others(&next) {
-                break;
-            }
+        let mut waits = 0;
+        while next.steps.is_empty() && waits < patience(&next) {
             next = self.look_and_plan(&next).await?;
+            waits += 1;
         }
         Ok(next)
     }
 
     async fn look_and_plan(&self, last: &Plan) -> Result<Plan, ApplyError> {
         let summary = || self.summary.clone();
-        for waiting in &last.waiting {
-            let waited = wait_for(self.run, waiting).await;
-            waited.map_err(|source| ApplyError::blocked(source, summary()))?;
-        }
+        wait_for_all(self.run, &last.waiting)
+            .await
+            .map_err(|source| ApplyError::blocked(source, summary()))?;
         let observed = look(self.run).await;
         let observed = observed.map_err(|source| ApplyError::Observe { source, summary: summary() })?;
         let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
@@ -125,7 +187,7 @@ impl Rounds<'_> {
 async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     let mut tries = 1;
     loop {
-        match observe_for(run.client, run.desired, run.request).await {
+        match observe_whole(run.client, run.desired, run.request, run.reach).await {
             Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
                 tracing::warn!(tries, "looking again: {}", error.source);
                 run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;
@@ -136,16 +198,49 @@ async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     }
 }
 
-/// Whether somebody else is busy with what we want, so that another look may show more to do.
+/// How often another look may show more to do.
+fn patience(plan: &Plan) -> usize {
+    let for_control_planes = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Bootstrap { .. }));
+    match (for_control_planes, awaits_others(plan)) {
+        (true, _) => CONTROL_PLANE_WAITS,
+        (false, true) => WAITS,
+        (false, false) => 0,
+    }
+}
+
+/// Whether somebody else is busy with what we want, or a machine has yet to answer, so that another look may show more to
+/// do.
 fn awaits_others(plan: &Plan) -> bool {
-    plan.waiting.iter().any(|waiting| locked(waiting).is_some())
+    let answers = |waiting: &Waiting| matches!(waiting, Waiting::Answer { .. });
+    plan.waiting.iter().any(|waiting| locked(waiting).is_some() || answers(waiting))
 }
 
 fn locked(waiting: &Waiting) -> Option<(talmox_types::VmId, &talmox_types::HostName)> {
     match waiting {
         Waiting::InFlight { vmid, host, .. } | Waiting::Locked { vmid, host, .. } => Some((*vmid, host)),
-        Waiting::HostDown { .. } | Waiting::Reboot { .. } => None,
+        Waiting::HostDown { .. }
+        | Waiting::Reboot { .. }
+        | Waiting::Answer { .. }
+        | Waiting::Bootstrap { .. } => None,
     }
+}
+
+/// Waits for everything a plan waits for: for what Proxmox is busy with in turn, for machines side by side.
+async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepError> {
+    for one in waiting {
+        wait_for(run, one).await?;
+    }
+    if waiting.iter().any(|one| matches!(one, Waiting::Bootstrap { .. })) {
+        run.stop.run_until_cancelled(tokio::time::sleep(CONTROL_PLANE_PAUSE)).await;
+    }
+    let Some(reach) = run.reach else { return Ok(()) };
+    let mut answers: Vec<Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + '_>>> = Vec::new();
+    for one in waiting {
+        if let Waiting::Answer { node, address, .. } = one {
+            answers.push(Box::pin(answer::wait(run, reach, node, *address)));
+        }
+    }
+    join_all(answers).await.into_iter().collect()
 }
 
 async fn wait_for(run: &Run<'_>, waiting: &Waiting) -> Result<(), StepError> {

@@ -71,10 +71,13 @@ impl Claims {
         match &planned.step {
             Step::CloneVm { clone: CloneKind::Full { storage }, .. }
             | Step::AddDisk { storage, .. }
+            | Step::AttachSeed { storage, .. }
             | Step::FetchImage { storage, .. } => {
                 storages.insert(storage.clone());
             }
-            Step::RemoveImage { volume, .. } => {
+            Step::RemoveImage { volume, .. }
+            | Step::EjectSeed { volume, .. }
+            | Step::RemoveSeed { volume, .. } => {
                 storages.insert(volume.storage().clone());
             }
             Step::ConfigureVm { set, .. } | Step::CreateVm { set, .. } | Step::BuildTemplate { set, .. } => {
@@ -97,7 +100,13 @@ impl Claims {
             | Step::SetHaRule { .. }
             | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
-            | Step::DeletePool { .. } => {}
+            | Step::DeletePool { .. }
+            | Step::ConfigureNode { .. }
+            | Step::Bootstrap { .. }
+            | Step::RecordBootstrap { .. }
+            | Step::ApplyManifests { .. }
+            | Step::PostBootstrap { .. }
+            | Step::AwaitHealth => {}
         }
         storages
     }
@@ -108,6 +117,7 @@ fn host_of(step: &Step) -> Option<&HostName> {
     | Step::CreateVm { host, .. }
     | Step::FetchImage { host, .. }
     | Step::RemoveImage { host, .. }
+    | Step::RemoveSeed { host, .. }
     | Step::BuildTemplate { host, .. } = step
     {
         return Some(host);

@@ -1,12 +1,16 @@
 //! The steps. Each looks first and writes nothing if its work is done already, acts, and is done when the result is seen.
 
+mod bootstrap;
 mod build_template;
 mod clone;
 mod configure;
+mod configure_node;
 mod create_vm;
 mod disks;
 mod doubles;
 mod ha;
+mod hand_over;
+mod health;
 mod image;
 mod making;
 mod meaning;
@@ -16,6 +20,7 @@ mod pool;
 mod power;
 mod remove;
 mod schematic;
+mod seed;
 mod template;
 mod unpack;
 
@@ -82,6 +87,17 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::SetHaRule { rule } => ha::set_rule(work, rule).await,
         Step::DeleteHaRule { rule } => ha::delete_rule(work, rule).await,
         Step::RemoveVm { vm, detach, .. } => remove::run(work, vm, detach).await,
+        Step::AttachSeed { vm, address, storage } => seed::attach(work, vm, *address, storage).await,
+        Step::EjectSeed { vm, volume } => seed::eject(work, vm, volume).await,
+        Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
+        Step::ConfigureNode { vm, address } => configure_node::run(work, vm, *address).await,
+        Step::Bootstrap { vm, address, control_planes } => {
+            bootstrap::run(work, vm, *address, control_planes).await
+        }
+        Step::RecordBootstrap { vm } => bootstrap::record(work, vm).await,
+        Step::ApplyManifests { .. } => hand_over::manifests(work).await,
+        Step::PostBootstrap { command } => hand_over::post_bootstrap(work, command).await,
+        Step::AwaitHealth => health::wait(work).await,
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) async fn start(work: &Work<'_>, vm: &Expected) -> Result {
 
 async fn bring_up(work: &Work<'_>, found: &Found) -> Result<()> {
     let doing = format!("start {}", found.name());
-    let turn = work.turn_to_begin(None, &found.host).await?;
+    let turn = work.turn_to_begin(None, Some(&found.host)).await?;
     let task =
         work.client().start_vm(&found.host, found.vmid).await.map_err(StepError::call(doing.clone()))?;
     let end = follow(work, Some(task), &doing, CHANGE_LIMIT).await;
@@ -91,6 +91,18 @@ pub(super) async fn reboot(work: &Work<'_>, vm: &Expected, timeout: u32) -> Resu
         work.warn(&format!("{} still wait for a restart", left.join(", ")));
     }
     Ok(End::Changed)
+}
+
+/// Pulls the plug and puts it in again, for a machine that hangs before it has anything to lose.
+pub(super) async fn cycle(work: &Work<'_>, found: &Found) -> Result<()> {
+    let doing = format!("switch {} off and on", found.name());
+    let turn = work.turn(&found.host).await;
+    let stopped = work.client().stop_vm(&found.host, found.vmid, false).await;
+    let task = stopped.map_err(StepError::call(doing.clone()))?;
+    follow(work, Some(task), &doing, CHANGE_LIMIT).await?;
+    drop(turn);
+    see_power(work, found, VmPower::Stopped, SEEN_LIMIT).await?;
+    bring_up(work, found).await
 }
 
 async fn pending(client: &Client, found: &Found) -> std::result::Result<Vec<String>, Error> {

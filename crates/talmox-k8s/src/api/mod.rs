@@ -1,6 +1,7 @@
 //! The calls, one module for each kind of thing.
 
 mod apply;
+mod config_maps;
 mod discovery;
 mod evict;
 mod lease;

@@ -165,6 +165,31 @@ impl Kubeconfig {
         Vec::new()
     }
 
+    /// Takes out the counterpart of another file's current context, with its cluster and user unless others use them too. If
+    /// it was the current one there is none afterwards, as with `kubectl`. Gives its name.
+    pub fn remove(&mut self, other: &Self) -> Option<String> {
+        let context = self.counterpart(other)?.to_owned();
+        let body = self.entry(CONTEXTS, &context).cloned().unwrap_or(Value::Null);
+        self.drop_entry(CONTEXTS, &context);
+        for (part, key) in [(CLUSTERS, "cluster"), (USERS, "user")] {
+            let Some(name) = body.at(&[key]).and_then(Value::as_text) else { continue };
+            let used = |one: &Value| one.at(&[CONTEXTS.1, key]).and_then(Value::as_text) == Some(name);
+            if !self.entries(CONTEXTS.0).iter().any(used) {
+                self.drop_entry(part, name);
+            }
+        }
+        if self.current() == Some(&context) {
+            self.root.set("current-context", "");
+        }
+        Some(context)
+    }
+
+    fn drop_entry(&mut self, (list, _): (&str, &str), name: &str) {
+        let named = |entry: &Value| entry.at(&["name"]).and_then(Value::as_text) == Some(name);
+        let left: Vec<Value> = self.entries(list).iter().filter(|entry| !named(entry)).cloned().collect();
+        self.root.set(list, Value::List(left));
+    }
+
     fn cluster_of(&self, context: &str) -> Option<&Value> {
         let cluster = self.entry(CONTEXTS, context)?.at(&["cluster"])?.as_text()?;
         self.entry(CLUSTERS, cluster)
@@ -241,7 +266,7 @@ fn follow(body: &mut Value, references: &[(&str, &[Rename])]) {
             renames.iter().find(|rename| rename.from == name).map(|rename| rename.to.clone())
         });
         if let Some(name) = renamed {
-            map.set(field, name);
+            map.set(*field, name);
         }
     }
 }

@@ -173,6 +173,19 @@ impl Talosconfig {
         Vec::new()
     }
 
+    /// Takes out the counterpart of another file's current context. If it was the current one there is none afterwards. Gives
+    /// its name.
+    pub fn remove(&mut self, other: &Self) -> Option<String> {
+        let context = self.counterpart(other)?.to_owned();
+        if let Some(Value::Map(contexts)) = self.root.get_mut("contexts") {
+            contexts.remove(&context);
+        }
+        if self.current() == Some(&context) {
+            self.root.set("context", "");
+        }
+        Some(context)
+    }
+
     /// Puts another client certificate into a context of the same cluster; all else stays.
     pub fn replace_client(
         &mut self,

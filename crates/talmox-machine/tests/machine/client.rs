@@ -102,6 +102,26 @@ fn renewing_never_piles_up_contexts() {
 }
 
 #[test]
+fn removing_takes_out_what_is_ours_and_nothing_else() {
+    let existing = "context: old\ncontexts:\n  old: {endpoints: [x]}\n";
+    let mut file = Talosconfig::parse(source("config", existing)).unwrap();
+    assert_eq!(file.remove(&talosconfig("test")), None);
+    file.renew(&talosconfig("test"));
+    assert_eq!(file.remove(&talosconfig("test")).as_deref(), Some("test"));
+    assert_eq!((file.contexts().collect::<Vec<_>>(), file.current()), (vec!["old"], None));
+
+    let existing = "apiVersion: v1\nkind: Config\nclusters:\n- name: other\n  cluster: {server: x}\nusers: []\ncontexts:\n- name: other\n  context: {cluster: other}\n";
+    let mut file = Kubeconfig::parse(source("config", existing)).unwrap();
+    let before = file.to_yaml().expose_secret().to_owned();
+    assert_eq!(file.remove(&kubeconfig()), None);
+    file.renew(&kubeconfig());
+    assert_eq!(file.remove(&kubeconfig()).as_deref(), Some("admin@test"));
+    assert_eq!((file.contexts(), file.current()), (vec!["other"], None));
+    let after = file.to_yaml().expose_secret().to_owned();
+    assert_eq!(after.replace("current-context: \"\"\n", ""), before);
+}
+
+#[test]
 fn renewing_a_kubeconfig_changes_what_is_ours_and_nothing_else() {
     let existing = "apiVersion: v1\nkind: Config\nclusters: []\nusers:\n- name: admin@test\n  user: {token: abc}\ncontexts:\n- name: admin@test\n  context: {cluster: gone, user: admin@test}\n";
     let mut file = Kubeconfig::parse(source("config", existing)).unwrap();

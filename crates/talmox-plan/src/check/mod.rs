@@ -4,16 +4,22 @@
 //! it reads marks and volumes again from what was observed, so that one mistake would have to be made twice.
 
 mod graph;
+mod inside;
+mod known;
 mod ownership;
 mod requested;
+mod seeds;
 mod templates;
 mod volumes;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use talmox_types::desired::Desired;
+use talmox_types::NodeName;
+use talmox_types::desired::{Desired, Node};
 
+use self::known::Known;
 use crate::{Observed, Plan, Planned, Request, StepId};
 
 /// A rule that a plan breaks.
@@ -34,6 +40,12 @@ pub enum Rule {
     OursOnly,
     /// One node that is or may be a control plane goes down at a time.
     OneAtATime,
+    /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
+    BootstrapOnce,
+    /// Machines are spoken to that are, or will have to prove that they are, the VM.
+    ProvenMachine,
+    /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
+    OneDrive,
     /// What destroys, replaces or detaches was asked for by name.
     AskedFor,
     /// Only volumes that may go with a VM go with it, and the plan names each.
@@ -50,6 +62,9 @@ impl fmt::Display for Rule {
             Self::WellFormed => "steps form a graph",
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
+            Self::BootstrapOnce => "at most one bootstrap",
+            Self::ProvenMachine => "machines prove themselves",
+            Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
@@ -67,12 +82,15 @@ impl fmt::Display for Violation {
 
 /// Every rule the plan breaks. Only a plan without any may be carried out.
 pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Request) -> Vec<Violation> {
-    let mut court = Court { plan, desired, observed, request, violations: Vec::new() };
+    let known = Known::new(plan, desired, observed);
+    let mut court = Court { plan, desired, observed, request, known, violations: Vec::new() };
     graph::judge(&mut court);
     ownership::judge(&mut court);
     requested::judge(&mut court);
     volumes::judge(&mut court);
     templates::judge(&mut court);
+    inside::judge(&mut court);
+    seeds::judge(&mut court);
     court.violations
 }
 
@@ -81,6 +99,7 @@ struct Court<'a> {
     desired: &'a Desired,
     observed: &'a Observed,
     request: &'a Request,
+    known: Known<'a>,
     violations: Vec<Violation>,
 }
 
@@ -95,18 +114,21 @@ impl<'a> Court<'a> {
 
     /// Every step that is done before this one whatever happens.
     fn before(&self, step: &Planned) -> Vec<&'a Planned> {
-        let mut found: Vec<&Planned> = Vec::new();
+        let mut found: BTreeMap<&StepId, &Planned> = BTreeMap::new();
         let mut open: Vec<&StepId> = step.needs.iter().collect();
         while let Some(id) = open.pop() {
-            let known = found.iter().any(|step| step.id == *id);
-            if let Some(needed) = self.plan.steps.iter().find(|step| step.id == *id)
-                && !known
+            if let Some(needed) = self.known.steps.get(id)
+                && found.insert(id, needed).is_none()
             {
                 open.extend(&needed.needs);
-                found.push(needed);
             }
         }
-        found
+        found.into_values().collect()
+    }
+
+    /// A node of the description.
+    fn node(&self, name: &NodeName) -> Option<&'a Node> {
+        self.known.nodes.get(name).copied()
     }
 
     /// The whole cluster goes: nothing of it needs to go on working.

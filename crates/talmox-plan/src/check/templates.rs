@@ -59,7 +59,16 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::SetHaRule { .. }
             | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
-            | Step::DeletePool { .. } => {}
+            | Step::DeletePool { .. }
+            | Step::AttachSeed { .. }
+            | Step::EjectSeed { .. }
+            | Step::RemoveSeed { .. }
+            | Step::ConfigureNode { .. }
+            | Step::Bootstrap { .. }
+            | Step::RecordBootstrap { .. }
+            | Step::ApplyManifests { .. }
+            | Step::PostBootstrap { .. }
+            | Step::AwaitHealth => {}
         }
     }
 }

@@ -14,6 +14,7 @@ mod creating;
 mod drift;
 mod ha;
 mod identity;
+mod inside;
 mod placing;
 mod removing;
 mod support;

@@ -31,13 +31,8 @@ pub(crate) fn storage(text: &str) -> StorageId {
 }
 
 pub(crate) fn mark(node: &str, vmid: u32) -> Mark {
-    Mark {
-        uid: ClusterUid::parse(UID).unwrap(),
-        cluster: ClusterName::parse("lab").unwrap(),
-        node: name(node),
-        vmid: id(vmid),
-        incarnation: "aaaa0001".to_owned(),
-    }
+    let (uid, cluster) = (ClusterUid::parse(UID).unwrap(), ClusterName::parse("lab").unwrap());
+    Mark::new(uid, cluster, name(node), id(vmid), "aaaa0001")
 }
 
 /// Control planes `cp-1` and so on, then workers `w-1` and so on.

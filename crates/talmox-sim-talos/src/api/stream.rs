@@ -78,6 +78,15 @@ impl Nodes {
         }
     }
 
+    /// Every watch of a machine's resources ends.
+    pub(crate) fn end_watches(&mut self, machine: MachineId, status: &Status) {
+        for stream in self.streams.values_mut().filter(|stream| stream.machine == machine) {
+            if matches!(stream.kind, Kind::Watch(_)) {
+                stream.end.get_or_insert_with(|| status.clone());
+            }
+        }
+    }
+
     /// Every stream of a machine ends.
     pub(crate) fn end_streams(&mut self, machine: MachineId, status: &Status) {
         let now = self.clock;

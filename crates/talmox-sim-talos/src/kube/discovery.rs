@@ -30,7 +30,7 @@ impl Store {
                 group
             }),
             Target::Kinds { group, version } => self.kinds(group, version),
-            Target::Health | Target::Objects(_) => None,
+            Target::Health | Target::Nothing | Target::Objects(_) => None,
         }
     }
 

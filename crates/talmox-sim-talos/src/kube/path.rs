@@ -18,6 +18,8 @@ pub(super) enum Target {
         version: String,
     },
     Objects(Place),
+    /// No such kind, in a group there is.
+    Nothing,
 }
 
 /// One object or all of a kind.
@@ -46,8 +48,13 @@ impl Store {
             ["apis", group, version] => {
                 Some(Target::Kinds { group: (*group).to_owned(), version: (*version).to_owned() })
             }
-            ["api", "v1", rest @ ..] => self.place("", "v1", rest).map(Target::Objects),
-            ["apis", group, version, rest @ ..] => self.place(group, version, rest).map(Target::Objects),
+            ["api", "v1", rest @ ..] => {
+                Some(self.place("", "v1", rest).map_or(Target::Nothing, Target::Objects))
+            }
+            ["apis", group, version, rest @ ..] => match self.place(group, version, rest) {
+                Some(place) => Some(Target::Objects(place)),
+                None => self.has_group(group, version).then_some(Target::Nothing),
+            },
             _ => None,
         }
     }
@@ -85,6 +92,10 @@ impl Store {
             name: own(name),
             subresource: own(subresource),
         })
+    }
+
+    fn has_group(&self, group: &str, version: &str) -> bool {
+        built_in().chain(self.custom_resources()).any(|one| one.group == group && one.version == version)
     }
 
     pub(super) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Resource> {

@@ -106,6 +106,12 @@ impl Client {
         self.one(calls::BOOTSTRAP, request, self.deadlines().quick).await.map(drop)
     }
 
+    /// The machine's memory in bytes.
+    pub async fn memory(&self) -> Result<u64, Error> {
+        let reply = self.one(calls::MEMORY, (), self.deadlines().quick).await?;
+        Ok(reply.meminfo.unwrap_or_default().memtotal.saturating_mul(1024))
+    }
+
     pub async fn services(&self) -> Result<Vec<ServiceState>, Error> {
         let reply = self.one(calls::SERVICE_LIST, (), self.deadlines().quick).await?;
         Ok(reply.services.into_iter().map(state).collect())

@@ -165,6 +165,22 @@ impl Client {
         Ok(all)
     }
 
+    /// The ids of all resources of a kind whose content is of no interest.
+    pub async fn list_ids(&self, namespace: &str, kind: &str) -> Result<Vec<String>, Error> {
+        let request = ListRequest {
+            namespace: namespace.to_owned(),
+            r#type: kind.to_owned(),
+            options: Some(ListOptions::default()),
+        };
+        let mut stream = self.stream(state::LIST, request, Some(self.deadlines().quick)).await?;
+        let mut ids = Vec::new();
+        while let Some(reply) = stream.next().await {
+            let metadata = reply?.resource.and_then(|resource| resource.metadata);
+            ids.extend(metadata.map(|metadata| metadata.id));
+        }
+        Ok(ids)
+    }
+
     /// Follows one resource. Drop it before a first configuration is applied: a stream that is open keeps the node's port
     /// closed for ten seconds.
     pub async fn watch<Spec: Specification>(

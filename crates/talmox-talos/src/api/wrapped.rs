@@ -41,6 +41,7 @@ wrapped! {
     EtcdRemoveMemberByIdResponse: EtcdRemoveMemberById,
     EtcdStatusResponse: EtcdStatus,
     ImagePullResponse: ImagePull,
+    MemoryResponse: Memory,
     RebootResponse: Reboot,
     ResetResponse: Reset,
     RollbackResponse: Rollback,

@@ -130,6 +130,7 @@ impl Bench {
             gate: &self.gate,
             reporter: &self.told,
             stop: &self.stop,
+            reach: None,
             limits: self.limits,
         }
     }

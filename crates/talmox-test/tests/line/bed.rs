@@ -82,6 +82,7 @@ impl Bed {
             gate: &Open,
             reporter: &Deaf,
             stop: &stop,
+            reach: None,
             limits: Limits::default(),
         };
         apply(&run, approved).await

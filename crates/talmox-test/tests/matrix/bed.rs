@@ -144,6 +144,7 @@ impl Bed {
             gate: &Open,
             reporter: &Deaf,
             stop: &stop,
+            reach: None,
             limits: Limits::default(),
         };
         apply(&run, &approved).await.map_err(|error| Stopped::applying(&error))

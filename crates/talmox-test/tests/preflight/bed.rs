@@ -157,6 +157,7 @@ impl Bed {
             gate: &Open,
             reporter: &Deaf,
             stop: &stop,
+            reach: None,
             limits,
         };
         apply(&run, &approved).await.map_err(|error| told(&error))?;

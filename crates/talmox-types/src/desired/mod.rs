@@ -16,7 +16,7 @@ pub use cluster::{
 pub use drift::DriftPolicy;
 pub use network::{Network, NetworkMode, Route};
 pub use proxmox::{PlacementPolicy, Proxmox, Spread, VmIdRange};
-pub use template::{Compression, FactorySchematic, Image, OUR_FILES, Template, templates_pool};
+pub use template::{Compression, FactorySchematic, Image, OUR_FILES, OUR_SEEDS, Template, templates_pool};
 pub use vm::{
     Bios, Boot, DiskBus, DiskOptions, ExtraDisk, MachineType, Nic, PciDevice, PciSource, Power,
     ScsiController, Startup, TemplateRef, Vm,

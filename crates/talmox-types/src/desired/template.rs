@@ -40,6 +40,9 @@ pub fn templates_pool() -> PoolName {
 /// How the name of every image of ours begins: a file has no other place for a mark.
 pub const OUR_FILES: &str = "talmox-";
 
+/// How the name of every configuration drive of ours begins; the cluster's uid and the VM's id follow.
+pub const OUR_SEEDS: &str = "talmox-seed-";
+
 /// An image, where it comes from and what it is called on a storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {

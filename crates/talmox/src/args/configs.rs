@@ -63,12 +63,13 @@ pub(crate) struct RenderAll {
     pub output: Output,
 }
 
-/// Compare a node's machine configuration with a file
+/// Compare a node's machine configuration with what it runs with, or with a file
 ///
-/// Field by field, from what the file says to what the description amounts to now. Secrets are masked on both sides. A folder
-/// stands for the node's file in it, as `render all` writes it.
+/// Field by field, from what the node has, or the file says, to what the description amounts to now. Secrets are masked on both
+/// sides. A folder stands for the node's file in it, as `render all` writes it.
 #[derive(Args)]
 #[command(after_help = "Examples:
+  talmox diff cp-1                              what the running node has, and what it should have
   talmox diff cp-1 clusterconfig                what changed since render all --to clusterconfig
   talmox diff cp-1 saved.yaml --detailed-exitcode
   talmox diff cp-1 clusterconfig -o json | jq '.[].path'")]
@@ -76,7 +77,7 @@ pub(crate) struct Diff {
     /// The node
     #[arg(value_name = "NODE")]
     pub node: String,
-    /// A file with a machine configuration, or a folder that `render all` wrote
+    /// A file with a machine configuration, or a folder that `render all` wrote (default: ask the node)
     #[arg(value_name = "FILE")]
     pub against: Option<PathBuf>,
     /// Exit with 2 if there are differences

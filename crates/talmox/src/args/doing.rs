@@ -2,9 +2,11 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
+use talmox_plan::Until;
 use talmox_types::{HostName, NodeName};
 
 use super::{Connection, Description, Output};
@@ -33,6 +35,36 @@ pub(crate) struct Scope {
     /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
     pub ignore_drift: Vec<String>,
+    /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
+    #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
+    pub until: Option<UntilWord>,
+}
+
+/// How far a cluster is brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UntilWord {
+    /// The VMs run.
+    Vms,
+    /// Every machine answers.
+    Reachable,
+    /// Every machine has its configuration.
+    Configured,
+    /// etcd runs.
+    Bootstrapped,
+    /// Everything works.
+    Healthy,
+}
+
+impl From<UntilWord> for Until {
+    fn from(word: UntilWord) -> Self {
+        match word {
+            UntilWord::Vms => Self::Vms,
+            UntilWord::Reachable => Self::Reachable,
+            UntilWord::Configured => Self::Configured,
+            UntilWord::Bootstrapped => Self::Bootstrapped,
+            UntilWord::Healthy => Self::Healthy,
+        }
+    }
 }
 
 /// A node and the host its VM shall go to.
@@ -123,10 +155,10 @@ pub(crate) enum PlanFormat {
     Markdown,
 }
 
-/// Make the cluster's VMs as described
+/// Make the cluster as described: from nothing to a healthy Kubernetes
 ///
-/// Shows the plan, asks, and carries it out. Running it again is always safe, and the way to go on after anything went
-/// wrong. Ctrl-C finishes what is under way; a second one stops at once. With a plan file exactly that plan is carried out,
+/// Shows the plan, asks, and carries it out: VMs, their configuration, one bootstrap, client files, and a wait until everything
+/// works. Running it again is always safe, and the way to go on after anything went wrong. Ctrl-C finishes what is under way; a second one stops at once. With a plan file exactly that plan is carried out,
 /// and refused if the description or Proxmox have changed since.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -135,6 +167,8 @@ pub(crate) enum PlanFormat {
   talmox apply homelab.plan                     the plan that was kept and looked at
   talmox apply --replace worker-2               build one VM anew
   talmox apply --move worker-2=pve3             move one VM to another host
+  talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
+  talmox apply --until reachable                and wait until every machine answers
   talmox apply --auto-approve --log-format json for a pipeline")]
 pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
@@ -149,8 +183,51 @@ pub(crate) struct Apply {
     pub connection: Connection,
     #[command(flatten)]
     pub scope: Scope,
+    /// Take the lease of another run over that has died or is wrong
+    #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
+    pub take_over: bool,
     #[command(flatten)]
     pub approval: Approval,
+}
+
+/// Check whether the cluster is healthy, and wait until it is
+///
+/// The checks of `talosctl health`, in its order: etcd, the machines, Kubernetes. What is waited for is named, and why. When time
+/// is up it says what is missing, what the nodes in question last said, and exits with 1.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox health                                 wait until it is healthy, 20 minutes at most
+  talmox health --timeout 0                     one look
+  talmox health --timeout 90s -o json           for programs")]
+pub(crate) struct Health {
+    #[command(flatten)]
+    pub description: Description,
+    #[command(flatten)]
+    pub connection: Connection,
+    /// How long to wait: seconds, or a number with s, m or h
+    #[arg(long, env = "TALMOX_TIMEOUT", value_name = "TIME", default_value = "20m")]
+    pub timeout: Timeout,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// A time people write: `90`, `90s`, `20m`, `1h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timeout(pub Duration);
+
+impl std::str::FromStr for Timeout {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (number, unit) = text.split_at(text.trim_end_matches(['s', 'm', 'h']).len());
+        let number: u32 = number.parse().map_err(|_| "a number of seconds, or one with s, m or h: 20m")?;
+        let seconds = match unit {
+            "" | "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            _ => return Err("one of s, m and h after the number: 20m"),
+        };
+        Ok(Self(Duration::from_secs(u64::from(number) * seconds)))
+    }
 }
 
 /// Remove the cluster's VMs and their disks
@@ -174,7 +251,7 @@ pub(crate) struct Destroy {
     pub approval: Approval,
 }
 
-/// Show every node: its VM, host, power, address, and what differs
+/// Show every node: its VM, host, power, address, Talos, Kubernetes, and what differs
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox status                                 one look
@@ -201,4 +278,20 @@ pub(crate) struct Status {
     pub ignore_drift: Vec<String>,
     #[command(flatten)]
     pub output: Output,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let seconds = |text: &str| text.parse::<Timeout>().map(|timeout| timeout.0.as_secs());
+        for (text, expected) in [("0", 0), ("90", 90), ("90s", 90), ("20m", 1200), ("1h", 3600)] {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+        for wrong in ["", "m", "1d", "1ms", "-1", "1.5m"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use talmox_plan::{Goal, Nonce, Plan, Request};
+use talmox_exec::Reach;
+use talmox_plan::{Goal, Nonce, Plan, Request, Until, identify};
 use talmox_types::ClusterUid;
 
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
+use super::machines::Inside;
 use super::plan::text;
+use super::secrets::FirstBundle;
 use super::shared::{Job, block_on, nonce, quoted};
 use crate::args::Apply;
 use crate::failure::{Failure, Told};
@@ -15,6 +18,7 @@ use crate::plan_file::{PlanFile, differences};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::safe;
+use crate::secrets_file;
 
 pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
     block_on(async {
@@ -26,22 +30,76 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
-    let (request, nonce, plan) = decided(job, args).await?;
+    let mut inside = Inside::open(job, printer)?;
+    let (request, nonce, plan) = decided(job, args, &inside.reach(args.take_over)).await?;
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }
     refuse_without_uid(job)?;
+    let first_secrets = needs_secrets(job, &request, &inside, printer).await?;
     if plan.is_empty() {
-        return Ok(());
+        return hand_out(&request, &inside, printer);
     }
     if !args.approval.auto_approve {
         confirm(job, args, &request)?;
     }
+    if let Some(first) = first_secrets {
+        first.make(job.desired.talos.contract, printer)?;
+        inside = Inside::open(job, printer)?;
+    }
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve };
-    CarryOut { job, request: &request, nonce: &nonce, approval: &args.approval, verb: "apply" }
-        .run(&plan, gatekeeper, printer)
-        .await
+    let reach = inside.reach(args.take_over);
+    let carry_out = CarryOut {
+        job,
+        request: &request,
+        nonce: &nonce,
+        approval: &args.approval,
+        verb: "apply",
+        reach: Some(&reach),
+    };
+    let result = carry_out.run(&plan, gatekeeper, printer).await;
+    // Whoever has to find out what is wrong needs a way to the cluster too.
+    let handed_out = hand_out(&request, &inside, printer);
+    result.and(handed_out)
+}
+
+/// The cluster's first secrets, to be made once somebody said yes; none if it has some, or needs none. They are never made
+/// beside VMs: those know others.
+async fn needs_secrets(
+    job: &Job,
+    request: &Request,
+    inside: &Inside<'_>,
+    printer: &Printer,
+) -> anyhow::Result<Option<FirstBundle>> {
+    let configures = request.until >= Until::Configured;
+    if !configures || inside.has_secrets() {
+        return Ok(None);
+    }
+    let ours = identify(&job.desired, &job.observe().await?).ours().count();
+    let named = job.desired.talos.secrets_file.is_some();
+    if ours > 0 || named {
+        // Says where it was looked for.
+        return Err(secrets_file::load(&job.desired, &job.folder)
+            .err()
+            .map_or_else(
+                || Failure::new("the secrets bundle cannot be read"),
+                |failure| {
+                    failure.with_hint(format!("without it: {}", job.command("apply --until reachable")))
+                },
+            )
+            .into());
+    }
+    Ok(Some(FirstBundle::choose(&job.folder, printer)?))
+}
+
+/// Puts the cluster's contexts where `talosctl` and `kubectl` look for them.
+fn hand_out(request: &Request, inside: &Inside<'_>, printer: &Printer) -> anyhow::Result<()> {
+    let reached = request.until >= Until::Bootstrapped && request.goal == Goal::Converge;
+    if !reached || !inside.has_secrets() {
+        return Ok(());
+    }
+    inside.clients()?.merge(&inside.home(), printer)
 }
 
 /// Without an identity no VM could be told from those of another cluster.
@@ -64,10 +122,10 @@ pub(super) fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
 }
 
 /// What to do: the plan that was kept, if the world still asks for it, or a new one.
-async fn decided(job: &Job, args: &Apply) -> anyhow::Result<(Request, Nonce, Plan)> {
+async fn decided(job: &Job, args: &Apply, reach: &Reach<'_>) -> anyhow::Result<(Request, Nonce, Plan)> {
     let Some(path) = &args.plan else {
         let (request, nonce) = (job.request(&args.scope)?, nonce()?);
-        let plan = job.plan(&request, &nonce).await?;
+        let plan = job.plan(&request, &nonce, Some(reach)).await?;
         return Ok((request, nonce, plan));
     };
     let kept = PlanFile::read(path)?;
@@ -77,10 +135,16 @@ async fn decided(job: &Job, args: &Apply) -> anyhow::Result<(Request, Nonce, Pla
             .with_hint(job.command_for("destroy", &kept.request))
             .into());
     }
+    if let Some(until) = args.scope.until.map(Until::from).filter(|until| *until != kept.request.until) {
+        let (name, made) = (path.display(), kept.request.until.word());
+        return Err(Failure::new(format!("the plan in {name} is made --until {made}, not {}", until.word()))
+            .with_hint("leave --until (TALMOX_UNTIL) out: a plan goes as far as it was made for")
+            .into());
+    }
     if !kept.fits(&job.desired)? {
         return Err(stale(job, path, &kept, &["the description has changed since".to_owned()]).into());
     }
-    let plan = job.plan(&kept.request, &kept.nonce).await?;
+    let plan = job.plan(&kept.request, &kept.nonce, Some(reach)).await?;
     let differences = differences(&kept.plan, &plan);
     if !differences.is_empty() {
         return Err(stale(job, path, &kept, &differences).into());

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use talmox_exec::{ApplyError, Gate, GateFuture, Interruption, Limits, Reporter, Run, Summary};
-use talmox_plan::{Goal, Nonce, Plan, Request, Waiting};
+use talmox_exec::{ApplyError, Gate, GateFuture, Interruption, Limits, Reach, Reporter, Run, Summary};
+use talmox_plan::{Goal, Nonce, Plan, Request, Until, Waiting};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,8 @@ pub(super) struct CarryOut<'a> {
     pub(super) approval: &'a Approval,
     /// What goes on with it after it was interrupted.
     pub(super) verb: &'static str,
+    /// How the machines are reached, if the request goes that far.
+    pub(super) reach: Option<&'a Reach<'a>>,
 }
 
 impl CarryOut<'_> {
@@ -78,6 +80,7 @@ impl CarryOut<'_> {
             gate: &gate,
             reporter: &ledger,
             stop: &stop,
+            reach: self.reach,
             limits: self.approval.parallelism.map_or(limits, |number| limits.with_parallelism(number.get())),
         };
         let signals = Signals::listen()?;
@@ -137,7 +140,7 @@ impl CarryOut<'_> {
         let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
         let (result, next) = match self.request.goal {
             Goal::Converge => (
-                as_described(covered, &summary.waiting),
+                reached(self.request.until, covered, &summary.waiting),
                 vec![
                     ("look", self.job.command("status")),
                     ("change", "edit the description, then ".to_owned() + &self.job.command("plan")),
@@ -171,6 +174,20 @@ impl CarryOut<'_> {
     }
 }
 
+/// How far it came: `healthy, 6 nodes as described`.
+fn reached(until: Until, covered: usize, waiting: &[Waiting]) -> String {
+    let nodes = plural(covered, "node");
+    match until {
+        Until::Reachable if waiting.is_empty() => format!("{nodes} answer"),
+        Until::Configured if waiting.is_empty() => format!("{nodes} configured"),
+        Until::Bootstrapped if waiting.is_empty() => format!("etcd is bootstrapped, {nodes} configured"),
+        Until::Healthy if waiting.is_empty() => format!("healthy, {nodes} as described"),
+        Until::Vms | Until::Reachable | Until::Configured | Until::Bootstrapped | Until::Healthy => {
+            as_described(covered, waiting)
+        }
+    }
+}
+
 /// `5 of 6 VMs as described`: those that wait for something are not, yet.
 fn as_described(covered: usize, waiting: &[Waiting]) -> String {
     let behind: BTreeSet<&NodeName> = waiting.iter().flat_map(waiting_nodes).collect();
@@ -184,7 +201,10 @@ fn as_described(covered: usize, waiting: &[Waiting]) -> String {
 fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
     match waiting {
         Waiting::InFlight { .. } => &[],
-        Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } => std::slice::from_ref(node),
+        Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } | Waiting::Answer { node, .. } => {
+            std::slice::from_ref(node)
+        }
+        Waiting::Bootstrap { missing, .. } => missing,
         Waiting::HostDown { nodes, .. } => nodes,
     }
 }

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use talmox_machine::client::{DEFAULT_LIFETIME, Kubeconfig, Rename, Talosconfig};
+use talmox_machine::client::{Context, DEFAULT_LIFETIME, Kubeconfig, Rename, TalosRole, Talosconfig};
 use talmox_machine::pki::Certificate;
-use talmox_machine::{Faults, Source, SystemRandom, Time};
+use talmox_machine::{Bundle, Faults, Source, SystemRandom, Time};
 use talmox_secrets::Overwrite;
+use talmox_types::desired::Desired;
 
 use super::configs::{Workshop, now, open_secrets, read_text};
 use super::shared::boxed;
@@ -29,10 +30,112 @@ pub(super) fn talosconfig(args: &args::Talosconfig, printer: &Printer) -> anyhow
 
 pub(super) fn kubeconfig(args: &args::Kubeconfig, printer: &Printer) -> anyhow::Result<()> {
     let (_, desired) = boxed(&args.description.file, printer)?;
-    let secrets = open_secrets(&desired, &folder(&args.description.file), printer)?;
+    let secrets = open_secrets(&desired, &folder(&args.description.file), None, printer)?;
     let client = secrets.bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
     let made = Kubeconfig::new(desired.name.as_str(), &desired.network.endpoint, &secrets.bundle, &client);
     place(&args.file, &made, default_kubeconfig, printer)
+}
+
+/// The files people reach one cluster by.
+pub(super) struct Clients {
+    talosconfig: Talosconfig,
+    kubeconfig: Kubeconfig,
+}
+
+/// Where they go.
+pub(super) enum Home {
+    /// Where `talosctl` and `kubectl` of this user look.
+    User,
+    /// A simulated cluster is no business of theirs.
+    Simulation(PathBuf),
+}
+
+impl Home {
+    fn paths(&self) -> Option<(PathBuf, PathBuf)> {
+        match self {
+            Self::User => Some((default_talosconfig()?, default_kubeconfig()?)),
+            Self::Simulation(folder) => Some((folder.join("talosconfig"), folder.join("kubeconfig"))),
+        }
+    }
+}
+
+impl Clients {
+    /// With new certificates. `endpoints` are the control planes.
+    pub(super) fn make(desired: &Desired, bundle: &Bundle, endpoints: &[String]) -> anyhow::Result<Self> {
+        let (name, now) = (desired.name.as_str(), now());
+        let talos = bundle.talos_client(&[TalosRole::Admin], now, DEFAULT_LIFETIME, &mut SystemRandom)?;
+        let admin = bundle.kubernetes_admin(now, DEFAULT_LIFETIME, &mut SystemRandom)?;
+        // The first alone: a command without `--nodes` must not meet the whole cluster.
+        let nodes = &endpoints[..endpoints.len().min(1)];
+        Ok(Self {
+            talosconfig: Talosconfig::new(&Context { name, endpoints, nodes }, bundle, &talos),
+            kubeconfig: Kubeconfig::new(name, &desired.network.endpoint, bundle, &admin),
+        })
+    }
+
+    /// Both as files of their own in a folder; gives their paths.
+    pub(super) fn write_into(&self, folder: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let (talosconfig, kubeconfig) = (folder.join("talosconfig"), folder.join("kubeconfig"));
+        write_new(&talosconfig, &self.talosconfig, true, &Printer::silent())?;
+        write_new(&kubeconfig, &self.kubeconfig, true, &Printer::silent())?;
+        Ok((talosconfig, kubeconfig))
+    }
+
+    /// Adds or renews the cluster's contexts. Of contexts that are good as they are nothing is said.
+    pub(super) fn merge(&self, home: &Home, printer: &Printer) -> anyhow::Result<()> {
+        let Some((talosconfig, kubeconfig)) = home.paths() else { return Ok(()) };
+        if !is_good(&talosconfig, &self.talosconfig) {
+            merge(&talosconfig, &self.talosconfig, false, printer)?;
+        }
+        if !is_good(&kubeconfig, &self.kubeconfig) {
+            merge(&kubeconfig, &self.kubeconfig, false, printer)?;
+        }
+        Ok(())
+    }
+
+    /// The contexts of this cluster that are there, as `CONTEXT in FILE`.
+    pub(super) fn found(&self, home: &Home) -> Vec<String> {
+        let Some((talosconfig, kubeconfig)) = home.paths() else { return Vec::new() };
+        let talos = context_in(&talosconfig, &self.talosconfig).map(|name| (name, talosconfig));
+        let kubernetes = context_in(&kubeconfig, &self.kubeconfig).map(|name| (name, kubeconfig));
+        let both = talos.into_iter().chain(kubernetes);
+        both.map(|(name, path)| format!("{name} in {}", path.display())).collect()
+    }
+
+    /// Takes them out, and says so.
+    pub(super) fn remove(&self, home: &Home, printer: &Printer) -> anyhow::Result<()> {
+        let Some((talosconfig, kubeconfig)) = home.paths() else { return Ok(()) };
+        remove(&talosconfig, &self.talosconfig, printer)?;
+        remove(&kubeconfig, &self.kubeconfig, printer)
+    }
+}
+
+/// A file that can be read as what it should be.
+fn opened<C: ClientConfig>(path: &Path) -> Option<C> {
+    let text = read_text(path).ok()?;
+    C::read(Source { name: &path.display().to_string(), text: &text }).ok()
+}
+
+fn context_in<C: ClientConfig>(path: &Path, made: &C) -> Option<String> {
+    Some(opened::<C>(path)?.same_cluster(made)?.0)
+}
+
+/// Whether it has the cluster's context, which leads to the same place and has a while to live.
+fn is_good<C: ClientConfig>(path: &Path, made: &C) -> bool {
+    opened::<C>(path)
+        .and_then(|file| file.same_cluster(made))
+        .is_some_and(|(_, certificate, leads_alike)| leads_alike && !near_its_end(&certificate, now()))
+}
+
+fn remove<C: ClientConfig>(path: &Path, made: &C, printer: &Printer) -> anyhow::Result<()> {
+    let Some(mut file) = opened::<C>(path) else { return Ok(()) };
+    let name = path.display();
+    while let Some(context) = file.drop_context(made) {
+        private_file::write(path, file.text().expose_secret(), Overwrite::Replace)
+            .with_context(|| format!("could not write {name}"))?;
+        printer.say(&format!("removed context {context} from {name}"));
+    }
+    Ok(())
 }
 
 /// A file clients read, as this program makes and merges it.
@@ -43,6 +146,8 @@ trait ClientConfig: Sized {
     /// The context of the same cluster, its certificate, and whether it leads to the same place.
     fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)>;
     fn take(&mut self, made: &Self) -> Vec<Rename>;
+    /// Takes the context of the same cluster out; gives its name.
+    fn drop_context(&mut self, made: &Self) -> Option<String>;
 }
 
 impl ClientConfig for Talosconfig {
@@ -66,6 +171,10 @@ impl ClientConfig for Talosconfig {
     fn take(&mut self, made: &Self) -> Vec<Rename> {
         self.renew(made)
     }
+
+    fn drop_context(&mut self, made: &Self) -> Option<String> {
+        self.remove(made)
+    }
 }
 
 impl ClientConfig for Kubeconfig {
@@ -88,6 +197,10 @@ impl ClientConfig for Kubeconfig {
 
     fn take(&mut self, made: &Self) -> Vec<Rename> {
         self.renew(made)
+    }
+
+    fn drop_context(&mut self, made: &Self) -> Option<String> {
+        self.remove(made)
     }
 }
 
@@ -176,8 +289,6 @@ fn default_kubeconfig() -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_machine::Bundle;
-    use talmox_machine::client::TalosRole;
     use talmox_types::Contract;
 
     use super::*;

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use talmox_config::{Member, Outcome, Sources, WrittenPatch, add_file};
 use talmox_image::install::InstallImages;
-use talmox_machine::Time;
 use talmox_machine::client::{Context, TalosRole, Talosconfig};
+use talmox_machine::{Bundle, Time};
 use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
 use talmox_pve::property::Smbios;
-use talmox_render::{Inputs, PatchText, RenderError, Rendered, Variables, Whereabouts, render};
+use talmox_render::{Common, PatchText, RenderError, Rendered, Renderer, Variables, Whereabouts};
 use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Patch, Role};
 use talmox_types::{FamilyPair, NodeName};
 
@@ -20,6 +20,7 @@ use crate::args::{Making, Simulate};
 use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
+pub(super) use crate::secrets_file::now;
 use crate::secrets_file::{self, Loaded};
 use crate::variables_file;
 
@@ -34,10 +35,26 @@ pub(super) struct Workshop {
 }
 
 /// What only configs need: a talosconfig asks for no variables.
-struct Ingredients {
+pub(super) struct Ingredients {
     images: InstallImages,
     variables: Variables,
     manifest: Option<String>,
+}
+
+impl Ingredients {
+    /// `folder` is what paths in the description are relative to.
+    pub(super) fn read(desired: &Desired, folder: &Path) -> Result<Self, Failure> {
+        let manifest = match &desired.kubernetes.cni {
+            Cni::Manifest(file) => Some(read_text(&folder.join(file))?),
+            Cni::Flannel | Cni::None | Cni::Urls(_) => None,
+        };
+        let described = &desired.talos.install_images;
+        Ok(Self {
+            images: InstallImages::new(described, super::install_image::variable),
+            variables: variables_file::load(folder)?,
+            manifest,
+        })
+    }
 }
 
 /// What is known of machines besides what is declared.
@@ -58,38 +75,17 @@ impl Workshop {
                 let job = Job::open(&making.description, &making.connection, printer).await?;
                 let observed = job.observe().await;
                 let Job { outcome, desired, session, .. } = job;
+                let simulation = session.simulated_in().map(Path::to_owned);
                 session.close().await?;
                 let world = seen(&desired, &observed?);
-                Self::new(outcome, desired, folder, world, printer)
+                let secrets = open_secrets(&desired, &folder, simulation.as_deref(), printer)?;
+                Ok(Self { outcome, desired, secrets, folder, world })
             });
         }
         let (outcome, desired) = boxed(&making.description.file, printer)?;
         let world = World::Empty(given_by_an_empty_proxmox(&desired));
-        Self::new(outcome, desired, folder, world, printer)
-    }
-
-    fn new(
-        outcome: Box<Outcome>,
-        desired: Desired,
-        folder: PathBuf,
-        world: World,
-        printer: &Printer,
-    ) -> anyhow::Result<Self> {
-        let secrets = open_secrets(&desired, &folder, printer)?;
+        let secrets = open_secrets(&desired, &folder, None, printer)?;
         Ok(Self { outcome, desired, secrets, folder, world })
-    }
-
-    fn ingredients(&self) -> Result<Ingredients, Failure> {
-        let manifest = match &self.desired.kubernetes.cni {
-            Cni::Manifest(file) => Some(read_text(&self.folder.join(file))?),
-            Cni::Flannel | Cni::None | Cni::Urls(_) => None,
-        };
-        let described = &self.desired.talos.install_images;
-        Ok(Ingredients {
-            images: InstallImages::new(described, super::install_image::variable),
-            variables: variables_file::load(&self.folder)?,
-            manifest,
-        })
     }
 
     /// The node of a name.
@@ -105,44 +101,45 @@ impl Workshop {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
         let mut remarks = Remarks::default();
-        let rendered = self.render_member((node, &member), &self.ingredients()?, &mut remarks)?;
+        let ingredients = Ingredients::read(&self.desired, &self.folder)?;
+        let whole = self.whole();
+        let rendered =
+            self.render_member(&whole, (node, &member), &whole.renderer(&ingredients), &mut remarks)?;
         remarks.say(printer);
         Ok(rendered)
     }
 
-    /// The configurations of all nodes, in the order of the description.
-    pub(super) fn render_all(&self, printer: &Printer) -> anyhow::Result<Vec<(&Node, Rendered)>> {
+    /// Hands over the configurations of all nodes one by one, in the order of the description.
+    pub(super) fn render_all(
+        &self,
+        printer: &Printer,
+        mut take: impl FnMut(&Node, Rendered),
+    ) -> anyhow::Result<()> {
         let members = self.outcome.description.members();
         let mut remarks = Remarks::default();
-        let ingredients = self.ingredients()?;
-        let mut all = Vec::with_capacity(members.len());
+        let ingredients = Ingredients::read(&self.desired, &self.folder)?;
+        let whole = self.whole();
+        let renderer = whole.renderer(&ingredients);
         for (node, member) in self.desired.nodes.iter().zip(&members) {
-            all.push((node, self.render_member((node, member), &ingredients, &mut remarks)?));
+            take(node, self.render_member(&whole, (node, member), &renderer, &mut remarks)?);
         }
         remarks.say(printer);
-        Ok(all)
+        Ok(())
+    }
+
+    fn whole(&self) -> Whole<'_> {
+        Whole { outcome: &self.outcome, desired: &self.desired, bundle: &self.secrets.bundle }
     }
 
     fn render_member(
         &self,
+        whole: &Whole<'_>,
         (node, member): (&Node, &Member<'_>),
-        ingredients: &Ingredients,
+        renderer: &Renderer<'_>,
         remarks: &mut Remarks,
     ) -> anyhow::Result<Rendered> {
         let whereabouts = self.whereabouts(node, remarks)?;
-        let patches = self.outcome.description.patches(member);
-        let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
-        let rendered = render(&Inputs {
-            desired: &self.desired,
-            node,
-            bundle: &self.secrets.bundle,
-            whereabouts: &whereabouts,
-            install_images: &ingredients.images,
-            patches: &patches,
-            cni_manifest: ingredients.manifest.as_deref(),
-            variables: &ingredients.variables,
-        });
-        let rendered = rendered.map_err(|error| failure(node, &error))?;
+        let rendered = whole.render((node, member), &whereabouts, renderer)?;
         for warning in &rendered.warnings {
             remarks.add(node, format!("Talos would warn: {warning}"));
         }
@@ -204,6 +201,38 @@ impl Workshop {
     }
 }
 
+/// A description with its secrets.
+pub(super) struct Whole<'a> {
+    pub(super) outcome: &'a Outcome,
+    pub(super) desired: &'a Desired,
+    pub(super) bundle: &'a Bundle,
+}
+
+impl<'a> Whole<'a> {
+    /// What renders its nodes.
+    pub(super) fn renderer(&self, ingredients: &'a Ingredients) -> Renderer<'a> {
+        Renderer::new(Common {
+            desired: self.desired,
+            bundle: self.bundle,
+            install_images: &ingredients.images,
+            cni_manifest: ingredients.manifest.as_deref(),
+            variables: &ingredients.variables,
+        })
+    }
+
+    /// What a node is configured with, of which this much is known.
+    pub(super) fn render(
+        &self,
+        (node, member): (&Node, &Member<'_>),
+        whereabouts: &Whereabouts,
+        renderer: &Renderer<'_>,
+    ) -> Result<Rendered, Failure> {
+        let patches = self.outcome.description.patches(member);
+        let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
+        renderer.render(node, whereabouts, &patches).map_err(|error| failure(node, &error))
+    }
+}
+
 const FROM_AN_EMPTY_POOL: &str =
     "the address is the one an empty pool would give; --live looks at what it has";
 
@@ -232,27 +261,30 @@ impl Remarks {
     }
 }
 
-/// The secrets bundle, if certificates can be made with it.
-pub(super) fn open_secrets(desired: &Desired, folder: &Path, printer: &Printer) -> Result<Loaded, Failure> {
-    let secrets = secrets_file::load(desired, folder)?;
+/// The secrets bundle, if certificates can be made with it. `simulation` is the folder of a simulated world.
+pub(super) fn open_secrets(
+    desired: &Desired,
+    folder: &Path,
+    simulation: Option<&Path>,
+    printer: &Printer,
+) -> anyhow::Result<Loaded> {
+    let secrets = match simulation {
+        Some(simulation) => secrets_file::load_simulated(desired, folder, simulation)?,
+        None => secrets_file::load(desired, folder)?,
+    };
     let name = secrets.path.display();
     let problems = secrets.bundle.check(now());
     if !problems.is_empty() {
         return Err(Failure::new(format!(
             "the secrets bundle {name} is of no use:\n{}",
             problems.join("\n")
-        )));
+        ))
+        .into());
     }
     if printer.is_verbose() {
         printer.say(&format!("secrets from {name}"));
     }
     Ok(secrets)
-}
-
-/// The clock of this machine.
-pub(super) fn now() -> Time {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Time::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 /// A text file of the user's.

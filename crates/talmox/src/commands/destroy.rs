@@ -5,6 +5,8 @@ use talmox_types::NodeName;
 
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
+use super::client_files::Home;
+use super::machines::Inside;
 use super::plan::text;
 use super::shared::{Job, block_on, nonce};
 use crate::args::Destroy;
@@ -33,7 +35,7 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     let request =
         Request { goal: Goal::Destroy, targets: args.target.iter().cloned().collect(), ..Request::default() };
     let nonce = nonce()?;
-    let plan = job.plan(&request, &nonce).await?;
+    let plan = job.plan(&request, &nonce, None).await?;
     if plan.is_empty() && plan.refusals.is_empty() {
         return nothing_goes(&plan, args, printer);
     }
@@ -46,9 +48,43 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     }
     // The whole cluster goes: no member is left that could miss another. A part of it may hold the rest up.
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve && !args.target.is_empty() };
-    CarryOut { job, request: &request, nonce: &nonce, approval: &args.approval, verb: "destroy" }
-        .run(&plan, gatekeeper, printer)
-        .await
+    let carry_out = CarryOut {
+        job,
+        request: &request,
+        nonce: &nonce,
+        approval: &args.approval,
+        verb: "destroy",
+        reach: None,
+    };
+    carry_out.run(&plan, gatekeeper, printer).await?;
+    if args.target.is_empty() { forget(job, args, printer) } else { Ok(()) }
+}
+
+/// Offers to take the cluster's contexts out of the files people reached it by. Without its secrets nobody can tell which
+/// contexts those are.
+fn forget(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result<()> {
+    let inside = Inside::open(job, &Printer::silent())?;
+    if !inside.has_secrets() {
+        return Ok(());
+    }
+    let (clients, home) = (inside.clients()?, inside.home());
+    let found = clients.found(&home);
+    if found.is_empty() {
+        return Ok(());
+    }
+    // What lies with a simulation is nobody's but the simulation's.
+    let asks = matches!(home, Home::User) && !args.approval.auto_approve;
+    if asks {
+        let question = format!("Remove its contexts too ({})? [y/N] ", found.join(", "));
+        let answer = prompt::line(&question)?.unwrap_or_default();
+        if !prompt::is_yes(&answer) {
+            return Ok(());
+        }
+    } else if matches!(home, Home::User) {
+        printer.say(&format!("its contexts are still there: {}", found.join(", ")));
+        return Ok(());
+    }
+    clients.remove(&home, printer)
 }
 
 /// Nothing of it is there, or nothing of it can go now, or what is there is not proven its own.

@@ -1,10 +1,15 @@
 //! `talmox diff`
 
+use std::path::Path;
+
+use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use talmox_machine::{Config, Difference, Source};
 
 use super::Exit;
 use super::configs::{Workshop, file_name, read_text};
+use super::machines::Inside;
+use super::shared::{Job, block_on};
 use crate::args::{Diff, Format};
 use crate::failure::Failure;
 use crate::printer::{BOLD, DIM, GREEN, Printer, RED};
@@ -20,27 +25,10 @@ struct Told<'d> {
 }
 
 pub(super) fn run(args: &Diff, printer: &Printer) -> anyhow::Result<Exit> {
-    let Some(against) = &args.against else {
-        return Err(Failure::new(format!("what should {} be compared with?", args.node))
-            .with_hint(format!(
-                "talmox diff {} FILE: a machine configuration, or a folder that talmox render all --to FOLDER wrote",
-                args.node
-            ))
-            .into());
+    let (name, differences) = match &args.against {
+        Some(against) => with_file(args, against, printer)?,
+        None => block_on(with_node(args, printer))?,
     };
-    let workshop = Workshop::open(&args.making, printer)?;
-    let node = workshop.node(&args.node)?;
-    let path = if against.is_dir() {
-        against.join(file_name(&workshop.desired, &node.name))
-    } else {
-        against.clone()
-    };
-    let name = path.display().to_string();
-    let text = read_text(&path)?;
-    let before = Config::parse(Source { name: &name, text: &text })
-        .map_err(|faults| Failure::new(format!("{name} is not a machine configuration:\n{faults}")))?;
-    let after = workshop.render(node, printer)?.config;
-    let differences = before.differences(&after);
     match args.output.output {
         Format::Table => printer.data(&self::text(&name, &args.node, &differences))?,
         format @ (Format::Json | Format::Yaml) => {
@@ -50,6 +38,57 @@ pub(super) fn run(args: &Diff, printer: &Printer) -> anyhow::Result<Exit> {
     }
     let changes = args.detailed_exitcode && !differences.is_empty();
     Ok(if changes { Exit::Changes } else { Exit::Done })
+}
+
+/// Against a machine configuration that somebody kept; gives its name too.
+fn with_file(args: &Diff, against: &Path, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
+    let workshop = Workshop::open(&args.making, printer)?;
+    let node = workshop.node(&args.node)?;
+    let path = if against.is_dir() {
+        against.join(file_name(&workshop.desired, &node.name))
+    } else {
+        against.to_owned()
+    };
+    let name = path.display().to_string();
+    let text = read_text(&path)?;
+    let before = parsed(&name, &text)?;
+    let after = workshop.render(node, printer)?.config;
+    Ok((name, before.differences(&after)))
+}
+
+/// Against what the running node has.
+async fn with_node(args: &Diff, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
+    let job = Job::open(&args.making.description, &args.making.connection, printer).await?;
+    let result = running(&job, &args.node, printer).await;
+    job.session.close().await?;
+    result
+}
+
+async fn running(job: &Job, node: &str, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
+    let node = job.declared_node(node)?;
+    let inside = Inside::open(job, printer)?;
+    if !inside.has_secrets() {
+        return Err(Failure::new("there is no way to ask the node itself without the cluster's secrets")
+            .with_hint(no_file(node.name.as_str()))
+            .into());
+    }
+    let observed = job.observe().await?;
+    let (before, after) = inside.configs(node, &observed).await?;
+    let name = format!("what {} runs with", node.name);
+    let before = parsed(&name, before.expose_secret())?;
+    let after = parsed("the description", after.expose_secret())?;
+    Ok((name, before.differences(&after)))
+}
+
+fn no_file(node: &str) -> String {
+    format!(
+        "talmox diff {node} FILE: a machine configuration, or a folder that talmox render all --to FOLDER wrote"
+    )
+}
+
+fn parsed(name: &str, text: &str) -> Result<Config, Failure> {
+    Config::parse(Source { name, text })
+        .map_err(|faults| Failure::new(format!("{name} is not a machine configuration:\n{faults}")))
 }
 
 impl<'d> Told<'d> {

@@ -11,8 +11,10 @@ mod convert;
 mod destroy;
 mod diff;
 mod explain;
+mod health;
 mod init;
 mod install_image;
+mod machines;
 mod man;
 mod output;
 mod plan;
@@ -56,6 +58,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Plan(args) => plan::run(&args, printer),
         Command::Apply(args) => apply::run(&args, printer),
         Command::Status(args) => done(status::run(&args, printer)),
+        Command::Health(args) => done(health::run(&args, printer)),
         Command::Destroy(args) => destroy::run(&args, printer),
         Command::Adopt(args) => done(adopt::run(&args, printer)),
         Command::Explain(args) => done(explain::run(&args, printer)),

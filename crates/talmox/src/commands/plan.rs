@@ -3,6 +3,7 @@
 use talmox_plan::Plan;
 
 use super::Exit;
+use super::machines::Inside;
 use super::shared::{Job, block_on, nonce, quoted};
 use crate::args::{Format, PlanFormat};
 use crate::failure::Told;
@@ -22,7 +23,8 @@ pub(super) fn run(args: &crate::args::Plan, printer: &Printer) -> anyhow::Result
 async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow::Result<Exit> {
     let request = job.request(&args.scope)?;
     let nonce = nonce()?;
-    let plan = job.plan(&request, &nonce).await?;
+    let inside = Inside::open(job, printer)?;
+    let plan = job.plan(&request, &nonce, Some(&inside.reach(false))).await?;
     show(job, &plan, args.output, printer)?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());

@@ -71,13 +71,10 @@ fn circumstances(desired: &Desired, node: &Node, printer: &Printer) -> anyhow::R
             address
         }
     };
-    let mark = desired.uid.clone().map(|uid| Mark {
-        uid,
-        cluster: desired.name.clone(),
-        node: node.name.clone(),
-        vmid,
-        incarnation: NOT_MADE_YET.to_owned(),
-    });
+    let mark = desired
+        .uid
+        .clone()
+        .map(|uid| Mark::new(uid, desired.name.clone(), node.name.clone(), vmid, NOT_MADE_YET));
     if mark.is_none() {
         printer.say("without cluster_uid there is no mark: description and smbios1 are left out");
     }

@@ -1,19 +1,19 @@
 //! What plan, apply, destroy, status and output have in common: read, connect, look, decide.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use talmox_config::Outcome;
-use talmox_exec::Look;
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, check, plan};
+use talmox_exec::{Look, Reach};
+use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, check, plan};
 use talmox_types::NodeName;
-use talmox_types::desired::{Desired, TemplateRef};
+use talmox_types::desired::{Desired, Node, TemplateRef};
 
 use super::{read, unknown_node};
 use crate::args::{Connection, Description, Move, Scope, Simulate};
-use crate::connect::Session;
+use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
@@ -23,6 +23,8 @@ pub(super) struct Job {
     pub(super) outcome: Box<Outcome>,
     pub(super) desired: Desired,
     pub(super) session: Session,
+    /// What paths in the description are relative to.
+    pub(super) folder: PathBuf,
     started: Instant,
     /// `-f` and `--simulate` as they were given, for commands to type next.
     pub(super) flags: String,
@@ -48,7 +50,8 @@ impl Job {
     ) -> anyhow::Result<Self> {
         let started = Instant::now();
         let session = Session::open((&desired, named), file, connection, printer).await?;
-        Ok(Self { outcome, desired, session, started, flags: flags(file, connection) })
+        let (folder, flags) = (folder(file), flags(file, connection));
+        Ok(Self { outcome, desired, session, folder, started, flags })
     }
 
     /// Looks at Proxmox.
@@ -62,15 +65,30 @@ impl Job {
         observed.await.context("could not look at Proxmox; nothing was changed")
     }
 
+    /// Looks at Proxmox, and at the machines as far as a request needs it.
+    pub(super) async fn observe_whole(
+        &self,
+        request: &Request,
+        reach: Option<&Reach<'_>>,
+    ) -> anyhow::Result<Observed> {
+        let observed = talmox_exec::observe_whole(&self.session.client, &self.desired, request, reach);
+        observed.await.context("could not look at Proxmox; nothing was changed")
+    }
+
     /// Looks at Proxmox for what another description wants.
     pub(super) async fn observe_as(&self, desired: &Desired) -> anyhow::Result<Observed> {
         let observed = talmox_exec::observe(&self.session.client, desired);
         observed.await.context("could not look at Proxmox; nothing was changed")
     }
 
-    /// Looks, plans, and has the plan checked.
-    pub(super) async fn plan(&self, request: &Request, nonce: &Nonce) -> anyhow::Result<Plan> {
-        let observed = self.observe_for(request).await?;
+    /// Looks, plans, and has the plan checked. `reach` leads to the machines, if the request goes that far.
+    pub(super) async fn plan(
+        &self,
+        request: &Request,
+        nonce: &Nonce,
+        reach: Option<&Reach<'_>>,
+    ) -> anyhow::Result<Plan> {
+        let observed = self.observe_whole(request, reach).await?;
         let plan = plan(&self.desired, &observed, request, nonce);
         let violations = check(&plan, &self.desired, &observed, request);
         if violations.is_empty() {
@@ -98,7 +116,7 @@ impl Job {
 
     /// Names must be of declared nodes, unless they are named as gone.
     pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
-        let Scope { target, remove, prune, replace, moves, allow_reboot, ignore_drift } = scope;
+        let Scope { target, remove, prune, replace, moves, allow_reboot, ignore_drift, until } = scope;
         for name in target
             .iter()
             .filter(|name| !remove.contains(name))
@@ -110,6 +128,7 @@ impl Job {
         let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
         Ok(Request {
             goal: Goal::Converge,
+            until: until.map_or(Until::Healthy, Into::into),
             targets: set(target),
             remove: set(remove),
             prune: *prune,
@@ -117,6 +136,14 @@ impl Job {
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
             ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
+        })
+    }
+
+    /// The node of a name somebody typed.
+    pub(super) fn declared_node(&self, name: &str) -> Result<&Node, Failure> {
+        self.desired.nodes.iter().find(|node| node.name.as_str() == name).ok_or_else(|| {
+            let closest = self.outcome.description.member(name).err().flatten();
+            unknown_node(&self.outcome, name, closest.as_ref().map(NodeName::as_str))
         })
     }
 
@@ -146,7 +173,7 @@ pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
 
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal: _, targets, remove, prune, replace, moves, allow_reboot, ignore_drift } = request;
+    let Request { goal, until, targets, remove, prune, replace, moves, allow_reboot, ignore_drift } = request;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -161,6 +188,9 @@ fn with_scope(verb: &str, request: &Request) -> String {
         if given {
             words.push_str(&format!(" {flag}"));
         }
+    }
+    if *goal == Goal::Converge && *until != Until::Healthy {
+        words.push_str(&format!(" --until {}", until.word()));
     }
     if !ignore_drift.is_empty() {
         let fields: Vec<&str> = ignore_drift.iter().map(String::as_str).collect();
@@ -204,10 +234,11 @@ pub(super) fn nonce() -> anyhow::Result<Nonce> {
     Ok(Nonce::new(u32::from_be_bytes(bytes)))
 }
 
-/// Runs what waits for the network. What still blocks at the end, such as a question nobody answered, is left behind.
+/// Runs what waits for the network, on this thread: nearly all of it is waiting, and what is not has threads of its own. What
+/// still blocks at the end, such as a question nobody answered, is left behind.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("could not start")?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
@@ -234,11 +265,14 @@ mod tests {
             replace: names(&["worker-1"]),
             prune: true,
             allow_reboot: true,
+            until: Until::Healthy,
             ..Request::default()
         };
         assert_eq!(
             with_scope("apply", &request),
             "apply --target cp-1,worker-1 --remove old --replace worker-1 --prune --allow-reboot"
         );
+        let request = Request { until: Until::Configured, ..Request::default() };
+        assert_eq!(with_scope("apply", &request), "apply --until configured");
     }
 }

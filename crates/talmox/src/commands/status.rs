@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use talmox_plan::{NodeView, Power, View, view};
+use talmox_plan::{NodeView, Power, Request, Until, View, view};
 use talmox_pve::client::{Client, TaskQuery, TaskSource, VmPower};
 use talmox_types::HostName;
 use talmox_types::desired::DriftPolicy;
 
+use super::machines::Inside;
 use super::shared::{Job, block_on, drift_fields};
 use super::signals::Signals;
 use crate::args::{Format, Status};
@@ -34,12 +35,19 @@ pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
 }
 
 async fn once(job: &Job, format: Format, before: &str, printer: &Printer) -> anyhow::Result<()> {
-    let mut view = view(&job.desired, &job.observe().await?);
+    let inside = Inside::open(job, &Printer::silent())?;
+    let reach = inside.reach(false);
+    let request = Request { until: Until::Healthy, ..Request::default() };
+    let observed = job.observe_whole(&request, inside.has_secrets().then_some(&reach)).await?;
+    let mut view = view(&job.desired, &observed);
+    let inside = if inside.has_secrets() { Some(inside.view(observed).await) } else { None };
     add_tasks(&job.session.client, &mut view).await;
     add_obstacles(&job.session.client, &mut view).await;
     match format {
-        Format::Table => printer.data(&format!("{before}{}", status_text(&view, &job.flags))),
-        Format::Json | Format::Yaml => printer.structured(format, &StatusData::new(&view)),
+        Format::Table => {
+            printer.data(&format!("{before}{}", status_text(&view, inside.as_ref(), &job.flags)))
+        }
+        Format::Json | Format::Yaml => printer.structured(format, &StatusData::new(&view, inside.as_ref())),
     }
 }
 

@@ -15,6 +15,7 @@ mod environment;
 mod images;
 mod secret;
 pub(crate) mod visit;
+mod ways;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub(crate) use certificate::ShownCertificates;
 use choose::choose;
 use count::Counted;
 use environment::Environment;
+pub(crate) use ways::Ways;
 
 /// A way to Proxmox that is open.
 pub(crate) struct Session {
@@ -142,6 +144,11 @@ impl Session {
             Ok((endpoint, client))
         };
         self.client.endpoints().into_iter().map(one).collect()
+    }
+
+    /// How machines are reached.
+    pub(crate) fn ways(&self) -> Ways {
+        self.simulated.as_ref().map_or_else(Ways::real, Simulated::ways)
     }
 
     /// Requests so far.

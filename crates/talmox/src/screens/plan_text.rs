@@ -259,7 +259,9 @@ fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
 fn deed(planned: &Planned) -> String {
     let style = match planned.effect {
         Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => YELLOW,
-        Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => Style::new(),
+        Effect::Wait | Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => {
+            Style::new()
+        }
     };
     format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))
 }
@@ -329,7 +331,7 @@ fn remarks(story: &Story<'_>, verbosity: Verbosity) -> String {
         let (sign, style) = match note.kind {
             NoteKind::Undeclared | NoteKind::Copy => ("?", CYAN),
             NoteKind::Placement if shown_with_its_act(note.node.as_ref()) => return None,
-            NoteKind::Warning | NoteKind::LeftOut | NoteKind::Placement => ("!", YELLOW),
+            NoteKind::Warning | NoteKind::LeftOut | NoteKind::Placement | NoteKind::Inside => ("!", YELLOW),
             NoteKind::Ignored => ("=", DIM),
             NoteKind::Foreign if verbosity == Verbosity::Everything => ("=", DIM),
             NoteKind::Foreign => return None,
@@ -395,6 +397,13 @@ pub(crate) fn waits(waiting: &Waiting) -> String {
             let keys: Vec<String> = keys.iter().map(|key| safe(key)).collect();
             let wait = if keys.len() == 1 { "waits" } else { "wait" };
             format!("{node}  {} of VM {vmid} {wait} for a restart: --allow-reboot", listed(&keys))
+        }
+        Waiting::Answer { node, vmid, address, reason } => {
+            format!("{node}  VM {vmid} does not answer at {address}: {}", safe(reason))
+        }
+        Waiting::Bootstrap { node, missing } => {
+            let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+            format!("{node}  is bootstrapped once {} answered too", listed(&missing))
         }
     }
 }

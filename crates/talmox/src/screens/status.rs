@@ -4,6 +4,7 @@ use anstyle::Style;
 use serde::Serialize;
 use talmox_plan::{NodeState, NodeView, Power, View};
 
+use super::inside::InsideView;
 use super::plan_text::{RED, YELLOW, difference};
 use super::table::{Cell, table};
 use super::text::{listed, padded, plural, safe, short_uid, width};
@@ -15,27 +16,36 @@ pub(crate) struct StatusData<'v> {
     format: &'static str,
     #[serde(flatten)]
     view: &'v View,
+    /// What is inside the machines; none if there was no way to ask them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<&'v InsideView>,
 }
 
 impl<'v> StatusData<'v> {
-    pub(crate) fn new(view: &'v View) -> Self {
-        Self { format: "talmox.status/v1", view }
+    pub(crate) fn new(view: &'v View, inside: Option<&'v InsideView>) -> Self {
+        Self { format: "talmox.status/v1", view, inside }
     }
 }
 
 /// A sum, a line for each node, and what to type about it. `flags` lead to the same description and world.
-pub(crate) fn status_text(view: &View, flags: &str) -> String {
+pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str) -> String {
     let uid =
         view.uid.as_ref().map_or_else(|| "no uid yet".to_owned(), |uid| format!("uid {}", short_uid(uid)));
-    let head = format!("{BOLD}{}{BOLD:#}  {} · {uid}\n", view.cluster, sum(view));
-    let declared = view.nodes.iter().map(|node| row(node, &remarks(node)));
+    let mut head = format!("{BOLD}{}{BOLD:#}  {} · {uid}\n", view.cluster, sum(view));
+    if let Some(inside) = inside {
+        head.push_str(&format!("{}  {}\n", " ".repeat(view.cluster.as_str().len()), inside.sum()));
+    }
+    let declared = view.nodes.iter().map(|node| row(node, remarks(node), inside));
     let undeclared = view.undeclared.iter().map(|node| {
         let mut remarks = vec!["not in the description".to_owned()];
         remarks.extend(obstacles(node));
-        row(node, &remarks)
+        row(node, remarks, inside)
     });
-    head + &table(&["NODE", "VM", "HOST", "ADDRESS", "NOTES"], declared.chain(undeclared))
-        + &next(view, flags)
+    let titles: &[&str] = match inside {
+        Some(_) => &["NODE", "VM", "HOST", "ADDRESS", "TALOS", "KUBERNETES", "NOTES"],
+        None => &["NODE", "VM", "HOST", "ADDRESS", "NOTES"],
+    };
+    head + &table(titles, declared.chain(undeclared)) + &next(view, flags)
 }
 
 /// Commands that would make it as described.
@@ -96,7 +106,7 @@ fn sum(view: &View) -> String {
     parts.join(" · ")
 }
 
-fn row(node: &NodeView, remarks: &[String]) -> Vec<Cell> {
+fn row(node: &NodeView, mut remarks: Vec<String>, inside: Option<&InsideView>) -> Vec<Cell> {
     let nothing = || "–".to_owned();
     let power = match node.power {
         Some(Power::Running) if node.halted.is_some() => (" halted", RED),
@@ -112,13 +122,20 @@ fn row(node: &NodeView, remarks: &[String]) -> Vec<Cell> {
         NodeState::Missing | NodeState::Unknown => YELLOW,
         NodeState::Lost | NodeState::Double => RED,
     };
-    vec![
+    let mut cells = vec![
         Cell::plain(node.node.to_string()),
         Cell { text: vm, style: power.1 },
         Cell::plain(node.host.as_ref().map_or_else(nothing, ToString::to_string)),
         Cell::plain(address),
-        Cell { text: remarks.join(" · "), style },
-    ]
+    ];
+    if let Some(inside) = inside.map(|inside| inside.of(&node.node)) {
+        for (text, style) in [inside.talos, inside.kubernetes] {
+            cells.push(Cell { text, style });
+        }
+        remarks.extend(inside.remarks);
+    }
+    cells.push(Cell { text: remarks.join(" · "), style });
+    cells
 }
 
 /// What is written and waits; what is not written yet shows as a difference.

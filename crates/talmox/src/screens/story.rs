@@ -48,6 +48,8 @@ pub(crate) enum Subject<'p> {
     Template(&'p str),
     HaGroup(&'p str),
     HaRule(&'p str),
+    /// What is done once, to the cluster as a whole.
+    Cluster(&'static str),
 }
 
 /// What is told of a machine that will be made.
@@ -213,6 +215,10 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         Step::SetHaGroup { group, .. } => (Sign::Change, Subject::HaGroup(group), None),
         Step::SetHaRule { rule } => (Sign::Change, Subject::HaRule(&rule.id), None),
         Step::DeleteHaRule { rule } => (Sign::Destroy, Subject::HaRule(&rule.id), None),
+        Step::ApplyManifests { .. } => (Sign::Create, Subject::Cluster("manifests"), None),
+        Step::PostBootstrap { .. } => (Sign::Create, Subject::Cluster("post_bootstrap"), None),
+        Step::RemoveSeed { .. } => (Sign::Destroy, Subject::Cluster("configuration drive"), None),
+        Step::AwaitHealth => (Sign::Change, Subject::Cluster("health"), None),
         Step::CloneVm { .. }
         | Step::CreateVm { .. }
         | Step::ConfigureVm { .. }
@@ -224,6 +230,11 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         | Step::RebootVm { .. }
         | Step::MoveVm { .. }
         | Step::AddHa { .. }
+        | Step::AttachSeed { .. }
+        | Step::EjectSeed { .. }
+        | Step::ConfigureNode { .. }
+        | Step::Bootstrap { .. }
+        | Step::RecordBootstrap { .. }
         | Step::RemoveVm { .. } => return None,
     };
     Some(Act { sign, subject, at, steps: vec![planned], later: Vec::new() })
@@ -238,7 +249,8 @@ impl<'p> Act<'p> {
             | Subject::Image(_)
             | Subject::Template(_)
             | Subject::HaGroup(_)
-            | Subject::HaRule(_) => None,
+            | Subject::HaRule(_)
+            | Subject::Cluster(_) => None,
         }
     }
 
@@ -251,6 +263,7 @@ impl<'p> Act<'p> {
             Subject::Template(_) => "template",
             Subject::HaGroup(_) => "HA group",
             Subject::HaRule(_) => "HA rule",
+            Subject::Cluster(_) => "cluster",
         }
     }
 
@@ -262,7 +275,8 @@ impl<'p> Act<'p> {
             Subject::Image(name)
             | Subject::Template(name)
             | Subject::HaGroup(name)
-            | Subject::HaRule(name) => name,
+            | Subject::HaRule(name)
+            | Subject::Cluster(name) => name,
         }
     }
 
@@ -275,6 +289,7 @@ impl<'p> Act<'p> {
             (Subject::Image(_), true) => 3,
             (Subject::HaGroup(_) | Subject::HaRule(_), _) => 4,
             (Subject::Pool(_) | Subject::Vm(_), _) => 5,
+            (Subject::Cluster(_), _) => 6,
         }
     }
 

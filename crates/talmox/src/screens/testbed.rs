@@ -32,13 +32,7 @@ fn uid() -> ClusterUid {
 }
 
 fn mark(node: &str, vmid: u32) -> Mark {
-    Mark {
-        uid: uid(),
-        cluster: "homelab".parse().unwrap(),
-        node: name(node),
-        vmid: id(vmid),
-        incarnation: "1a2b3c4d".to_owned(),
-    }
+    Mark::new(uid(), "homelab".parse().unwrap(), name(node), id(vmid), "1a2b3c4d")
 }
 
 pub(crate) fn vm(node: &str, vmid: u32) -> Expected {

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use talmox_plan::{NodeState, NodeView, Plan, Power, View};
+use talmox_plan::{
+    NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine,
+    SeenNode, SeenStage, View,
+};
+use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
 use super::testbed::{self, homelab, name};
@@ -279,11 +283,11 @@ fn view() -> View {
 
 #[test]
 fn status() {
-    let text = status_text(&view(), " -f lab");
+    let text = status_text(&view(), None, " -f lab");
     assert_snapshot!(plain(&text));
     assert_snapshot!(coloured(&text));
     assert_snapshot!(
-        serde_json::to_string_pretty(&StatusData::new(&view()))
+        serde_json::to_string_pretty(&StatusData::new(&view(), None))
             .unwrap()
             .lines()
             .take(40)
@@ -312,7 +316,7 @@ fn obstacles() {
         undeclared: vec![halted("old-worker", 2009, "prelaunch")],
         ..view()
     };
-    assert_snapshot!(plain(&status_text(&view, "")));
+    assert_snapshot!(plain(&status_text(&view, None, "")));
 }
 
 #[test]
@@ -321,4 +325,63 @@ fn outputs() {
     let few = View { nodes: vec![node("cp-1", Some(2000)), node("worker-3", None)], ..view() };
     assert_snapshot!(serde_json::to_string_pretty(&OutputData::new(&few)).unwrap());
     assert_snapshot!(serde_saphyr::to_string(&OutputData::new(&few)).unwrap());
+}
+
+fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
+    SeenMachine::Configured(Box::new(SeenNode {
+        address: "10.0.7.11".parse().unwrap(),
+        version: "v1.13.9".to_owned(),
+        schematic: None,
+        extensions: Vec::new(),
+        stage: SeenStage::Running,
+        ready: true,
+        unmet: Vec::new(),
+        config: Some(Vec::new()),
+        etcd,
+        services: BTreeMap::new(),
+    }))
+}
+
+/// With a way to ask the machines there is more to see.
+#[test]
+fn status_of_what_is_inside() {
+    let machine = |name: &str, seen: SeenMachine| (name.parse::<NodeName>().unwrap(), seen);
+    let address = "10.0.7.14".parse().unwrap();
+    let member = SeenEtcd::Member { healthy: true, members: Some(vec!["cp-1".to_owned()]), learners: 0 };
+    let ready = SeenKubernetesNode { ready: true, schedulable: true, version: "v1.36.3".to_owned() };
+    let cordoned = SeenKubernetesNode { schedulable: false, ..ready.clone() };
+    let nodes = [("cp-1".to_owned(), ready), ("worker-1".to_owned(), cordoned)].into();
+    let silent = SeenMachine::Unreachable { address, reason: "connection refused".to_owned() };
+    let new = SeenMachine::Maintenance { address, uuid: "u".to_owned(), version: None };
+    let inside = InsideView {
+        health: SeenHealth::Unhealthy { why: "3 of 4 nodes configured and reachable".to_owned() },
+        talos: [
+            machine("cp-1", configured(Some(member))),
+            machine("worker-1", configured(None)),
+            machine("worker-2", silent),
+            machine("worker-3", new),
+        ]
+        .into(),
+        kubernetes: SeenKubernetes::Answers(SeenCluster { nodes, ..SeenCluster::default() }),
+        etcd: Some(EtcdView {
+            healthy: 1,
+            members: 1,
+            leader: Some("cp-1".parse().unwrap()),
+            database_bytes: Some(41 << 20),
+        }),
+        certificates_end: Some("2036-11-02".to_owned()),
+    };
+    let view = View {
+        nodes: vec![
+            node("cp-1", Some(2000)),
+            node("worker-1", Some(2003)),
+            node("worker-2", Some(2004)),
+            node("worker-3", Some(2005)),
+        ],
+        undeclared: Vec::new(),
+        ..view()
+    };
+    assert_snapshot!(plain(&status_text(&view, Some(&inside), "")));
+    let told = serde_json::to_value(StatusData::new(&view, Some(&inside))).unwrap();
+    assert_snapshot!(serde_json::to_string_pretty(&told["inside"]["etcd"]).unwrap());
 }

@@ -51,7 +51,16 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         | Step::MoveVm { .. }
         | Step::AddHa { .. }
         | Step::RemoveVm { .. }
-        | Step::DeletePool { .. } => Vec::new(),
+        | Step::DeletePool { .. }
+        | Step::AttachSeed { .. }
+        | Step::EjectSeed { .. }
+        | Step::RemoveSeed { .. }
+        | Step::ConfigureNode { .. }
+        | Step::Bootstrap { .. }
+        | Step::RecordBootstrap { .. }
+        | Step::ApplyManifests { .. }
+        | Step::PostBootstrap { .. }
+        | Step::AwaitHealth => Vec::new(),
     }
 }
 

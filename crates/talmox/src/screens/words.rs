@@ -114,6 +114,36 @@ fn parts(step: &Step) -> (Verb, String) {
             (verb("remove", "removing", "removed"), format!("{} from {}", vm.vmid(), vm.host))
         }
         Step::DeletePool { pool, .. } => (verb("remove", "removing", "removed"), format!("pool {pool}")),
+        Step::AttachSeed { vm, storage, .. } => (
+            verb("put", "putting", "put"),
+            format!("a configuration drive into {} by way of {storage}", vm.vmid()),
+        ),
+        Step::EjectSeed { vm, .. } => (
+            verb("take", "taking", "took"),
+            format!("the configuration drive out of {}, and remove it", vm.vmid()),
+        ),
+        Step::RemoveSeed { volume, .. } => (
+            verb("remove", "removing", "removed"),
+            format!("the forgotten drive {}", safe(&volume.to_string())),
+        ),
+        Step::ConfigureNode { address, .. } => {
+            (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
+        }
+        Step::Bootstrap { address, .. } => {
+            (verb("bootstrap", "bootstrapping", "bootstrapped"), format!("the cluster at {address}"))
+        }
+        Step::RecordBootstrap { vm } => {
+            let rest = format!("in the notes of {} that the cluster is bootstrapped", vm.vmid());
+            (verb("write", "writing", "wrote"), rest)
+        }
+        Step::ApplyManifests { manifests } => {
+            (verb("apply", "applying", "applied"), format!("{} of bootstrap_manifests", manifests.len()))
+        }
+        Step::PostBootstrap { command } => {
+            let program = command.first().map(|program| safe(program)).unwrap_or_default();
+            (verb("run", "running", "ran"), format!("{program} of post_bootstrap"))
+        }
+        Step::AwaitHealth => (verb("wait", "waiting", "waited"), "until the cluster is healthy".to_owned()),
     }
 }
 

@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use talmox_proto::machine::{ApplyConfigurationRequest, BootstrapRequest, apply_configuration_request::Mode};
+use talmox_proto::machine::{
+    ApplyConfigurationRequest, BootstrapRequest, EtcdLeaveClusterRequest, apply_configuration_request::Mode,
+};
 use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
@@ -126,20 +128,46 @@ impl Lab {
     pub(super) fn bring(&mut self, address: IpAddr, known: &Known, in_a_vm: bool, files: &Payloads) {
         let wanted = wanted(&known.state, &known.role);
         let platform = platform(&known.state, in_a_vm);
-        if self.machines.get(&address).is_some_and(|machine| machine.platform == platform) {
-            let role = known.role.as_str();
-            if self.comes_to(address, wanted, role) || self.led_to(address, wanted, role) {
-                return;
+        let running = matches!(wanted, Wanted::Running { .. });
+        if running {
+            self.surround(Environment::default());
+        }
+        let there = self.machines.get(&address).is_some_and(|machine| machine.platform == platform);
+        let role = known.role.as_str();
+        if !there || !self.comes_to(address, wanted, role) && !self.led_to(address, wanted, role) {
+            if known.state.contains("before-bootstrap") {
+                self.clear(address);
             }
+            if running && role == "worker" && self.control_planes().is_empty() {
+                let first = self.endpoint(files).unwrap_or_else(|| after(address));
+                let other = Known { role: "controlplane".to_owned(), ..known.clone() };
+                self.make(first, platform, &other, files);
+                self.lead(first, wanted);
+            }
+            self.make(address, platform, known, files);
+            self.lead(address, wanted);
         }
-        if known.state.contains("before-bootstrap") {
-            self.clear(address);
-        }
-        self.make(address, platform, known, files);
-        self.lead(address, wanted);
         if let Wanted::Running { control_planes, workers } = wanted {
-            self.company(address, control_planes, workers, known, platform, files);
+            self.company(control_planes, workers, known, platform, files);
         }
+    }
+
+    /// Control planes that are part of a cluster.
+    fn control_planes(&self) -> Vec<IpAddr> {
+        self.machines.keys().copied().filter(|address| self.has_etcd(*address)).collect()
+    }
+
+    /// The address of the first control plane, by the configuration.
+    fn endpoint(&self, files: &Payloads) -> Option<IpAddr> {
+        let text = files.file(&self.version, "controlplane.yaml").ok()?;
+        text.split_once("endpoint: https://")?.1.split(':').next()?.parse().ok()
+    }
+
+    /// What a machine calls itself.
+    pub(super) fn host(&self, address: IpAddr) -> Option<String> {
+        let yaml = self.clone().resource(address, "network", "HostnameStatuses.net.talos.dev", "hostname")?;
+        let name = yaml.lines().find_map(|line| line.strip_prefix("hostname: "))?;
+        Some(name.trim_matches('"').to_owned())
     }
 
     /// Nobody else has a cluster this machine could join.
@@ -154,6 +182,11 @@ impl Lab {
 
     /// Switches a new machine on and gives it its configuration.
     fn make(&mut self, address: IpAddr, platform: Platform, known: &Known, files: &Payloads) {
+        if self.has_etcd(address) && self.control_planes().len() > 1 {
+            let path = talmox_proto::machine::machine_service::ETCD_LEAVE_CLUSTER.path;
+            self.ask(address, self.admin(), path, &EtcdLeaveClusterRequest {});
+            self.pass(5000);
+        }
         if let Some(old) = self.machines.remove(&address) {
             self.nodes.power_off(old.id);
         }
@@ -221,33 +254,32 @@ impl Lab {
         }
     }
 
-    /// The other machines a state speaks of: control planes beside it, a worker.
+    /// The other machines a state speaks of: control planes and workers beside each other.
     fn company(
         &mut self,
-        address: IpAddr,
         control_planes: usize,
         workers: usize,
         known: &Known,
         platform: Platform,
         files: &Payloads,
     ) {
-        let is_worker = known.role == "worker";
-        for (role, count) in [("controlplane", control_planes), ("worker", workers)] {
-            let mut there = self.machines.values().filter(|machine| machine.role == role).count();
-            let mut next = address;
-            while there < count {
-                next = after(next);
-                if self.has(next) {
-                    continue;
-                }
-                let other = Known { role: role.to_owned(), ..known.clone() };
+        let Some(mut next) = self.control_planes().first().copied() else { return };
+        let wanted = Wanted::Running { control_planes: 1, workers: 0 };
+        for _ in 1..control_planes {
+            next = after(next);
+            if self.control_planes().len() < control_planes && !self.has_etcd(next) {
+                let other = Known { role: "controlplane".to_owned(), ..known.clone() };
                 self.make(next, platform, &other, files);
-                self.lead(next, Wanted::Running { control_planes: 1, workers: 0 });
-                there += 1;
+                self.lead(next, wanted);
             }
         }
-        if is_worker {
-            self.wait(|lab| lab.is(address, Wanted::Running { control_planes, workers }));
+        let is_worker = |lab: &Self, address| lab.role(address).as_deref() == Some("worker");
+        let there = self.machines.keys().filter(|address| is_worker(self, **address)).count();
+        for _ in there..workers {
+            next = after(next);
+            let other = Known { role: "worker".to_owned(), ..known.clone() };
+            self.make(next, platform, &other, files);
+            self.lead(next, wanted);
         }
     }
 
@@ -265,13 +297,9 @@ impl Lab {
             Wanted::Tried => secure,
             Wanted::Stranded => matches!(listener, Listener::Closed),
             Wanted::Etcd => secure && self.lacks(address) && self.has_etcd(address),
-            Wanted::Running { control_planes, .. } => {
+            Wanted::Running { .. } => {
                 let status = self.status(address);
-                let there = self.machines.values().filter(|machine| machine.role != "worker").count();
-                secure
-                    && there >= control_planes
-                    && status.contains("stage: running")
-                    && status.contains("ready: true")
+                secure && status.contains("stage: running") && status.contains("ready: true")
             }
         }
     }

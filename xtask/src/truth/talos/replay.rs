@@ -9,7 +9,7 @@ use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
 use super::compare::{Comparison, Outcome};
-use super::environment::{Environment, environments, missing_images};
+use super::environment::{Environment, environments, hosts, missing_images};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
@@ -20,6 +20,8 @@ const LONG: u64 = 5000;
 /// How long a call may have come after the one before it, in milliseconds and in things that happened meanwhile.
 const PAUSE: u64 = 180_000;
 const EVENTS: usize = 60;
+/// How long a client waits that did not give up in the recording.
+const PATIENCE: u64 = 60_000;
 /// How far calls that are made in parallel lie apart.
 const OVERLAP: u64 = 20;
 
@@ -29,6 +31,8 @@ pub(super) struct Replay<'a> {
     pub(super) blank: &'a Blank,
     environments: BTreeMap<String, Environment>,
     missing: Vec<String>,
+    /// What hosts were called.
+    hosts: BTreeMap<IpAddr, String>,
     labs: BTreeMap<(String, bool), Place>,
 }
 
@@ -72,6 +76,7 @@ impl<'a> Replay<'a> {
             blank,
             environments: environments(calls),
             missing: missing_images(calls),
+            hosts: hosts(calls),
             labs: BTreeMap::new(),
         }
     }
@@ -189,7 +194,8 @@ impl<'a> Replay<'a> {
             Opening::Ended(outcome) => return outcome,
             Opening::Stream(id) => id,
         };
-        let end = opened.since + call.elapsed_ms;
+        let gives_up = is_deadline(call) || closed_by_client(call);
+        let end = opened.since + if gives_up { call.elapsed_ms } else { call.elapsed_ms.max(PATIENCE) };
         let mut messages = Vec::new();
         let status = loop {
             let streamed = place.lab.poll(id);
@@ -207,10 +213,9 @@ impl<'a> Replay<'a> {
         if call.method.ends_with("/EtcdSnapshot") {
             place.lab.snapshot = messages.iter().flat_map(|message| data_of(message)).collect();
         }
-        let closed = call.reply["ended"].as_str().is_some_and(|words| words.contains("client"));
         let mut outcome = match status {
             Some(status) => of_status(&status),
-            None if closed => failed("OK", ""),
+            None if closed_by_client(call) => failed("OK", ""),
             None => deadline(),
         };
         outcome.messages = self.decode(method, &messages);
@@ -302,8 +307,13 @@ impl<'a> Replay<'a> {
         if before.as_ref() == Some(&known) || on_the_way {
             return;
         }
-        place.lab.surround(self.environments.get(&call.group).copied().unwrap_or_default());
+        if let Some(environment) = self.environments.get(&call.group) {
+            place.lab.surround(*environment);
+        }
         place.lab.bring(subject, &known, call.in_a_vm(), self.files);
+        if let (Some(theirs), Some(ours)) = (self.hosts.get(&subject), place.lab.host(subject)) {
+            place.mapping.name(theirs, &ours);
+        }
     }
 }
 
@@ -336,6 +346,10 @@ fn peer(place: &Place, call: &Call) -> Peer {
         }
         peer => peer,
     }
+}
+
+fn closed_by_client(call: &Call) -> bool {
+    call.reply["ended"].as_str().is_some_and(|words| words.contains("client"))
 }
 
 fn is_deadline(call: &Call) -> bool {

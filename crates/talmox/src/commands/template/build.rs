@@ -80,7 +80,7 @@ impl Deed {
         printer: &Printer,
     ) -> anyhow::Result<()> {
         let nonce: Nonce = nonce()?;
-        let plan = job.plan(&self.request, &nonce).await?;
+        let plan = job.plan(&self.request, &nonce, None).await?;
         show_as(job, &plan, how.output, &self.text(job, &plan, printer), printer)?;
         if !plan.refusals.is_empty() {
             return Err(Told.into());
@@ -95,7 +95,7 @@ impl Deed {
             self.confirm(job)?;
         }
         let gatekeeper = Gatekeeper { asks: !approval.auto_approve };
-        CarryOut { job, request: &self.request, nonce: &nonce, approval, verb: self.verb }
+        CarryOut { job, request: &self.request, nonce: &nonce, approval, verb: self.verb, reach: None }
             .run(&plan, gatekeeper, printer)
             .await
     }

@@ -1,0 +1,250 @@
+//! Looking at the machines themselves: is it the node's VM, has it a configuration, how does it do.
+//!
+//! ```text
+//!  certificates of our authority ─▶ uuid the VM's? ─▶ version, stage, configuration, services, etcd
+//!      │ another authority's
+//!      ▼
+//!  maintenance mode ─▶ uuid
+//! ```
+//!
+//! Machines are asked side by side, each call with a deadline: etcd calls before the bootstrap hang for ever. One that
+//! does not answer is part of the picture.
+
+mod etcd;
+pub(crate) mod kubernetes;
+mod probe;
+mod words;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::join5;
+use secrecy::{ExposeSecret as _, SecretString};
+use talmox_machine::{Config, Source};
+use talmox_plan::{
+    Applies, Change, Guest, Observed, Power, Request, SeenMachine, SeenNode, SeenService, SeenStage,
+    assigned_addresses, identify,
+};
+use talmox_pve::client::Client as Proxmox;
+use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
+use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::{FamilyPair, NodeName};
+
+use crate::{ObserveError, Reach, Whereabouts, observe_for};
+
+pub(crate) use etcd::{has_data, seen_etcd};
+pub(crate) use probe::{Probe, probe};
+pub(crate) use words::last_words;
+
+/// How many machines are asked at once.
+const AT_ONCE: usize = 48;
+/// How long a machine may take for an answer while others wait for the picture.
+const QUICK: Duration = Duration::from_secs(5);
+
+/// Deadlines of calls that only look.
+pub(crate) fn looking() -> Deadlines {
+    Deadlines { quick: QUICK, ..Deadlines::default() }
+}
+
+/// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
+pub async fn observe_whole(
+    client: &Proxmox,
+    desired: &Desired,
+    request: &Request,
+    reach: Option<&Reach<'_>>,
+) -> Result<Observed, ObserveError> {
+    let mut observed = observe_for(client, desired, request).await?;
+    if let Some(reach) = reach.filter(|_| request.looks_inside()) {
+        observe_machines(reach, desired, &mut observed, Compare::Configs).await;
+    }
+    Ok(observed)
+}
+
+/// Whether configurations are held against what is described, which takes most of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    Configs,
+    Nothing,
+}
+
+/// Asks every machine of the cluster whose VM runs, and Kubernetes if etcd is there.
+pub async fn observe_machines(
+    reach: &Reach<'_>,
+    desired: &Desired,
+    observed: &mut Observed,
+    compare: Compare,
+) {
+    let places = places(desired, observed);
+    let asked: Vec<Asked<'_>> = places.iter().map(|(node, at)| asked(reach, node, at, compare)).collect();
+    let seen: BTreeMap<NodeName, SeenMachine> =
+        futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+    observed.talos = seen;
+    observed.kubernetes = kubernetes::look(reach, desired, observed).await;
+}
+
+type Asked<'a> = Pin<Box<dyn Future<Output = (NodeName, SeenMachine)> + Send + 'a>>;
+
+fn asked<'a>(reach: &'a Reach<'a>, node: &'a Node, at: &'a Whereabouts, compare: Compare) -> Asked<'a> {
+    Box::pin(async move { (node.name.clone(), look(reach, node, at, compare).await) })
+}
+
+/// Declared nodes whose VM is ours and runs, and where they are.
+pub(crate) fn places<'d>(desired: &'d Desired, observed: &Observed) -> Vec<(&'d Node, Whereabouts)> {
+    let identities = identify(desired, observed);
+    let addresses = assigned_addresses(desired, observed);
+    let running = |guest: &&Guest| guest.power == Power::Running;
+    let guests: BTreeMap<&NodeName, &Guest> = identities
+        .ours()
+        .filter_map(|owned| {
+            let guest = observed.guests.get(&owned.mark.vmid).filter(running)?;
+            Some((&owned.mark.node, guest))
+        })
+        .collect();
+    let place = |node: &'d Node| {
+        let (guest, address) = (guests.get(&node.name)?, addresses.get(&node.name)?);
+        Some((node, whereabouts(guest, *address)))
+    };
+    desired.nodes.iter().filter_map(place).collect()
+}
+
+fn whereabouts(guest: &Guest, address: FamilyPair<IpAddr>) -> Whereabouts {
+    let uuid = guest.seen().and_then(|seen| seen.live.smbios().ok().flatten()?.uuid);
+    Whereabouts { address, vmid: Some(guest.vmid), host: Some(guest.host.clone()), uuid }
+}
+
+async fn look(reach: &Reach<'_>, node: &Node, at: &Whereabouts, compare: Compare) -> SeenMachine {
+    let address = at.address.primary();
+    match probe(reach, address, at.uuid.as_deref()).await {
+        Probe::Unreachable { reason } => SeenMachine::Unreachable { address, reason },
+        Probe::Maintenance { uuid, version, .. } => SeenMachine::Maintenance { address, uuid, version },
+        Probe::Stranger { why } => SeenMachine::Foreign { address, why },
+        Probe::Configured(client) => match inside(reach, node, at, &client, compare).await {
+            Ok(seen) => SeenMachine::Configured(Box::new(seen)),
+            Err(error) => SeenMachine::Unreachable { address, reason: error.to_string() },
+        },
+    }
+}
+
+async fn inside(
+    reach: &Reach<'_>,
+    node: &Node,
+    at: &Whereabouts,
+    client: &Client,
+    compare: Compare,
+) -> Result<SeenNode, talmox_talos::Error> {
+    let etcd = async {
+        match node.role {
+            Role::Controller => Some(seen_etcd(client).await),
+            Role::Worker => None,
+        }
+    };
+    let config = async {
+        match compare {
+            Compare::Configs => differences(reach, &node.name, at, client).await.ok(),
+            Compare::Nothing => None,
+        }
+    };
+    let parts = join5(client.version(), client.machine_state(), client.services(), etcd, config).await;
+    let (version, state, services, etcd, config) = parts;
+    let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
+    let (schematic, extensions) = extensions(client).await;
+    Ok(SeenNode {
+        address: client.node(),
+        version: version.tag,
+        schematic,
+        extensions,
+        stage: stage(state.stage),
+        ready: state.ready,
+        unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
+        config,
+        etcd,
+        services: services?.into_iter().map(service).collect(),
+    })
+}
+
+const NOTHING_KNOWN: MachineState = MachineState { stage: Stage::Unknown, ready: false, unmet: Vec::new() };
+
+fn service(state: ServiceState) -> (String, SeenService) {
+    let ServiceState { id, state, healthy, message } = state;
+    (id, SeenService { state, healthy, message })
+}
+
+/// The schematic of the image and the extensions in it, if the machine tells.
+async fn extensions(client: &Client) -> (Option<String>, Vec<String>) {
+    let listed = client.list::<kinds::ExtensionStatus>().await.unwrap_or_default();
+    let mut schematic = None;
+    let mut names = Vec::new();
+    for extension in listed.into_iter().filter_map(|resource| resource.spec.metadata) {
+        // The Image Factory puts the schematic among the extensions, under this name.
+        if extension.name == "schematic" {
+            schematic = Some(extension.version);
+        } else {
+            names.push(extension.name);
+        }
+    }
+    names.sort();
+    (schematic, names)
+}
+
+/// What of a machine's configuration is not as described, document by document and field by field, secrets masked.
+pub(crate) async fn differences(
+    reach: &Reach<'_>,
+    node: &NodeName,
+    at: &Whereabouts,
+    client: &Client,
+) -> Result<Vec<Change>, String> {
+    let wanted = reach.machines.config(node, at)?;
+    let has = config_of(client).await.map_err(|error| error.to_string())?;
+    let has = has.ok_or("it has none")?;
+    compare_texts(&has, &wanted.text)
+}
+
+/// The configuration a machine has on its disk, or the one it runs with.
+async fn config_of(client: &Client) -> Result<Option<SecretString>, talmox_talos::Error> {
+    for id in ["persistent", "v1alpha1"] {
+        if let Some(found) = client.get::<kinds::MachineConfig>(id).await? {
+            let text = String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned();
+            return Ok(Some(SecretString::from(text)));
+        }
+    }
+    Ok(None)
+}
+
+fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result<Vec<Change>, String> {
+    let read = |name, text: &SecretString| {
+        // What is wrong with a configuration could show a part of it.
+        Config::parse(Source { name, text: text.expose_secret() })
+            .map_err(|_| format!("{name} cannot be read"))
+    };
+    let (has, wanted) = (read("what the machine has", has)?, read("what is described", wanted)?);
+    let change = |difference: talmox_machine::Difference| Change {
+        key: match (difference.document.as_str(), difference.path.as_str()) {
+            (document, "") => document.to_owned(),
+            (document, path) if document.starts_with("the document") => path.to_owned(),
+            (document, path) => format!("{document} {path}"),
+        },
+        old: difference.before,
+        new: difference.after,
+        applies: Applies::Now,
+        field: None,
+        sub: Vec::new(),
+    };
+    Ok(has.differences(&wanted).into_iter().map(change).collect())
+}
+
+pub(crate) fn stage(stage: Stage) -> SeenStage {
+    match stage {
+        Stage::Unknown => SeenStage::Unknown,
+        Stage::Booting => SeenStage::Booting,
+        Stage::Installing => SeenStage::Installing,
+        Stage::Maintenance => SeenStage::Maintenance,
+        Stage::Running => SeenStage::Running,
+        Stage::Rebooting => SeenStage::Rebooting,
+        Stage::ShuttingDown => SeenStage::ShuttingDown,
+        Stage::Resetting => SeenStage::Resetting,
+        Stage::Upgrading => SeenStage::Upgrading,
+    }
+}

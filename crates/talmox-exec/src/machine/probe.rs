@@ -1,0 +1,91 @@
+//! What is at an address: the node's VM with a configuration, the same in maintenance mode, another machine, or nothing.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_talos::{Client, Error, Kind, kinds};
+
+use super::looking;
+use crate::Reach;
+
+/// The one resource that says what a machine is.
+const HARDWARE: &str = "systeminformation";
+/// A machine that has just taken its configuration changes its certificate; a second look tells it from a stranger.
+const SECOND_LOOK: Duration = Duration::from_secs(2);
+
+/// What was found at an address.
+#[derive(Debug)]
+pub(crate) enum Probe {
+    Unreachable {
+        reason: String,
+    },
+    /// The machine has no configuration. Its uuid is for the caller to compare.
+    Maintenance {
+        client: Client,
+        uuid: String,
+        version: Option<String>,
+    },
+    /// Certificates of our authority on both sides, and the uuid is the VM's if that is known.
+    Configured(Client),
+    Stranger {
+        why: String,
+    },
+}
+
+/// Looks at an address. `uuid` is that of the VM.
+pub(crate) async fn probe(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
+    match once(reach, address, uuid).await {
+        Probe::Stranger { .. } => {
+            tokio::time::sleep(SECOND_LOOK).await;
+            once(reach, address, uuid).await
+        }
+        found => found,
+    }
+}
+
+async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
+    if let Some(client) = reach.secure(address) {
+        let client = client.with_deadlines(looking());
+        match hardware(&client).await {
+            Ok(Some(found)) => return proven(client, &found, uuid),
+            Ok(None) => return Probe::Unreachable { reason: "it does not know its hardware yet".to_owned() },
+            Err(error) if error.kind() != Kind::NotTrusted => return unreachable(&error),
+            Err(_) => {}
+        }
+    }
+    let client = reach.maintenance(address).with_deadlines(looking());
+    match hardware(&client).await {
+        Ok(Some(uuid)) => {
+            // Talos before 1.13 does not tell its version in maintenance mode.
+            let version = client.version().await.ok().map(|release| release.tag);
+            Probe::Maintenance { client, uuid, version }
+        }
+        Ok(None) => Probe::Unreachable { reason: "it does not know its hardware yet".to_owned() },
+        Err(error) if error.kind() == Kind::NotReached => unreachable(&error),
+        Err(_) if reach.machines.identity().is_none() => Probe::Unreachable {
+            reason: "it is not in maintenance mode, and without the cluster's secrets it says no more"
+                .to_owned(),
+        },
+        Err(_) => Probe::Stranger {
+            why: "it is configured, and its certificate is not of this cluster's authority".to_owned(),
+        },
+    }
+}
+
+fn proven(client: Client, found: &str, uuid: Option<&str>) -> Probe {
+    match uuid {
+        Some(uuid) if !uuid.eq_ignore_ascii_case(found) => Probe::Stranger {
+            why: format!("it is another machine of this cluster: its SMBIOS uuid is {found}, not {uuid}"),
+        },
+        Some(_) | None => Probe::Configured(client),
+    }
+}
+
+fn unreachable(error: &Error) -> Probe {
+    Probe::Unreachable { reason: error.cause.to_string() }
+}
+
+async fn hardware(client: &Client) -> Result<Option<String>, Error> {
+    let found = client.get::<kinds::SystemInformation>(HARDWARE).await?;
+    Ok(found.map(|resource| resource.spec.uuid).filter(|uuid| !uuid.is_empty()))
+}

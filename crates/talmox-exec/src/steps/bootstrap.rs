@@ -1,0 +1,204 @@
+//! The bootstrap, at most once in the life of a cluster.
+//!
+//! ```text
+//!  every control plane: no data? ─▶ intent into the mark ─▶ Bootstrap ─▶ etcd runs and is healthy ─▶ done into the mark
+//!                                        │ was there already: may have been called ──▶ taken? then only watched
+//! ```
+//!
+//! Talos itself guards this for one machine only, and says OK more than once; a reply proves nothing. What counts is the
+//! service etcd.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use talmox_plan::Expected;
+use talmox_talos::{Client, Error, Kind, Stage};
+use talmox_types::{BootstrapWord, Mark, NodeName};
+use tokio::time::Instant;
+
+use crate::find::Found;
+use crate::lease::write_mark;
+use crate::machine::{has_data, last_words, looking};
+use crate::work::{End, Result, Work};
+use crate::{Event, StepError};
+
+/// How long a machine may take until it can be bootstrapped: its clock has to be right, and its containers to be there.
+const ACCEPT_LIMIT: Duration = Duration::from_mins(10);
+/// How long etcd may take to run: its image is pulled first.
+const ETCD_LIMIT: Duration = Duration::from_mins(15);
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many looks in a row without a sign of the bootstrap mean that the machine has forgotten it: it restarted.
+const FORGOTTEN: u32 = 10;
+
+pub(super) async fn run(
+    work: &Work<'_>,
+    vm: &Expected,
+    address: IpAddr,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+) -> Result {
+    let client = secure(work, address)?;
+    let taken = nobody_has_data(work, vm, control_planes).await?;
+    let found = work.expect(vm).await?;
+    let called_before = write_intent(work, vm, &found).await?;
+    let order = Order { work, vm, client: &client, address };
+    if !taken && !(called_before && is_taken(&client).await) {
+        order.call().await?;
+    }
+    order.watch().await?;
+    record(work, vm).await?;
+    Ok(End::Changed)
+}
+
+/// Writes into the mark that the bootstrap was seen to work.
+pub(super) async fn record(work: &Work<'_>, vm: &Expected) -> Result {
+    let found = work.expect(vm).await?;
+    let Some(mark) = found.mark() else { return Ok(End::Unchanged) };
+    if mark.bootstrap.as_ref().is_some_and(|word| word.done) {
+        return Ok(End::Unchanged);
+    }
+    let word = BootstrapWord { incarnation: mark.incarnation.clone(), done: true };
+    write_mark(work.run, &found, &Mark { bootstrap: Some(word), ..mark }).await?;
+    Ok(End::Changed)
+}
+
+fn secure(work: &Work<'_>, address: IpAddr) -> Result<Client> {
+    let client = work.reach()?.secure(address);
+    let client = client.ok_or(StepError::NoReach { lacks: "the cluster's secrets are not at hand" })?;
+    Ok(client.with_deadlines(looking()))
+}
+
+type Asked<'a> = Pin<Box<dyn Future<Output = std::result::Result<bool, Error>> + Send + 'a>>;
+
+/// Asks every control plane once more. Data on the node itself is that of a bootstrap whose end nobody saw; on any other it
+/// is another cluster, or this one alive.
+async fn nobody_has_data(
+    work: &Work<'_>,
+    vm: &Expected,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+) -> Result<bool> {
+    let mut asked: Vec<Asked<'_>> = Vec::new();
+    for address in control_planes.values() {
+        let client = secure(work, *address)?;
+        asked.push(Box::pin(async move { has_data(&client).await }));
+    }
+    let mut own = false;
+    for (node, answer) in control_planes.keys().zip(join_all(asked).await) {
+        match answer {
+            Ok(false) => {}
+            Ok(true) if *node == vm.mark.node => own = true,
+            Ok(true) => return Err(StepError::Changed { what: format!("etcd on {node}") }),
+            // Whoever does not answer is waited for by name in the next plan.
+            Err(error) if is_passing(&error) => {
+                return Err(StepError::Changed { what: format!("{node}, which does not answer any more,") });
+            }
+            Err(error) => {
+                return Err(StepError::machine(format!("ask {node} whether it has data of etcd"))(error));
+            }
+        }
+    }
+    Ok(own)
+}
+
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), Kind::NotReached | Kind::Uncertain | Kind::NotReady | Kind::NotTrusted)
+}
+
+/// Writes the intent, guarded by the digest of the state it was decided on; true if it was there already.
+async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<bool> {
+    let changed = || StepError::Changed { what: format!("the mark of {}", found.name()) };
+    let mark = found.mark().ok_or_else(changed)?;
+    match &mark.bootstrap {
+        Some(word) if word.done => return Err(changed()),
+        Some(word) if word.incarnation == vm.mark.incarnation => return Ok(true),
+        Some(_) | None => {}
+    }
+    let word = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false };
+    write_mark(work.run, found, &Mark { bootstrap: Some(word), ..mark }).await?;
+    // What was written is read before anything is called.
+    let again = work.expect(vm).await?;
+    let written = again.mark().and_then(|mark| mark.bootstrap);
+    if written.is_some_and(|word| word.incarnation == vm.mark.incarnation) {
+        Ok(false)
+    } else {
+        Err(changed())
+    }
+}
+
+/// Whether a machine shows signs of a bootstrap it has taken: the stage changes at that moment, data comes later.
+async fn is_taken(client: &Client) -> bool {
+    let state = client.machine_state().await.ok().flatten();
+    if state.is_some_and(|state| state.stage == Stage::Running) {
+        return true;
+    }
+    let service = client.service("etcd").await.ok().flatten();
+    let runs = service.is_some_and(|service| service.state == "Running");
+    runs || has_data(client).await.unwrap_or_default()
+}
+
+struct Order<'a> {
+    work: &'a Work<'a>,
+    vm: &'a Expected,
+    client: &'a Client,
+    address: IpAddr,
+}
+
+impl Order<'_> {
+    /// Calls until the machine has taken it.
+    async fn call(&self) -> Result<()> {
+        let (begun, name) = (Instant::now(), "a machine that can be bootstrapped");
+        loop {
+            let Err(error) = self.client.bootstrap(false).await else { return Ok(()) };
+            match error.kind() {
+                Kind::AlreadyThere => return Ok(()),
+                Kind::NotReady | Kind::NotReached | Kind::NotTrusted => {}
+                // Whatever became of it, it is not called again where it shows.
+                Kind::Uncertain | Kind::Failed if is_taken(self.client).await => return Ok(()),
+                Kind::Uncertain => {}
+                Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
+                    return Err(StepError::machine(format!("bootstrap {}", self.vm.mark.node))(error));
+                }
+            }
+            self.pause(name, &error.to_string(), (begun, ACCEPT_LIMIT)).await?;
+        }
+    }
+
+    /// Waits until etcd runs and is healthy.
+    async fn watch(&self) -> Result<()> {
+        let (begun, mut without_sign) = (Instant::now(), 0);
+        loop {
+            let seen = match self.client.service("etcd").await {
+                Ok(Some(service)) if service.state == "Running" && service.healthy == Some(true) => {
+                    return Ok(());
+                }
+                Ok(Some(service)) => format!("{}: {}", service.state, service.message),
+                Ok(None) => "there is no service etcd yet".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            without_sign = if is_taken(self.client).await { 0 } else { without_sign + 1 };
+            if without_sign >= FORGOTTEN {
+                let what = format!("{}, which has forgotten the bootstrap,", self.vm.mark.node);
+                return Err(StepError::Changed { what });
+            }
+            self.pause("etcd to run", &seen, (begun, ETCD_LIMIT)).await?;
+        }
+    }
+
+    async fn pause(&self, name: &str, detail: &str, (begun, limit): (Instant, Duration)) -> Result<()> {
+        let elapsed = begun.elapsed();
+        if elapsed > limit {
+            let reach = self.work.reach()?;
+            return Err(StepError::NotThere {
+                node: self.vm.mark.node.clone(),
+                address: self.address,
+                waiting_for: name.to_owned(),
+                limit,
+                last_words: last_words(reach, self.address).await,
+            });
+        }
+        self.work.event(Event::Waiting { step: self.work.planned, name, detail, elapsed, limit });
+        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+    }
+}

@@ -1,0 +1,202 @@
+//! Giving a machine its configuration.
+//!
+//! ```text
+//!  does not answer ─▶ answers in maintenance mode, uuid the VM's ─▶ sent ─▶ answers with our certificates ─▶ read back
+//!       │ too long, and this run made the VM: switched off and on, once
+//! ```
+//!
+//! Only calls with one reply are made before: a stream that is open would keep the machine's port closed for ten seconds.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use secrecy::ExposeSecret as _;
+use talmox_plan::{Expected, seed_in};
+use talmox_talos::{ApplyMode, Client, Kind};
+use talmox_types::FamilyPair;
+use tokio::time::Instant;
+
+use super::power;
+use crate::find::Found;
+use crate::machine::{Probe, differences, last_words, looking, probe};
+use crate::work::{End, Result, Work};
+use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
+
+/// How long a machine may take from power-on to its first answer. Now and then one hangs while it boots.
+const BOOT_LIMIT: Duration = Duration::from_mins(5);
+/// How long it may take from the configuration to the first answer with our certificates: one that boots from an ISO pulls
+/// an image, installs itself and restarts.
+const CONFIGURED_LIMIT: Duration = Duration::from_mins(20);
+/// How long a machine that took its configuration may still look as if it had none.
+const LEAVES_MAINTENANCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(1);
+
+struct Order<'a> {
+    work: &'a Work<'a>,
+    reach: &'a Reach<'a>,
+    vm: &'a Expected,
+    found: Found,
+    at: Whereabouts,
+}
+
+/// Since when what is waited for.
+struct Watch {
+    since: Instant,
+    limit: Duration,
+    /// When the configuration was sent.
+    sent: Option<Instant>,
+    /// Whether it may be switched off and on.
+    may_cycle: bool,
+}
+
+pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAddr>) -> Result {
+    let reach = work.reach()?;
+    let found = work.expect(vm).await?;
+    let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
+    let Some(uuid) = uuid else {
+        let reason = format!("{} has no SMBIOS uuid to know it by", found.name());
+        return Err(StepError::NoConfig { node: vm.mark.node.clone(), reason });
+    };
+    let host = Some(found.host.clone());
+    let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid) };
+    Order { work, reach, vm, found, at }.carry_out().await
+}
+
+impl Order<'_> {
+    async fn carry_out(&self) -> Result {
+        let address = self.at.address.primary();
+        // A VM of an earlier run may be a node that lives; one that this run made has nothing to lose.
+        let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str();
+        let mut watch = Watch { since: Instant::now(), limit: BOOT_LIMIT, sent: None, may_cycle };
+        loop {
+            let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
+                Probe::Configured(client) => return self.confirm(&client, watch.sent.is_some()).await,
+                Probe::Stranger { why } => return Err(self.stranger(why)),
+                Probe::Maintenance { client, uuid, version } => {
+                    self.compare(&uuid)?;
+                    self.send_in_time(&client, version.as_deref(), &mut watch).await?
+                }
+                Probe::Unreachable { reason } => reason,
+            };
+            if watch.since.elapsed() > watch.limit {
+                self.give_up(&mut watch).await?;
+            }
+            self.report(&watch, &seen);
+            let name = format!("{} to answer", self.vm.mark.node);
+            self.work.unless_stopped(&name, tokio::time::sleep(PAUSE)).await?;
+        }
+    }
+
+    /// Nothing is sent to a machine that is not the VM.
+    fn compare(&self, uuid: &str) -> Result<()> {
+        let own = self.at.uuid.as_deref().unwrap_or_default();
+        if own.eq_ignore_ascii_case(uuid) {
+            return Ok(());
+        }
+        Err(self.stranger(format!("its SMBIOS uuid is {uuid}, and that of {} is {own}", self.found.name())))
+    }
+
+    fn stranger(&self, why: String) -> StepError {
+        let (node, address) = (self.vm.mark.node.clone(), self.at.address.primary());
+        StepError::Stranger { node, address, why }
+    }
+
+    /// Sends the configuration, unless it was sent a moment ago; gives what is waited for now.
+    async fn send_in_time(
+        &self,
+        client: &Client,
+        version: Option<&str>,
+        watch: &mut Watch,
+    ) -> Result<String> {
+        if watch.sent.is_some_and(|sent| sent.elapsed() < LEAVES_MAINTENANCE) {
+            return Ok("it has its configuration and leaves maintenance mode".to_owned());
+        }
+        let config = self.config()?;
+        // The mode that means the same to all of them has two names: what Talos does without being told differs.
+        let mode = if version.is_some() { ApplyMode::NoReboot } else { ApplyMode::Reboot };
+        let text = Bytes::from(config.text.expose_secret().as_bytes().to_vec());
+        let client = client.clone().with_deadlines(talmox_talos::Deadlines::default());
+        match client.apply_configuration(text, mode, false).await {
+            Ok(applied) => {
+                for warning in &applied.warnings {
+                    self.work.warn(warning);
+                }
+            }
+            Err(error) => match error.kind() {
+                // It may have got there: whatever the next look shows.
+                Kind::Uncertain => {}
+                Kind::NotReached | Kind::NotReady | Kind::NotTrusted | Kind::AlreadyThere => {
+                    return Ok(error.to_string());
+                }
+                Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
+                    return Err(StepError::machine(format!("configure {}", self.vm.mark.node))(error));
+                }
+            },
+        }
+        let now = Instant::now();
+        (watch.sent, watch.since, watch.limit) = (Some(now), now, CONFIGURED_LIMIT);
+        Ok("it has its configuration".to_owned())
+    }
+
+    fn config(&self) -> Result<MachineConfig> {
+        let node = &self.vm.mark.node;
+        let config = self.reach.machines.config(node, &self.at);
+        config.map_err(|reason| StepError::NoConfig { node: node.clone(), reason })
+    }
+
+    /// What arrived is what was sent, every document. A machine that was configured before is left as it is.
+    async fn confirm(&self, client: &Client, sent: bool) -> Result {
+        // What came by drive was sent by us too.
+        if !sent && seed_in(&self.found.config).is_none() {
+            return Ok(End::Unchanged);
+        }
+        let node = &self.vm.mark.node;
+        let client = client.clone().with_deadlines(looking());
+        match differences(self.reach, node, &self.at, &client).await {
+            Ok(changes) if changes.is_empty() => Ok(End::Changed),
+            Ok(changes) => {
+                let fields = changes.into_iter().map(|change| change.key).collect();
+                Err(StepError::ReadBack { node: node.clone(), fields })
+            }
+            Err(reason) => Err(StepError::NoConfig { node: node.clone(), reason }),
+        }
+    }
+
+    /// Switches a machine that hangs off and on, once; then there is nothing more to try.
+    async fn give_up(&self, watch: &mut Watch) -> Result<()> {
+        if watch.sent.is_none() && watch.may_cycle {
+            self.work.warn("it does not answer: it is switched off and on, once");
+            let found = self.work.expect(self.vm).await?;
+            power::cycle(self.work, &found).await?;
+            (watch.may_cycle, watch.since) = (false, Instant::now());
+            return Ok(());
+        }
+        let address = self.at.address.primary();
+        Err(StepError::NotThere {
+            node: self.vm.mark.node.clone(),
+            address,
+            waiting_for: waited_for(watch).to_owned(),
+            limit: watch.limit,
+            last_words: last_words(self.reach, address).await,
+        })
+    }
+
+    fn report(&self, watch: &Watch, detail: &str) {
+        self.work.event(Event::Waiting {
+            step: self.work.planned,
+            name: waited_for(watch),
+            detail,
+            elapsed: watch.since.elapsed(),
+            limit: watch.limit,
+        });
+    }
+}
+
+fn waited_for(watch: &Watch) -> &'static str {
+    if watch.sent.is_some() {
+        "an answer with its new configuration"
+    } else {
+        "an answer in maintenance mode"
+    }
+}

@@ -1,0 +1,109 @@
+//! Drives with configuration: one for each VM at most, and none but ours are touched.
+
+use std::collections::BTreeSet;
+
+use talmox_pve::property::{Disk, VmConfig, VolumeId};
+use talmox_types::desired::{ConfigDelivery, OUR_SEEDS};
+
+use super::{Court, Rule};
+use crate::{Expected, Guest, Planned, Seen, Step};
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    for step in court.steps() {
+        if let Step::AttachSeed { vm, .. } = &step.step {
+            attach(court, step, vm);
+        }
+        if let Step::EjectSeed { vm, volume } = &step.step {
+            eject(court, step, vm, volume);
+        }
+        if let Step::RemoveSeed { volume, .. } = &step.step {
+            remove(court, step, volume);
+        }
+        if let Step::ConfigureVm { vm, set, .. } = &step.step
+            && set.values().any(|value| makes_cloud_init(value))
+            && drives(court, vm).iter().any(|disk| is_seed(disk))
+        {
+            court.violate(Rule::OneDrive, step, "a cloud-init drive would be beside a drive of ours");
+        }
+    }
+}
+
+/// Only where the description wants it so, and where there is no other.
+fn attach(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    if court.desired.talos.config_delivery != ConfigDelivery::Cidata {
+        court.violate(Rule::AskedFor, step, "configuration does not come by drive in this description");
+    }
+    let gets_another = court.before(step).iter().any(|before| match &before.step {
+        Step::ConfigureVm { vm: other, set, .. } => {
+            other.vmid() == vm.vmid() && set.values().any(|value| makes_cloud_init(value))
+        }
+        Step::CreateVm { mark, set, .. } => {
+            mark.vmid == vm.vmid() && set.values().any(|value| makes_cloud_init(value))
+        }
+        _ => false,
+    });
+    // What this plan takes away before is no longer there.
+    let gone: BTreeSet<&str> = court
+        .before(step)
+        .into_iter()
+        .filter_map(|before| match &before.step {
+            Step::ConfigureVm { vm: other, delete, .. } if other.vmid() == vm.vmid() => Some(delete),
+            _ => None,
+        })
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    let has_another = slots(court, vm)
+        .iter()
+        .any(|(slot, disk)| !gone.contains(slot.as_str()) && (disk.is_cloud_init() || is_seed(disk)));
+    if gets_another || has_another {
+        court.violate(Rule::OneDrive, step, "the VM has a drive with configuration already");
+    }
+}
+
+fn eject(court: &mut Court<'_>, step: &Planned, vm: &Expected, volume: &VolumeId) {
+    let held = drives(court, vm).iter().any(|disk| disk.source.volume() == Some(volume));
+    if !held || !volume.file_name().starts_with(OUR_SEEDS) {
+        court.violate(Rule::OursOnly, step, format!("{volume} is no drive of ours in this VM"));
+    }
+}
+
+fn remove(court: &mut Court<'_>, step: &Planned, volume: &VolumeId) {
+    let own = court.desired.uid.as_ref().map(|uid| format!("{OUR_SEEDS}{uid}-"));
+    if !own.is_some_and(|own| volume.file_name().starts_with(&own)) {
+        court.violate(Rule::OursOnly, step, format!("{volume} is not this cluster's"));
+    }
+    let uses = |guest: &Guest| match &guest.config {
+        Seen::Read(seen) => disks(&seen.live).any(|(_, disk)| disk.source.volume() == Some(volume)),
+        Seen::NotAsked | Seen::Unreadable(_) => false,
+    };
+    if court.observed.guests.values().any(uses) {
+        court.violate(Rule::OursOnly, step, format!("a VM has {volume}"));
+    }
+}
+
+fn is_seed(disk: &Disk) -> bool {
+    disk.source.volume().is_some_and(|volume| volume.file_name().starts_with(OUR_SEEDS))
+}
+
+fn makes_cloud_init(value: &str) -> bool {
+    Disk::parse(value).is_ok_and(|disk| disk.is_cloud_init())
+}
+
+fn disks(config: &VmConfig) -> impl Iterator<Item = (String, Disk)> + '_ {
+    let drives = config.slots().filter(|(slot, _)| slot.is_drive());
+    drives.filter_map(|(slot, text)| Some((slot.to_string(), Disk::parse(text).ok()?)))
+}
+
+/// Drives of a VM that was looked at; one that this plan makes has none yet.
+fn slots(court: &Court<'_>, vm: &Expected) -> Vec<(String, Disk)> {
+    let guest = court.observed.guests.get(&vm.vmid());
+    match guest.map(|guest| &guest.config) {
+        Some(Seen::Read(seen)) => disks(&seen.live).collect(),
+        Some(Seen::NotAsked | Seen::Unreadable(_)) | None => Vec::new(),
+    }
+}
+
+fn drives(court: &Court<'_>, vm: &Expected) -> Vec<Disk> {
+    slots(court, vm).into_iter().map(|(_, disk)| disk).collect()
+}

@@ -1,0 +1,167 @@
+//! What the machines themselves and their Kubernetes said at one moment.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+use crate::Change;
+
+/// The machine at the address of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum SeenMachine {
+    /// Nothing answers, or nothing that makes sense: what runs there is not known.
+    Unreachable { address: IpAddr, reason: String },
+    /// Talos without a configuration.
+    Maintenance {
+        address: IpAddr,
+        /// The SMBIOS uuid it says it has; only if it is the VM's own does it get anything.
+        uuid: String,
+        /// `v1.13.9`; Talos before 1.13 does not tell.
+        version: Option<String>,
+    },
+    /// Another machine than the node's VM.
+    Foreign { address: IpAddr, why: String },
+    /// Talos with a configuration of this cluster.
+    Configured(Box<SeenNode>),
+}
+
+/// A configured machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeenNode {
+    pub address: IpAddr,
+    /// `v1.13.9`.
+    pub version: String,
+    /// The schematic its image was made from, if the image says so.
+    pub schematic: Option<String>,
+    /// Extensions it has, by name.
+    pub extensions: Vec<String>,
+    pub stage: SeenStage,
+    pub ready: bool,
+    /// What it still waits for, as `services: etcd not running`.
+    pub unmet: Vec<String>,
+    /// What of its configuration is not as described, secrets masked. None: it could not be compared.
+    pub config: Option<Vec<Change>>,
+    /// Of a control plane; none for a worker.
+    pub etcd: Option<SeenEtcd>,
+    /// By name.
+    pub services: BTreeMap<String, SeenService>,
+}
+
+/// What a machine is doing, in Talos' words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeenStage {
+    Unknown,
+    Booting,
+    Installing,
+    Maintenance,
+    Running,
+    Rebooting,
+    ShuttingDown,
+    Resetting,
+    Upgrading,
+}
+
+/// A control plane's part of etcd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum SeenEtcd {
+    /// It could not be told.
+    Unknown { reason: String },
+    /// No data, and the service waits to be told.
+    Empty,
+    /// There is data, or a member is starting.
+    Member {
+        healthy: bool,
+        /// Names of all members it knows of, voting or not; none if it could not be asked.
+        members: Option<Vec<String>>,
+        /// How many of them do not vote yet.
+        learners: usize,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeenService {
+    /// `Running`, `Preparing`, `Finished`.
+    pub state: String,
+    /// None until its health is known.
+    pub healthy: Option<bool>,
+    /// The last thing that was said about it.
+    pub message: String,
+}
+
+/// What Kubernetes says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum SeenKubernetes {
+    /// Nobody asked: there is none yet, or nothing needs to know.
+    #[default]
+    NotAsked,
+    Unreachable {
+        reason: String,
+    },
+    Answers(SeenCluster),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SeenCluster {
+    /// By name, as Kubernetes calls them.
+    pub nodes: BTreeMap<String, SeenKubernetesNode>,
+    /// What of the bootstrap has been done, by the digest of what was to be done.
+    pub manifests: Option<String>,
+    pub post_bootstrap: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeenKubernetesNode {
+    pub ready: bool,
+    pub schedulable: bool,
+    /// Of its kubelet: `v1.36.3`.
+    pub version: String,
+}
+
+impl SeenMachine {
+    /// The machine, if it has a configuration of ours.
+    pub fn configured(&self) -> Option<&SeenNode> {
+        match self {
+            Self::Configured(node) => Some(node),
+            Self::Unreachable { .. } | Self::Maintenance { .. } | Self::Foreign { .. } => None,
+        }
+    }
+
+    pub fn address(&self) -> IpAddr {
+        match self {
+            Self::Unreachable { address, .. }
+            | Self::Maintenance { address, .. }
+            | Self::Foreign { address, .. } => *address,
+            Self::Configured(node) => node.address,
+        }
+    }
+}
+
+impl SeenNode {
+    /// Whether it has finished booting and everything on it works. One look proves little while a node joins.
+    pub fn is_well(&self) -> bool {
+        let etcd_is_well = match &self.etcd {
+            None => true,
+            Some(SeenEtcd::Member { healthy, learners, .. }) => *healthy && *learners == 0,
+            Some(SeenEtcd::Unknown { .. } | SeenEtcd::Empty) => false,
+        };
+        self.stage == SeenStage::Running && self.ready && etcd_is_well
+    }
+
+    /// Why it is not well, in a few words.
+    pub fn complaint(&self) -> String {
+        let mut words = vec![format!("{:?}", self.stage).to_lowercase()];
+        if !self.ready && self.unmet.is_empty() {
+            words.push("not ready".to_owned());
+        }
+        words.extend(self.unmet.iter().cloned());
+        if let Some(SeenEtcd::Unknown { reason }) = &self.etcd {
+            words.push(format!("etcd: {reason}"));
+        }
+        words.join(", ")
+    }
+}

@@ -1,0 +1,476 @@
+//! What is inside the machines: Talos, etcd, and the Kubernetes on top of them.
+//!
+//! ```text
+//!  VM runs ─▶ answers ─▶ in maintenance: configure ─▶ every control plane without data: bootstrap ─▶ manifests ─▶ healthy
+//!                │                                    any control plane with data: never
+//!                └─ does not answer: waited for by name
+//! ```
+//!
+//! What is not known yet becomes an intent, so that approving the first plan of a new cluster approves all of it. What is
+//! configured already is compared and shown, and left as it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedPower, Role};
+use talmox_types::{BootstrapWord, NodeName};
+
+use super::{Draft, Planner};
+use crate::{
+    Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine,
+    SeenNode, Step, StepId, Until, Waiting,
+};
+
+/// How many fields of a configuration that differs are shown.
+const SHOWN: usize = 8;
+
+/// The control plane that is bootstrapped: the first by name, whoever asks.
+pub fn first_control_plane(desired: &Desired) -> Option<&NodeName> {
+    desired.nodes.iter().filter(|node| node.role == Role::Controller).map(|node| &node.name).min()
+}
+
+/// How far a node is.
+enum Standing<'a> {
+    /// Described as stopped.
+    Off,
+    /// Its VM is not there, does not run, or is about to go down: what is inside follows later.
+    Later,
+    /// It runs, and what is inside is not known.
+    Unknown,
+    /// It gets its configuration in this plan.
+    Fresh(StepId),
+    Configured(&'a SeenNode),
+    /// Nothing is done to it.
+    Refused,
+}
+
+impl<'a> Planner<'a> {
+    /// Plans what is inside the machines, as far as was asked for.
+    pub(super) fn inside(&mut self) {
+        if !self.request.looks_inside() {
+            return;
+        }
+        let vms = self.own_vms();
+        let moving = self.moving();
+        let desired = self.desired;
+        let standings: Vec<(&Node, Standing<'a>)> =
+            desired.nodes.iter().map(|node| (node, self.standing(node, &vms, &moving))).collect();
+        let configured: Vec<StepId> = standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
+        if self.request.until < Until::Bootstrapped {
+            return;
+        }
+        let etcd = self.bootstrap(&vms, &standings);
+        if self.request.until == Until::Healthy && self.request.targets.is_empty() {
+            self.healthy(&standings, &etcd, configured);
+        }
+    }
+
+    /// The VM of each node; of a double the one that stays.
+    fn own_vms(&self) -> BTreeMap<NodeName, Owned> {
+        let mut vms = BTreeMap::new();
+        for owned in self.identities.ours() {
+            vms.entry(owned.mark.node.clone()).or_insert_with(|| owned.clone());
+        }
+        vms
+    }
+
+    /// Nodes this plan makes, starts or takes down, and nodes that are refused or busy.
+    fn moving(&self) -> BTreeSet<NodeName> {
+        let moves = |effect: Effect| effect.interrupts() || matches!(effect, Effect::Create | Effect::Start);
+        let steps = self.plan.steps.iter().filter(|step| moves(step.effect)).filter_map(|s| s.node.clone());
+        let later = self.plan.later.iter().filter_map(|intent| intent.node.clone());
+        let refused = self.plan.refusals.iter().filter_map(|refusal| refusal.node.clone());
+        let busy = self.plan.waiting.iter().flat_map(|waiting| match waiting {
+            Waiting::Locked { node, .. } => std::slice::from_ref(node),
+            Waiting::HostDown { nodes, .. } => nodes,
+            Waiting::InFlight { .. }
+            | Waiting::Reboot { .. }
+            | Waiting::Answer { .. }
+            | Waiting::Bootstrap { .. } => &[],
+        });
+        steps.chain(later).chain(refused).chain(busy.cloned()).collect()
+    }
+
+    fn standing(
+        &mut self,
+        node: &Node,
+        vms: &BTreeMap<NodeName, Owned>,
+        moving: &BTreeSet<NodeName>,
+    ) -> Standing<'a> {
+        if node.vm.power == WantedPower::Stopped {
+            return Standing::Off;
+        }
+        let covered = self.request.covers(&node.name);
+        let observed = self.observed;
+        let vm = vms.get(&node.name);
+        let guest = vm.and_then(|owned| observed.guests.get(&owned.mark.vmid));
+        let runs = guest.is_some_and(|guest| guest.power == Power::Running);
+        let (Some(owned), true, false) = (vm, runs, moving.contains(&node.name)) else {
+            if covered {
+                self.configure_later(node, "once it runs and answers");
+            }
+            return Standing::Later;
+        };
+        match observed.talos.get(&node.name) {
+            None => Standing::Unknown,
+            Some(SeenMachine::Unreachable { address, reason }) => {
+                self.unreachable(node, owned, *address, reason)
+            }
+            Some(SeenMachine::Maintenance { address, uuid, .. }) => {
+                self.in_maintenance(node, owned, *address, uuid)
+            }
+            Some(SeenMachine::Foreign { address, why }) => {
+                self.refuse_stranger(node, *address, why);
+                Standing::Refused
+            }
+            Some(SeenMachine::Configured(seen)) => {
+                self.compare(node, seen);
+                let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
+                self.eject(node, &vm, None);
+                Standing::Configured(seen)
+            }
+        }
+    }
+
+    /// A VM this run made cannot have been configured by anybody else; any other may be a node that lives.
+    fn unreachable(&mut self, node: &Node, owned: &Owned, address: IpAddr, reason: &str) -> Standing<'a> {
+        let configures = self.request.until >= Until::Configured && self.request.covers(&node.name);
+        if owned.mark.incarnation == self.nonce.as_str() && configures {
+            return self.configure_node(node, owned, "it is new and does not answer yet");
+        }
+        self.plan.waiting.push(Waiting::Answer {
+            node: node.name.clone(),
+            vmid: owned.mark.vmid,
+            address,
+            reason: reason.to_owned(),
+        });
+        self.configure_later(node, "unless it turns out to be configured already");
+        Standing::Unknown
+    }
+
+    fn in_maintenance(&mut self, node: &Node, owned: &Owned, address: IpAddr, uuid: &str) -> Standing<'a> {
+        let guest = self.observed.guests.get(&owned.mark.vmid);
+        let own = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
+        if !own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid)) {
+            let own = own.unwrap_or_else(|| "unknown".to_owned());
+            let why = format!("its SMBIOS uuid is {uuid}, and that of VM {} is {own}", owned.mark.vmid);
+            self.refuse_stranger(node, address, &why);
+            return Standing::Refused;
+        }
+        if self.request.until < Until::Configured || !self.request.covers(&node.name) {
+            return Standing::Unknown;
+        }
+        self.configure_node(node, owned, "it has no configuration")
+    }
+
+    fn refuse_stranger(&mut self, node: &Node, address: IpAddr, why: &str) {
+        if !self.request.covers(&node.name) {
+            return;
+        }
+        let problem = format!("the machine at {address} is not this node, and gets nothing: {why}");
+        let choices = vec![
+            format!("find out what has the address {address}, and take it away there"),
+            "give the node another address".to_owned(),
+            "if it was configured with other secrets, use those".to_owned(),
+        ];
+        self.refuse(Some(&node.name), problem, choices);
+    }
+
+    fn configure_node(&mut self, node: &Node, owned: &Owned, reason: &str) -> Standing<'a> {
+        let Some(address) = self.addresses.get(&node.name).copied() else { return Standing::Unknown };
+        let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
+        let step = Step::ConfigureNode { vm: vm.clone(), address };
+        let configured = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create));
+        self.eject(node, &vm, Some(configured.clone()));
+        Standing::Fresh(configured)
+    }
+
+    fn configure_later(&mut self, node: &Node, reason: &str) {
+        if self.request.until >= Until::Configured && self.request.covers(&node.name) {
+            self.follow(Some(&node.name), "configure-node", Effect::Create, reason);
+            if self.desired.talos.config_delivery == ConfigDelivery::Cidata {
+                self.follow(
+                    Some(&node.name),
+                    "eject-seed",
+                    Effect::ChangeLive,
+                    "once it has its configuration",
+                );
+            }
+        }
+    }
+
+    fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
+        let (step, reason) = (step.to_owned(), reason.to_owned());
+        self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
+    }
+
+    /// Says what of a configured machine is not as described.
+    fn compare(&mut self, node: &Node, seen: &SeenNode) {
+        let wanted = self.desired.talos.version.to_string();
+        let has = seen.version.trim_start_matches('v');
+        if !has.is_empty() && has != wanted {
+            let text = format!("runs Talos {has}, described is {wanted}: left as it is");
+            self.note(Some(&node.name), NoteKind::Inside, text);
+        }
+        match &seen.config {
+            Some(changes) if !changes.is_empty() => {
+                let text = format!("its configuration differs and is left as it is: {}", in_words(changes));
+                self.note(Some(&node.name), NoteKind::Inside, text);
+            }
+            Some(_) => {}
+            None => {
+                let text = "its configuration could not be compared".to_owned();
+                self.note(Some(&node.name), NoteKind::Inside, text);
+            }
+        }
+    }
+
+    /// Whether etcd is there, is made by this plan, or later.
+    fn bootstrap(&mut self, vms: &BTreeMap<NodeName, Owned>, standings: &[(&'a Node, Standing<'a>)]) -> Etcd {
+        let Some(first) = first_control_plane(self.desired) else { return Etcd::Not };
+        let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
+        let etcd = |standing: &Standing<'a>| match standing {
+            Standing::Configured(seen) => seen.etcd.as_ref(),
+            _ => None,
+        };
+        let marked = vms.values().find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
+        let member = |(node, standing): &(&Node, Standing<'a>)| {
+            matches!(etcd(standing), Some(SeenEtcd::Member { .. })).then(|| node.name.clone())
+        };
+        let members: BTreeSet<NodeName> = controllers().filter_map(member).collect();
+        if !members.is_empty() {
+            self.record(marked, &members);
+            return Etcd::There;
+        }
+        if marked.is_some_and(|(_, word)| word.done) {
+            let all_empty = controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
+            if all_empty {
+                self.refuse_lost_data();
+            }
+            return Etcd::Not;
+        }
+        if let Some((owned, _)) = marked.filter(|(owned, _)| owned.mark.node != *first) {
+            self.refuse_other_first(&owned.mark.node, first);
+            return Etcd::Not;
+        }
+        let missing: Vec<NodeName> = controllers()
+            .filter(|(_, standing)| !matches!(etcd(standing), Some(SeenEtcd::Empty)))
+            .map(|(node, _)| node.name.clone())
+            .collect();
+        self.bootstrap_first(first, vms, standings, missing)
+    }
+
+    fn bootstrap_first(
+        &mut self,
+        first: &NodeName,
+        vms: &BTreeMap<NodeName, Owned>,
+        standings: &[(&'a Node, Standing<'a>)],
+        missing: Vec<NodeName>,
+    ) -> Etcd {
+        if !self.request.covers(first) {
+            return Etcd::Not;
+        }
+        let seen = standings.iter().find(|(node, _)| node.name == *first);
+        if let (true, Some(owned), Some((_, Standing::Configured(seen)))) =
+            (missing.is_empty(), vms.get(first), seen)
+        {
+            let mut mark = owned.mark.clone();
+            mark.bootstrap = Some(BootstrapWord { incarnation: mark.incarnation.clone(), done: false });
+            let vm = Expected { host: owned.host.clone(), mark };
+            let controllers = standings.iter().filter(|(node, _)| node.role == Role::Controller);
+            let control_planes = controllers.filter_map(|(node, standing)| match standing {
+                Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
+                _ => None,
+            });
+            let step =
+                Step::Bootstrap { vm, address: seen.address, control_planes: control_planes.collect() };
+            let reason = "no control plane has data of etcd";
+            return Etcd::Made(self.push(Draft::new(Some(first), step, reason, Effect::Create)));
+        }
+        let waits = standings.iter().any(|(node, standing)| {
+            node.role == Role::Controller && matches!(standing, Standing::Configured(_))
+        });
+        if waits {
+            self.plan.waiting.push(Waiting::Bootstrap { node: first.clone(), missing });
+        }
+        self.follow(
+            Some(first),
+            "bootstrap",
+            Effect::Create,
+            "once every control plane has its configuration",
+        );
+        Etcd::Later
+    }
+
+    /// A run that died after the bootstrap could not write that it worked.
+    fn record(&mut self, marked: Option<(&Owned, &BootstrapWord)>, members: &BTreeSet<NodeName>) {
+        let Some((owned, _)) = marked.filter(|(_, word)| !word.done) else { return };
+        let node = &owned.mark.node;
+        let busy = self.moving().contains(node);
+        if members.contains(node) && self.request.covers(node) && !busy {
+            let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
+            let reason = "etcd runs, and its mark does not say so yet";
+            self.push(Draft::new(Some(node), Step::RecordBootstrap { vm }, reason, Effect::ChangeLive));
+        }
+    }
+
+    fn refuse_lost_data(&mut self) {
+        let problem = "this cluster was bootstrapped before, and no control plane has data of etcd any more: \
+                       another bootstrap would make another, empty cluster";
+        let choices = vec![
+            "recover etcd from a snapshot: talosctl bootstrap --recover-from FILE".to_owned(),
+            "talmox destroy, then apply, for an empty cluster".to_owned(),
+        ];
+        self.refuse(None, problem.to_owned(), choices);
+    }
+
+    fn refuse_other_first(&mut self, marked: &NodeName, first: &NodeName) {
+        let problem = format!(
+            "an earlier run was to bootstrap the cluster on {marked} and may have; {first} comes before it by name now"
+        );
+        let choices = vec![format!("apply without {first} until the cluster is bootstrapped, then add it")];
+        self.refuse(Some(first), problem, choices);
+    }
+
+    /// What follows the bootstrap, and whether anything is left to wait for.
+    fn healthy(&mut self, standings: &[(&'a Node, Standing<'a>)], etcd: &Etcd, configured: Vec<StepId>) {
+        let unknown = standings
+            .iter()
+            .any(|(_, standing)| matches!(standing, Standing::Later | Standing::Unknown | Standing::Refused));
+        let mut needs = match etcd {
+            Etcd::There => Vec::new(),
+            Etcd::Made(step) => vec![step.clone()],
+            Etcd::Later => {
+                self.hand_over_later();
+                return self.follow(None, "await-health", Effect::Wait, "everything has to work in the end");
+            }
+            Etcd::Not => return,
+        };
+        let handed_over = self.hand_over(&needs);
+        needs.extend(handed_over);
+        needs.extend(configured);
+        if unknown {
+            if !self.plan.is_empty() {
+                self.follow(None, "await-health", Effect::Wait, "everything has to work in the end");
+            }
+            return;
+        }
+        let complaint = self.complaint(standings);
+        let reason = match complaint {
+            Some(complaint) => complaint,
+            None if needs.is_empty() => return,
+            None => "everything has to work in the end".to_owned(),
+        };
+        self.push(Draft::new(None, Step::AwaitHealth, &reason, Effect::Wait).after(needs));
+    }
+
+    /// Steps for manifests and the user's program, unless Kubernetes says that they were done.
+    fn hand_over(&mut self, after: &[StepId]) -> Vec<StepId> {
+        let kubernetes = &self.desired.kubernetes;
+        let seen = match &self.observed.kubernetes {
+            SeenKubernetes::Answers(cluster) => Some(cluster),
+            SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => None,
+        };
+        let (manifests, command) =
+            (kubernetes.bootstrap_manifests.clone(), kubernetes.post_bootstrap.clone());
+        let mut needs = after.to_vec();
+        let mut pushed = Vec::new();
+        if !manifests.is_empty() && seen.is_none_or(|seen| seen.manifests.is_none()) {
+            let step = Step::ApplyManifests { manifests };
+            let draft = Draft::new(None, step, "they are part of the description", Effect::Create);
+            needs = vec![self.push(draft.after(needs))];
+            pushed.clone_from(&needs);
+        }
+        if !command.is_empty() && seen.is_none_or(|seen| seen.post_bootstrap.is_none()) {
+            let step = Step::PostBootstrap { command };
+            let draft = Draft::new(None, step, "it takes over from here", Effect::Create);
+            pushed = vec![self.push(draft.after(needs))];
+        }
+        pushed
+    }
+
+    fn hand_over_later(&mut self) {
+        let kubernetes = &self.desired.kubernetes;
+        let (manifests, command) =
+            (!kubernetes.bootstrap_manifests.is_empty(), !kubernetes.post_bootstrap.is_empty());
+        if manifests {
+            self.follow(None, "apply-manifests", Effect::Create, "once Kubernetes answers");
+        }
+        if command {
+            self.follow(None, "post-bootstrap", Effect::Create, "once the cluster is bootstrapped");
+        }
+    }
+
+    /// What keeps a cluster that is there from being healthy, as far as one look shows.
+    fn complaint(&self, standings: &[(&'a Node, Standing<'a>)]) -> Option<String> {
+        let configured = || {
+            standings.iter().filter_map(|(node, standing)| match standing {
+                Standing::Configured(seen) => Some((*node, *seen)),
+                _ => None,
+            })
+        };
+        if let Some((node, seen)) = configured().find(|(_, seen)| !seen.is_well()) {
+            return Some(format!("{} is not well: {}", node.name, seen.complaint()));
+        }
+        let controllers: BTreeSet<&str> = configured()
+            .filter(|(node, _)| node.role == Role::Controller)
+            .map(|(node, _)| node.name.as_str())
+            .collect();
+        for (node, seen) in configured() {
+            if let Some(SeenEtcd::Member { members: Some(members), .. }) = &seen.etcd
+                && members.iter().map(String::as_str).collect::<BTreeSet<&str>>() != controllers
+            {
+                return Some(format!("the members {} knows are {}", node.name, members.join(", ")));
+            }
+        }
+        match &self.observed.kubernetes {
+            SeenKubernetes::NotAsked => None,
+            SeenKubernetes::Unreachable { reason } => Some(format!("Kubernetes does not answer: {reason}")),
+            SeenKubernetes::Answers(cluster) => {
+                let must_be_ready = self.desired.kubernetes.cni != Cni::None
+                    || !self.desired.kubernetes.bootstrap_manifests.is_empty();
+                configured().find_map(|(node, _)| match cluster.nodes.get(node.name.as_str()) {
+                    None => Some(format!("{} is not in Kubernetes yet", node.name)),
+                    Some(seen) if must_be_ready && !seen.ready => {
+                        Some(format!("{} is not ready in Kubernetes", node.name))
+                    }
+                    Some(_) => None,
+                })
+            }
+        }
+    }
+}
+
+/// Where etcd is.
+enum Etcd {
+    There,
+    Made(StepId),
+    Later,
+    /// Nothing is done about it.
+    Not,
+}
+
+fn fresh(standing: &Standing<'_>) -> Option<StepId> {
+    match standing {
+        Standing::Fresh(step) => Some(step.clone()),
+        Standing::Off | Standing::Later | Standing::Unknown | Standing::Configured(_) | Standing::Refused => {
+            None
+        }
+    }
+}
+
+fn in_words(changes: &[Change]) -> String {
+    let word = |value: &Option<String>| match value.as_deref() {
+        None => "none".to_owned(),
+        Some(text) => text.lines().next().unwrap_or_default().to_owned(),
+    };
+    let shown = changes
+        .iter()
+        .take(SHOWN)
+        .map(|change| format!("{} {} → {}", change.key, word(&change.old), word(&change.new)));
+    let mut shown: Vec<String> = shown.collect();
+    if let Some(more) = changes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        shown.push(format!("and {more} more"));
+    }
+    shown.join("; ")
+}

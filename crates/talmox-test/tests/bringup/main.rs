@@ -1,0 +1,7 @@
+//! From nothing to a cluster that works: VMs, configurations, the bootstrap, members.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod bed;
+mod trouble;
+mod up;

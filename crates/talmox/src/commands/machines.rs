@@ -1,0 +1,401 @@
+//! The machines themselves: who we are to them, what each is to be configured with, and how they are reached.
+//!
+//! The engine asks for a node's configuration when it is about to send or compare it; it is made then, from description and
+//! secrets, and goes nowhere else.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use futures_util::TryStreamExt as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use talmox_exec::health::{Cluster, Member, expects_network, look};
+use talmox_exec::{
+    Clock, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Reach, Whereabouts,
+};
+use talmox_k8s::Server;
+use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
+use talmox_machine::{SystemRandom, Time};
+use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
+use talmox_talos::{Identity, kinds};
+use talmox_types::NodeName;
+use talmox_types::desired::{Node, NodeAddress, Role};
+
+use super::client_files::{Clients, Home};
+use super::configs::{Ingredients, Whole, now, open_secrets, read_text};
+use super::shared::Job;
+use crate::connect::Ways;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::screens::{EtcdView, InsideView, SeenHealth, plural};
+use crate::secrets_file::{self, Loaded};
+
+/// Where Talos has the Kubernetes API unless told otherwise.
+const API_PORT: u16 = 6443;
+
+/// A manifest larger than this is no manifest.
+const LARGEST: usize = 16 << 20;
+
+/// The machines of a description.
+pub(super) struct Inside<'a> {
+    job: &'a Job,
+    /// None while the cluster has no secrets, and so no machine that knows us.
+    known: Option<Known>,
+    ways: Ways,
+    clock: SystemClock,
+    /// Where machines were found.
+    addresses: Mutex<BTreeMap<NodeName, IpAddr>>,
+}
+
+/// What a cluster with secrets has.
+struct Known {
+    secrets: Loaded,
+    ingredients: Ingredients,
+    talos: Arc<Identity>,
+    kubernetes: Arc<talmox_k8s::Identity>,
+}
+
+impl<'a> Inside<'a> {
+    /// Gets ready to speak to machines, with the cluster's secrets if there are any.
+    pub(super) fn open(job: &'a Job, printer: &Printer) -> anyhow::Result<Self> {
+        let simulation = job.session.simulated_in();
+        let has = simulation.is_some()
+            || secrets_file::find(&job.desired, &job.folder).is_some_and(|path| path.exists());
+        let known = if has { Some(Known::open(job, simulation, printer)?) } else { None };
+        let ways = job.session.ways();
+        Ok(Self { job, known, ways, clock: SystemClock, addresses: Mutex::default() })
+    }
+
+    pub(super) fn has_secrets(&self) -> bool {
+        self.known.is_some()
+    }
+
+    /// Everything a run reaches machines with.
+    pub(super) fn reach(&self, take_over: bool) -> Reach<'_> {
+        Reach {
+            machines: self,
+            talos: Arc::clone(&self.ways.talos),
+            kubernetes: Some(Arc::clone(&self.ways.kubernetes)),
+            clock: &self.clock,
+            holder: holder(),
+            take_over,
+        }
+    }
+
+    /// The files people reach the cluster by, with new certificates.
+    pub(super) fn clients(&self) -> anyhow::Result<Clients> {
+        let known = self.known().map_err(Failure::new)?;
+        Clients::make(&self.job.desired, &known.secrets.bundle, &self.endpoints())
+    }
+
+    /// Where those files go.
+    pub(super) fn home(&self) -> Home {
+        match self.job.session.simulated_in() {
+            Some(folder) => Home::Simulation(folder.to_owned()),
+            None => Home::User,
+        }
+    }
+
+    /// When the first of the cluster's certificates ends that nobody renews by itself.
+    pub(super) fn certificates_end(&self) -> Option<Time> {
+        let bundle = &self.known.as_ref()?.secrets.bundle;
+        let authorities = [&bundle.os, &bundle.kubernetes, &bundle.etcd];
+        authorities.into_iter().map(|authority| authority.certificate.not_after()).min()
+    }
+
+    /// The control planes, by their first addresses.
+    fn endpoints(&self) -> Vec<String> {
+        let seen = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let planes = self.job.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        let address = |node: &Node| match &node.address {
+            NodeAddress::Declared(address) => Some(address.primary()),
+            NodeAddress::FromPool(_) => seen.get(&node.name).copied(),
+        };
+        planes.filter_map(address).map(|address| address.to_string()).collect()
+    }
+
+    /// What is inside the machines, for people to look at.
+    pub(super) async fn view(&self, observed: Observed) -> InsideView {
+        let cluster = self.cluster(&observed);
+        let etcd = match &cluster {
+            Some(cluster) => self.etcd(cluster, &observed).await,
+            None => None,
+        };
+        let health = self.health(cluster.as_ref(), &observed).await;
+        let Observed { talos, kubernetes, .. } = observed;
+        let end = self.certificates_end().map(|end| end.to_string());
+        let certificates_end = end.map(|end| end.split('T').next().unwrap_or(&end).to_owned());
+        InsideView { health, talos, kubernetes, etcd, certificates_end }
+    }
+
+    /// Asked only where every machine is there: the answer would take as long as the slowest call that fails.
+    async fn health(&self, cluster: Option<&Cluster>, observed: &Observed) -> SeenHealth {
+        let desired = &self.job.desired.nodes;
+        let there = |node: &&Node| observed.talos.get(&node.name).and_then(SeenMachine::configured).is_some();
+        let count = desired.iter().filter(there).count();
+        let Some(cluster) = cluster.filter(|_| count == desired.len()) else {
+            let why = format!("{count} of {} configured and reachable", plural(desired.len(), "node"));
+            return SeenHealth::Unhealthy { why };
+        };
+        match look(cluster).await.missing() {
+            None => SeenHealth::Healthy,
+            Some((name, missing)) => SeenHealth::Unhealthy { why: format!("{name}: {}", missing.why) },
+        }
+    }
+
+    /// Members, leader and size, as the control planes say that have a member.
+    async fn etcd(&self, cluster: &Cluster, observed: &Observed) -> Option<EtcdView> {
+        let reach = self.reach(false);
+        let (mut healthy, mut members, mut leader, mut size) = (0, 0, None, None);
+        let mut ids = Vec::new();
+        for member in cluster.members.iter().filter(|member| member.role == Role::Controller) {
+            let seen = observed.talos.get(&member.name).and_then(SeenMachine::configured);
+            let Some(SeenEtcd::Member { healthy: well, members: known, .. }) =
+                seen.and_then(|seen| seen.etcd.as_ref())
+            else {
+                continue;
+            };
+            healthy += usize::from(*well);
+            members = members.max(known.as_ref().map_or(0, Vec::len));
+            if let Some(status) = reach.secure(member.addresses.primary())
+                && let Ok(status) = status.etcd_health().await
+            {
+                ids.push((status.id, member.name.clone()));
+                leader = leader.or(status.leader);
+                size = size.max(Some(status.database_bytes));
+            }
+        }
+        let leader = ids.into_iter().find(|(id, _)| Some(*id) == leader).map(|(_, name)| name);
+        (members > 0 || healthy > 0).then_some(EtcdView {
+            healthy,
+            members: members.max(healthy),
+            leader,
+            database_bytes: size,
+        })
+    }
+
+    /// What a node runs with, and what it should run with.
+    pub(super) async fn configs(
+        &self,
+        node: &Node,
+        observed: &Observed,
+    ) -> anyhow::Result<(SecretString, SecretString)> {
+        let at = self.whereabouts(node, observed)?;
+        let address = at.address.primary();
+        let reach = self.reach(false);
+        let client = reach.secure(address).ok_or_else(|| Failure::new("there is no secrets bundle"))?;
+        let found = client.get::<kinds::MachineConfig>("persistent").await.map_err(|error| {
+            Failure::new(format!("{} does not tell its configuration: {error}", node.name))
+                .with_hint("talmox status shows how far it is")
+        })?;
+        let found = found.ok_or_else(|| Failure::new(format!("{} has no configuration yet", node.name)))?;
+        let has = String::from_utf8(found.spec.yaml_marshalled)
+            .map_err(|_| Failure::new(format!("the configuration of {} is no text", node.name)))?;
+        let wanted = self.make(&node.name, &at).map_err(Failure::new)?;
+        Ok((SecretString::from(has), wanted.text))
+    }
+
+    /// Where a node's machine is.
+    fn whereabouts(&self, node: &Node, observed: &Observed) -> Result<Whereabouts, Failure> {
+        let desired = &self.job.desired;
+        let address = assigned_addresses(desired, observed).get(&node.name).copied();
+        let address =
+            address.ok_or_else(|| Failure::new(format!("nobody knows the address of {}", node.name)))?;
+        let seen = view(desired, observed).nodes.into_iter().find(|seen| seen.node == node.name);
+        let vmid = seen.as_ref().and_then(|seen| seen.vmid);
+        let guest = vmid.and_then(|vmid| observed.guests.get(&vmid));
+        let uuid = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
+        Ok(Whereabouts { address, vmid, host: seen.and_then(|seen| seen.host), uuid })
+    }
+
+    /// The cluster as its health is asked; of a node whose address nobody knows yet nothing can be asked.
+    pub(super) fn cluster(&self, observed: &Observed) -> Option<Cluster> {
+        let known = self.known.as_ref()?;
+        let desired = &self.job.desired;
+        let addresses = assigned_addresses(desired, observed);
+        let member = |node: &Node| {
+            let addresses = *addresses.get(&node.name)?;
+            Some(Member { name: node.name.clone(), role: node.role, addresses })
+        };
+        let members: Vec<Member> = desired.nodes.iter().filter_map(member).collect();
+        Some(Cluster {
+            kubernetes: self.servers(known, &members),
+            members,
+            talos: Arc::clone(&self.ways.talos),
+            identity: Arc::clone(&known.talos),
+            has_network: expects_network(desired),
+        })
+    }
+
+    /// The shared endpoint, and the control planes themselves if it does not answer.
+    fn servers(&self, known: &Known, members: &[Member]) -> Vec<talmox_k8s::Client> {
+        let shared = Server::from_url(&self.job.desired.network.endpoint).ok();
+        let port = shared.as_ref().map_or(API_PORT, |server| server.port);
+        let planes = members.iter().filter(|member| member.role == Role::Controller);
+        let own = planes.map(|member| Server::new(member.addresses.primary().to_string(), port));
+        let client = |server| {
+            let access = talmox_k8s::Access { server, identity: Arc::clone(&known.kubernetes) };
+            talmox_k8s::Client::new(Arc::clone(&self.ways.kubernetes), access)
+        };
+        shared.into_iter().chain(own).map(client).collect()
+    }
+
+    fn known(&self) -> Result<&Known, String> {
+        self.known.as_ref().ok_or_else(|| "there is no secrets bundle (talmox secrets generate)".to_owned())
+    }
+
+    fn make(&self, node: &NodeName, at: &Whereabouts) -> Result<MachineConfig, String> {
+        let known = self.known()?;
+        let Job { outcome, desired, .. } = self.job;
+        let unknown = || format!("there is no node {node} in the description");
+        let member = outcome.description.member(node.as_str()).map_err(|_| unknown())?;
+        let declared = desired.nodes.iter().find(|one| one.name == *node).ok_or_else(unknown)?;
+        let Whereabouts { address, vmid, host, uuid } = at.clone();
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), address.primary());
+        let whereabouts = talmox_render::Whereabouts { address, vmid, host, uuid };
+        let whole = Whole { outcome, desired, bundle: &known.secrets.bundle };
+        let renderer = whole.renderer(&known.ingredients);
+        let rendered = whole.render((declared, &member), &whereabouts, &renderer);
+        let rendered = rendered.map_err(|failure| failure.to_string())?;
+        Ok(MachineConfig { text: SecretString::from(rendered.config.to_yaml()) })
+    }
+
+    async fn texts(&self) -> Result<Vec<Manifest>, String> {
+        let mut all = Vec::new();
+        for name in &self.job.desired.kubernetes.bootstrap_manifests {
+            let text = if name.contains("://") {
+                fetch(self.job, name).await?
+            } else {
+                read_text(&self.job.folder.join(name)).map_err(|failure| failure.to_string())?
+            };
+            all.push(Manifest { name: name.clone(), text: SecretString::from(text) });
+        }
+        Ok(all)
+    }
+
+    /// Runs a program with files of its own to reach the cluster by: it must not depend on what is current in the user's.
+    async fn run(&self, command: &[String]) -> Result<(), String> {
+        let (program, arguments) = command.split_first().ok_or("there is no program to run")?;
+        let folder = tempfile::tempdir().map_err(|error| format!("no place for its files: {error}"))?;
+        let clients = self.clients().map_err(|error| error.to_string())?;
+        let (talosconfig, kubeconfig) =
+            clients.write_into(folder.path()).map_err(|error| format!("{error:#}"))?;
+        let output = tokio::process::Command::new(program)
+            .args(arguments)
+            .current_dir(folder_or_here(&self.job.folder))
+            .env("KUBECONFIG", kubeconfig)
+            .env("TALOSCONFIG", talosconfig)
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .map_err(|error| format!("could not run {program}: {error}"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("it ended with {}{}", output.status, last_lines(&output.stderr, &output.stdout)))
+    }
+}
+
+impl Known {
+    fn open(job: &Job, simulation: Option<&Path>, printer: &Printer) -> anyhow::Result<Self> {
+        let secrets = open_secrets(&job.desired, &job.folder, simulation, printer)?;
+        let ingredients = Ingredients::read(&job.desired, &job.folder)?;
+        let (bundle, now) = (&secrets.bundle, now());
+        let talos = bundle.talos_client(&[TalosRole::Admin], now, DEFAULT_LIFETIME, &mut SystemRandom)?;
+        let kubernetes = bundle.kubernetes_admin(now, DEFAULT_LIFETIME, &mut SystemRandom)?;
+        let (certificate, key) = pem(&talos);
+        let talos = Identity::from_pem(bundle.os.certificate.pem(), &certificate, &key)
+            .context("the secrets bundle makes no identity for Talos")?;
+        let (certificate, key) = pem(&kubernetes);
+        let kubernetes =
+            talmox_k8s::Identity::from_pem(bundle.kubernetes.certificate.pem(), &certificate, &key)
+                .context("the secrets bundle makes no identity for Kubernetes")?;
+        Ok(Self { secrets, ingredients, talos: Arc::new(talos), kubernetes: Arc::new(kubernetes) })
+    }
+}
+
+fn pem(client: &ClientCertificate) -> (String, SecretString) {
+    (client.certificate.pem().to_owned(), SecretString::from(client.key.pem().expose_secret().to_owned()))
+}
+
+impl Machines for Inside<'_> {
+    fn config(&self, node: &NodeName, at: &Whereabouts) -> Result<MachineConfig, String> {
+        self.make(node, at)
+    }
+
+    fn identity(&self) -> Option<Arc<Identity>> {
+        self.known.as_ref().map(|known| Arc::clone(&known.talos))
+    }
+
+    fn kubernetes(&self) -> Option<talmox_k8s::Access> {
+        let known = self.known.as_ref()?;
+        let server = Server::from_url(&self.job.desired.network.endpoint).ok()?;
+        Some(talmox_k8s::Access { server, identity: Arc::clone(&known.kubernetes) })
+    }
+
+    fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {
+        Box::pin(self.texts())
+    }
+
+    fn post_bootstrap<'a>(&'a self, command: &'a [String]) -> MachinesFuture<'a, ()> {
+        Box::pin(self.run(command))
+    }
+}
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> u64 {
+        u64::try_from(now().unix()).unwrap_or_default()
+    }
+}
+
+async fn fetch(job: &Job, url: &str) -> Result<String, String> {
+    let arriving = job.session.images.open(url).await.map_err(|error| error.to_string())?;
+    let bytes = arriving
+        .chunks
+        .map_err(|error| error.to_string())
+        .try_fold(Vec::new(), async |mut all, piece| {
+            all.extend_from_slice(&piece);
+            if all.len() > LARGEST { Err(format!("{url} is larger than a manifest can be")) } else { Ok(all) }
+        })
+        .await?;
+    String::from_utf8(bytes).map_err(|_| format!("{url} is no text"))
+}
+
+fn folder_or_here(folder: &Path) -> PathBuf {
+    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
+}
+
+/// The end of what a program said, its complaints before the rest.
+fn last_lines(stderr: &[u8], stdout: &[u8]) -> String {
+    const SHOWN: usize = 5;
+    let said = if stderr.iter().all(u8::is_ascii_whitespace) { stdout } else { stderr };
+    let text = String::from_utf8_lossy(said);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines.iter().skip(lines.len().saturating_sub(SHOWN)).map(|line| format!("\n  {line}")).collect()
+}
+
+/// Who this run is to others: user, host and process.
+#[expect(clippy::disallowed_methods, reason = "variables of the system, read as they are")]
+fn holder() -> String {
+    let user = std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
+    let host = rustix::system::uname();
+    format!("{user}@{}-{}", host.nodename().to_string_lossy(), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_what_a_program_said_is_told() {
+        let lines = |stderr: &str, stdout: &str| last_lines(stderr.as_bytes(), stdout.as_bytes());
+        assert_eq!(lines("", ""), "");
+        assert_eq!(lines(" \n", "done\n"), "\n  done");
+        assert_eq!(lines("1\n2\n\n3\n4\n5\n6\n", "x"), "\n  2\n  3\n  4\n  5\n  6");
+    }
+}

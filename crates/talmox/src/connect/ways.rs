@@ -1,0 +1,60 @@
+//! How machines and their Kubernetes are reached.
+
+use std::sync::Arc;
+
+use talmox_k8s::{HttpsTransport, Request, Response};
+use talmox_talos::{Call, GrpcTransport, Replies};
+
+/// Transports to the machines themselves.
+#[derive(Clone)]
+pub(crate) struct Ways {
+    pub(crate) talos: Arc<dyn talmox_talos::Transport>,
+    pub(crate) kubernetes: Arc<dyn talmox_k8s::Transport>,
+}
+
+impl Ways {
+    /// Straight to each address.
+    pub(crate) fn real() -> Self {
+        Self { talos: Arc::new(GrpcTransport::default()), kubernetes: Arc::new(HttpsTransport::default()) }
+    }
+
+    /// To simulated machines, wherever they really are, and to nobody else: nothing leaves this machine.
+    pub(crate) fn simulated(talos: talmox_talos::DialMap, kubernetes: talmox_k8s::DialMap) -> Self {
+        Self {
+            talos: Arc::new(Closed { transport: GrpcTransport::new(talos.clone()), map: talos }),
+            kubernetes: Arc::new(Closed {
+                transport: HttpsTransport::new(kubernetes.clone()),
+                map: kubernetes,
+            }),
+        }
+    }
+}
+
+/// A transport that leads to whoever is in its map.
+struct Closed<T, Map> {
+    transport: T,
+    map: Map,
+}
+
+impl talmox_talos::Transport for Closed<GrpcTransport, talmox_talos::DialMap> {
+    fn call(&self, call: Call) -> talmox_talos::BoxFuture<'_, Result<Replies, talmox_talos::TransportError>> {
+        if self.map.0.contains_key(&call.node) {
+            return self.transport.call(call);
+        }
+        let reason = format!("the simulation has nobody at {}", call.node);
+        Box::pin(std::future::ready(Err(talmox_talos::TransportError::Connect { reason })))
+    }
+}
+
+impl talmox_k8s::Transport for Closed<HttpsTransport, talmox_k8s::DialMap> {
+    fn send(
+        &self,
+        request: Request,
+    ) -> talmox_k8s::BoxFuture<'_, Result<Response, talmox_k8s::TransportError>> {
+        if self.map.0.contains_key(&request.server.host) {
+            return self.transport.send(request);
+        }
+        let reason = format!("the simulation has nobody called {}", request.server.host);
+        Box::pin(std::future::ready(Err(talmox_k8s::TransportError::NotReached { reason })))
+    }
+}

@@ -1,0 +1,149 @@
+//! What is inside the machines, for `status`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use talmox_plan::{SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage};
+use talmox_types::NodeName;
+
+use super::plan_text::{RED, YELLOW};
+use super::text::{listed, safe};
+use crate::printer::GREEN;
+
+/// Talos, etcd and Kubernetes at one moment.
+#[derive(Serialize)]
+pub(crate) struct InsideView {
+    pub(crate) health: SeenHealth,
+    pub(crate) talos: BTreeMap<NodeName, SeenMachine>,
+    pub(crate) kubernetes: SeenKubernetes,
+    pub(crate) etcd: Option<EtcdView>,
+    /// When the first of the cluster's authorities ends: `2036-11-02`.
+    pub(crate) certificates_end: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(crate) enum SeenHealth {
+    Healthy,
+    /// Something is missing, or some machine is not there yet.
+    Unhealthy {
+        why: String,
+    },
+}
+
+#[derive(Serialize)]
+pub(crate) struct EtcdView {
+    /// Members that are well, of how many.
+    pub(crate) healthy: usize,
+    pub(crate) members: usize,
+    pub(crate) leader: Option<NodeName>,
+    pub(crate) database_bytes: Option<u64>,
+}
+
+/// The cells of a node, and what else there is to say of it.
+pub(super) struct Inside {
+    pub(super) talos: (String, anstyle::Style),
+    pub(super) kubernetes: (String, anstyle::Style),
+    pub(super) remarks: Vec<String>,
+}
+
+impl InsideView {
+    /// The line below the sum.
+    pub(super) fn sum(&self) -> String {
+        let mut parts = vec![match &self.health {
+            SeenHealth::Healthy => format!("{GREEN}healthy{GREEN:#}"),
+            SeenHealth::Unhealthy { why } => format!("{YELLOW}not healthy{YELLOW:#}: {}", safe(why)),
+        }];
+        let configured = self.talos.values().filter_map(SeenMachine::configured);
+        let talos: BTreeSet<String> = configured.map(|node| bare(&node.version)).collect();
+        let kubelets: BTreeSet<String> = match &self.kubernetes {
+            SeenKubernetes::Answers(cluster) => {
+                cluster.nodes.values().map(|node| bare(&node.version)).collect()
+            }
+            SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => BTreeSet::new(),
+        };
+        for (name, versions) in [("Talos", talos), ("Kubernetes", kubelets)] {
+            let versions: Vec<String> = versions.into_iter().filter(|version| !version.is_empty()).collect();
+            if !versions.is_empty() {
+                parts.push(format!("{name} {}", listed(&versions)));
+            }
+        }
+        parts.extend(self.etcd.as_ref().map(etcd));
+        parts.extend(self.certificates_end.as_ref().map(|end| format!("certificates end {end}")));
+        parts.join(" · ")
+    }
+
+    pub(super) fn of(&self, node: &NodeName) -> Inside {
+        let mut remarks = Vec::new();
+        let talos = match self.talos.get(node) {
+            None => nothing(),
+            Some(SeenMachine::Unreachable { reason, .. }) => {
+                remarks.push(format!("does not answer: {}", safe(reason)));
+                ("silent".to_owned(), RED)
+            }
+            Some(SeenMachine::Maintenance { .. }) => ("maintenance".to_owned(), YELLOW),
+            Some(SeenMachine::Foreign { why, .. }) => {
+                remarks.push(safe(why));
+                ("foreign".to_owned(), RED)
+            }
+            Some(SeenMachine::Configured(seen)) => configured(node, seen, &mut remarks),
+        };
+        if self.etcd.as_ref().and_then(|etcd| etcd.leader.as_ref()) == Some(node) {
+            remarks.push("leader".to_owned());
+        }
+        Inside { talos, kubernetes: self.kubernetes(node), remarks }
+    }
+
+    fn kubernetes(&self, node: &NodeName) -> (String, anstyle::Style) {
+        let SeenKubernetes::Answers(cluster) = &self.kubernetes else { return nothing() };
+        match cluster.nodes.get(node.as_str()) {
+            None => nothing(),
+            Some(seen) if !seen.ready => ("NotReady".to_owned(), RED),
+            Some(seen) if !seen.schedulable => ("Ready, cordoned".to_owned(), YELLOW),
+            Some(_) => ("Ready".to_owned(), GREEN),
+        }
+    }
+}
+
+fn nothing() -> (String, anstyle::Style) {
+    ("–".to_owned(), anstyle::Style::new())
+}
+
+/// `v1.13.9` is `1.13.9`.
+fn bare(version: &str) -> String {
+    safe(version.strip_prefix('v').unwrap_or(version))
+}
+
+fn etcd(view: &EtcdView) -> String {
+    let mut text = format!("etcd {}/{}", view.healthy, view.members);
+    if let Some(leader) = &view.leader {
+        text.push_str(&format!(", leader {leader}"));
+    }
+    if let Some(bytes) = view.database_bytes {
+        text.push_str(&format!(", {} MiB", bytes.div_ceil(1 << 20)));
+    }
+    text
+}
+
+fn configured(node: &NodeName, seen: &SeenNode, remarks: &mut Vec<String>) -> (String, anstyle::Style) {
+    let word = match seen.stage {
+        SeenStage::Unknown => "unknown",
+        SeenStage::Booting => "booting",
+        SeenStage::Installing => "installing",
+        SeenStage::Maintenance => "maintenance",
+        SeenStage::Running => "running",
+        SeenStage::Rebooting => "rebooting",
+        SeenStage::ShuttingDown => "shutting down",
+        SeenStage::Resetting => "resetting",
+        SeenStage::Upgrading => "upgrading",
+    };
+    remarks.extend(seen.unmet.iter().map(|unmet| format!("waits for {}", safe(unmet))));
+    if let Some(SeenEtcd::Unknown { reason }) = &seen.etcd {
+        remarks.push(format!("etcd: {}", safe(reason)));
+    }
+    if seen.config.as_ref().is_some_and(|changes| !changes.is_empty()) {
+        remarks.push(format!("its configuration differs: talmox diff {node}"));
+    }
+    let style = if seen.stage == SeenStage::Running && seen.ready { GREEN } else { YELLOW };
+    (word.to_owned(), style)
+}

@@ -1,6 +1,6 @@
 //! Nodes on sockets: the real client through TLS and HTTP/2, beside a Proxmox that switches them on.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::IpAddr;
 use std::sync::Arc;

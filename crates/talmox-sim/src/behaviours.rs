@@ -410,6 +410,10 @@ const TABLE: &[Behaviour] = &[
     row("factory.checksums", "Checksums and signatures beside an image are 402.", Sources("image-factory docs/api.md")),
     row("factory.extensions", "An image with an extension its version has not is 400; old names of renamed ones work.", Sources("image-factory internal/profile/profile.go")),
     row("factory.catalogue", "Which versions, extensions and overlays there are.", Unproven),
+    row("guest.decides", "With nodes in its VMs, the guest decides about the power button: a shutdown ends when it goes, or fails at its limit.", Unproven),
+    row("guest.disks", "A clone, an import and a copy begin with what the original held; a disk that moves or migrates stays the disk it is.", Unproven),
+    row("guest.cloudinit", "The cloud-init drive is written when a VM starts or is told to, with its three files.", Unproven),
+    row("guest.names", "Linux finds IDE disks first, then SCSI, then SATA; those of virtio are counted by themselves.", Unproven),
 ];
 
 #[cfg(test)]

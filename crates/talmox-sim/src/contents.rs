@@ -111,6 +111,6 @@ mod tests {
     #[test]
     fn bytes_of_no_kind_are_something_else() {
         assert_eq!(Content::of_bytes(b""), Content::Other);
-        assert_eq!(Content::of_bytes(&[0; 40_000]), Content::Other);
+        assert_eq!(Content::of_bytes(&vec![0; 40_000]), Content::Other);
     }
 }

@@ -89,7 +89,7 @@ async fn respond(shared: Arc<Shared>, reply: ApiReply) -> io::Result<Response<Bo
             let frames = messages.into_iter().map(|message| Ok(Frame::data(framed(&message))));
             let trailers = Frame::trailers(trailers(&end)?);
             let frames: Vec<_> = frames.chain([Ok(trailers)]).collect();
-            head(StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync())
+            Ok(head(StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync()))
         }
         ApiReply::Stream(stream) => {
             let changes = shared.beside.changes();
@@ -98,7 +98,7 @@ async fn respond(shared: Arc<Shared>, reply: ApiReply) -> io::Result<Response<Bo
             let frames = futures_util::stream::unfold(followed, |mut followed| async move {
                 followed.next().await.map(|frame| (frame, followed))
             });
-            head(StreamBody::new(frames).boxed_unsync())
+            Ok(head(StreamBody::new(frames).boxed_unsync()))
         }
     }
 }
@@ -163,16 +163,16 @@ impl Drop for Followed {
     }
 }
 
-fn head(body: Body) -> io::Result<Response<Body>> {
+fn head(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    Ok(response)
+    response
 }
 
 /// A call that failed before anything was answered.
 fn head_only(status: &Status) -> io::Result<Response<Body>> {
     let body = Empty::new().map_err(|never: std::convert::Infallible| match never {});
-    let mut response = head(body.boxed_unsync())?;
+    let mut response = head(body.boxed_unsync());
     response.headers_mut().extend(trailers(status)?);
     Ok(response)
 }

@@ -55,14 +55,14 @@ fn power(world: &mut World, vmid: u32, action: &str) -> String {
 /// What was switched on last.
 fn switched_on(events: Vec<PowerEvent>) -> Machine {
     let on = |event| if let PowerEvent::On(machine) = event { Some(machine) } else { None };
-    events.into_iter().filter_map(on).last().unwrap()
+    events.into_iter().rev().find_map(on).unwrap()
 }
 
 fn image(drive: &MachineDrive) -> Option<(&crate::TalosImage, &[String])> {
     match drive {
         MachineDrive::Disk { content: Content::Talos(image), extensions, .. }
         | MachineDrive::Cd { content: Content::Talos(image), extensions } => Some((image, extensions)),
-        _ => None,
+        MachineDrive::Disk { .. } | MachineDrive::Cd { .. } => None,
     }
 }
 

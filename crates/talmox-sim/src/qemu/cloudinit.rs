@@ -34,7 +34,7 @@ pub(crate) fn regenerate(world: &mut World, call: &Call) -> Answer {
 }
 
 impl World {
-    /// Writes a VM's settings onto its cloud-init drive, in the form of NoCloud: Windows has another one.
+    /// Writes a VM's settings onto its cloud-init drive, in the form Linux reads: Windows has another one.
     pub(crate) fn write_cloudinit(&mut self, vmid: u32) {
         let Some(vm) = self.vms.get(&vmid) else { return };
         let drives = vm.drives();

@@ -10,7 +10,7 @@ use super::cluster::Cluster;
 use crate::scratch::Scratch;
 
 /// Longer than anything takes that is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a call said, and how it ended.

@@ -176,6 +176,7 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
 
 /// The cluster must be healthy and one: of Bootstraps that got through, one.
 async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
+    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.etcd_clusters(), 1, "{what}");
     let log = bed.lab.calls();

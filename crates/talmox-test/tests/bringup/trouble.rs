@@ -176,6 +176,7 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
 
 /// The cluster must be healthy and one: of Bootstraps that got through, one.
 async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
+    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.etcd_clusters(), 1, "{what}");
     let log = bed.lab.calls();
@@ -200,7 +201,7 @@ fn killed_at_any_call_of_all_layers() {
     });
     let mut runs = 0;
     for sent in [false, true] {
-        for number in (1..=calls).step_by(stride()) {
+        for number in (1..=calls).step_by(5 * stride()) {
             runtime().block_on(async {
                 let fault = Fault::KillClient { sent };
                 let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;

@@ -1,7 +1,9 @@
 """Runs a command and prints what it cost as JSON: seconds by the clock and of the processor, and at most how many KiB.
 
 measure.py SAID COMMAND...: what the command says goes to the file SAID, its input is ours. Memory is that of all its
-processes together, shared pages counted once, as seen ten times a second; at least that of the largest process.
+processes together, shared pages counted once, as seen fifty times a second; at least what the largest process ever had.
+The system's own count of that (ru_maxrss) is no use: a program takes over the peak of the one that started it, which is
+this.
 """
 
 import json
@@ -21,17 +23,19 @@ def tree(pid):
     return [pid] + [process for child in below for process in tree(int(child))]
 
 
-def memory(pid):
+def memory(pid, file, word):
     try:
-        with open(f"/proc/{pid}/smaps_rollup") as lines:
-            return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        with open(f"/proc/{pid}/{file}") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith(word))
     except (OSError, StopIteration):
         return 0
 
 
 def watch(pid, over, seen):
-    while not over.wait(0.1):
-        seen.append(sum(memory(process) for process in tree(pid)))
+    while not over.wait(0.02):
+        processes = tree(pid)
+        seen.append(sum(memory(process, "smaps_rollup", "Pss:") for process in processes))
+        seen.append(max(memory(process, "status", "VmHWM:") for process in processes))
 
 
 seen, over = [0], threading.Event()
@@ -45,5 +49,5 @@ with open(sys.argv[1], "wb") as said:
 over.set()
 watcher.join()
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-cost = {"code": code, "wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": max(seen + [used.ru_maxrss])}
+cost = {"code": code, "wall": wall, "cpu": used.ru_utime + used.ru_stime, "peak": max(seen)}
 print(json.dumps(cost))

@@ -120,6 +120,15 @@ impl Work<'_> {
         let gone = || StepError::Gone { vmid: vm.vmid(), host: vm.host.clone() };
         self.find(vm).await?.ok_or_else(gone)
     }
+
+    /// The VM as the step before left it, or as it is. Only for changes that name the digest of what they were decided
+    /// on: if anything was changed since, the mark included, Proxmox refuses them, and another try looks for itself.
+    pub(crate) async fn expect_as_left(&self, vm: &Expected) -> Result<Found> {
+        match self.reserved.handed_over(vm.vmid()) {
+            Some(found) if check(vm, &found).is_ok() => Ok(found),
+            _ => self.expect(vm).await,
+        }
+    }
 }
 
 /// Whether a VM that was found is the expected one.

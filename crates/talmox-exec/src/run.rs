@@ -49,8 +49,9 @@ pub struct Limits {
     /// Steps at once, on all hosts together. Most of a step's time is looking, which costs Proxmox little; how much one
     /// host, storage or template is asked to do at once is limited by the others.
     pub parallelism: usize,
-    /// What one host works on at once: Proxmox's own limit where it acts on many VMs. Of this and the following, three
-    /// times as many steps may be under way, so that some look while others' work is done.
+    /// What one host works on at once: Proxmox's own limit where it acts on many VMs. Clones that stand on their template's
+    /// disk are no work. Of this and the following, three times as many steps may be under way, so that some look while
+    /// others' work is done.
     pub per_host: usize,
     /// What makes or removes volumes on one storage at once. Proxmox lets them through one by one and gives up on those
     /// that waited ten seconds for the storage's lock.

@@ -57,6 +57,8 @@ pub(crate) struct Reserved {
     shared: BTreeSet<StorageId>,
     ids: Mutex<BTreeSet<VmId>>,
     made: Mutex<BTreeMap<VmId, (String, Made)>>,
+    /// What a step saw of its VM last, for the one that follows it.
+    seen: Mutex<BTreeMap<VmId, Found>>,
     /// Who may have a host work now.
     turns: Mutex<BTreeMap<Busy, Arc<Semaphore>>>,
 }
@@ -118,6 +120,18 @@ impl Reserved {
 
     pub(crate) fn note_made(&self, vmid: VmId, whose: String, made: Made) {
         lock(&self.made).insert(vmid, (whose, made));
+    }
+
+    /// Leaves what a step saw last of its VM to the next step about it.
+    pub(crate) fn hand_over(&self, found: Found) {
+        if found.config.lock().is_none() && found.config.digest().is_some() {
+            lock(&self.seen).insert(found.vmid, found);
+        }
+    }
+
+    /// What the step before saw last; once, so that another try looks for itself.
+    pub(crate) fn handed_over(&self, vmid: VmId) -> Option<Found> {
+        lock(&self.seen).remove(&vmid)
     }
 
     pub(crate) fn forget(&self, vmid: VmId) {
@@ -190,12 +204,20 @@ impl<'a> Work<'a> {
 
     /// The same for what begins something new, perhaps one more copy of a template: told to stop while it waits, it gives
     /// up.
-    pub(crate) async fn turn_to_begin(&self, template: Option<VmId>, host: &HostName) -> Result<Turn> {
-        let mut turn = std::pin::pin!(self.take(template, Some(host)));
-        match turn.as_mut().now_or_never() {
-            Some(turn) => Ok(turn),
-            None => self.unless_stopped(&format!("other work of {host}"), turn).await,
+    pub(crate) async fn turn_to_begin(
+        &self,
+        template: Option<VmId>,
+        host: Option<&HostName>,
+    ) -> Result<Turn> {
+        let mut turn = std::pin::pin!(self.take(template, host));
+        if let Some(turn) = turn.as_mut().now_or_never() {
+            return Ok(turn);
         }
+        let name = match host {
+            Some(host) => format!("other work of {host}"),
+            None => "other clones of its template".to_owned(),
+        };
+        self.unless_stopped(&name, turn).await
     }
 
     /// For what is no work for a host: a line in a configuration, an empty volume. Only the storages' locks are in its way.

@@ -1,7 +1,7 @@
 //! What differs between two configs, field by field, with secrets masked.
 
 use crate::document::{Config, Document};
-use crate::fault::Path;
+use crate::fault::Trail;
 use crate::print::print;
 use crate::value::{Map, Value};
 
@@ -48,7 +48,7 @@ fn compare(name: &str, before: Option<&Document>, after: Option<&Document>, out:
     let (before, after) = (before.map(both), after.map(both));
     walk(
         name,
-        &Path::default(),
+        &Trail::default(),
         before.as_ref().map(|(value, masked)| Shown { value, masked }),
         after.as_ref().map(|(value, masked)| Shown { value, masked }),
         out,
@@ -57,7 +57,7 @@ fn compare(name: &str, before: Option<&Document>, after: Option<&Document>, out:
 
 fn walk(
     name: &str,
-    path: &Path,
+    path: &Trail<'_>,
     before: Option<Shown<'_>>,
     after: Option<Shown<'_>>,
     out: &mut Vec<Difference>,

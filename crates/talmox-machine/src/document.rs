@@ -1,17 +1,16 @@
 //! Documents and the config they make up.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "types that are not named print as they are")]
-
 use std::fmt;
 
 use talmox_yaml::{FaultKind, Node, NodeKind};
 
-use crate::fault::{Fault, Faults, Path, Source};
-use crate::print::print;
-use crate::read::{Reader, free_scalar, is_empty};
+use crate::fault::{Fault, Faults, Path, Source, Trail};
+use crate::print::print_to;
+use crate::read::{Reader, free_scalar};
 use crate::scalar::REDACTED;
-use crate::schema::{self, API_VERSION, Field, Kind, Print, Struct, Type};
+use crate::schema::{self, API_VERSION, Kind, Struct, Type};
 use crate::value::{Map, Value};
+use crate::view::{self, View};
 
 /// A document: what it is, and what it says. `Debug` names it and shows no values.
 #[derive(Clone)]
@@ -47,12 +46,18 @@ impl Document {
 
     /// Everything the document says, in Talos' order, with the fields it always prints.
     pub fn to_value(&self) -> Value {
-        let mut map = Map::new();
+        self.view().to_value()
+    }
+
+    /// The same, borrowed.
+    fn view(&self) -> View<'_> {
+        let mut entries = Vec::with_capacity(self.body.len() + 2);
         if !self.kind.name.is_empty() {
-            map = map.with("apiVersion", API_VERSION).with("kind", self.kind.name);
+            entries.push(("apiVersion", View::text(API_VERSION)));
+            entries.push(("kind", View::text(self.kind.name)));
         }
-        arrange(&self.body, self.kind.body, &mut map);
-        Value::Map(map)
+        view::arrange(&self.body, self.kind.body, &mut entries);
+        View::Map(entries)
     }
 
     /// The same with every secret masked.
@@ -154,7 +159,14 @@ impl Config {
 
     /// The config as Talos prints it. It holds secrets.
     pub fn to_yaml(&self) -> String {
-        self.documents.iter().map(|document| print(&document.to_value())).collect::<Vec<_>>().join("---\n")
+        let mut text = String::new();
+        for (index, document) in self.documents.iter().enumerate() {
+            if index > 0 {
+                text.push_str("---\n");
+            }
+            print_to(&mut text, &document.view());
+        }
+        text
     }
 
     /// The same with every secret masked.
@@ -262,104 +274,12 @@ pub(crate) fn read_document(reader: &mut Reader<'_>, node: &Node) -> Option<Docu
     match find_kind(node) {
         Ok(kind) => {
             let skip: &[&str] = if kind.name.is_empty() { &[] } else { &["apiVersion", "kind"] };
-            Some(Document::new(kind, reader.structure(node, kind.body, skip, &Path::default())))
+            Some(Document::new(kind, reader.structure(node, kind.body, skip, &Trail::default())))
         }
         Err(message) => {
-            reader.fault(node, &Path::default(), message);
+            reader.fault(node, &Trail::default(), message);
             None
         }
-    }
-}
-
-/// Adds the fields of a structure to `out`, in Talos' order.
-fn arrange(map: &Map, known: &Struct, out: &mut Map) {
-    for field in known.fields {
-        if let Some(value) = arrange_field(map.get(field.name), field) {
-            out.set(field.name, value);
-        }
-    }
-}
-
-fn arrange_field(value: Option<&Value>, field: &Field) -> Option<Value> {
-    let empty = |value: &Value| is_empty(value, &field.kind);
-    match (value, field.print) {
-        (Some(value), Print::Filled) if !field.pointer && empty(value) => None,
-        (Some(value), Print::Always | Print::Filled | Print::Given) => {
-            Some(arrange_value(value, &field.kind))
-        }
-        (None, Print::Always) => Some(zero(field)),
-        (None, Print::Filled | Print::Given) => None,
-    }
-}
-
-fn arrange_value(value: &Value, kind: &Type) -> Value {
-    match (value, kind) {
-        (Value::Map(map), Type::Struct(known)) => {
-            let mut out = Map::new();
-            arrange(map, known, &mut out);
-            Value::Map(out)
-        }
-        (Value::List(items), Type::List(kind)) => {
-            Value::List(items.iter().map(|item| arrange_value(item, kind)).collect())
-        }
-        (Value::List(items), Type::Keyed(known, _)) => {
-            Value::List(items.iter().map(|item| arrange_value(item, &Type::Struct(known))).collect())
-        }
-        (Value::Map(map), Type::Map(kind)) => {
-            let entries = map.iter().map(|(key, value)| (key.to_owned(), arrange_value(value, kind)));
-            let mut sorted: Map = entries.collect();
-            sorted.sort();
-            Value::Map(sorted)
-        }
-        // An argument without a value has no text to print.
-        (Value::Map(map), Type::Arguments) => {
-            let print = |value: &Value| if value.as_text() == Some("") { Value::Null } else { value.clone() };
-            let mut arguments: Map = map.iter().map(|(key, value)| (key.to_owned(), print(value))).collect();
-            arguments.sort();
-            Value::Map(arguments)
-        }
-        (value, _) => sorted(value),
-    }
-}
-
-/// Mappings without known keys are printed in alphabetical order, at every depth.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::List(items) => Value::List(items.iter().map(sorted).collect()),
-        Value::Map(map) => {
-            let mut map: Map = map.iter().map(|(key, value)| (key.to_owned(), sorted(value))).collect();
-            map.sort();
-            Value::Map(map)
-        }
-        Value::Null
-        | Value::Bool(_)
-        | Value::Integer(_)
-        | Value::Octal(_)
-        | Value::Float(_)
-        | Value::Text(_) => value.clone(),
-    }
-}
-
-/// What Talos prints for a field that is always there and has no value.
-fn zero(field: &Field) -> Value {
-    if field.pointer {
-        return Value::Null;
-    }
-    match field.kind {
-        Type::Bool => Value::Bool(false),
-        Type::Signed(_) | Type::Unsigned(_) => Value::Integer(0),
-        Type::FileMode => Value::Octal(0),
-        Type::Duration => Value::text("0s"),
-        Type::RoutingTable => Value::text("unspec"),
-        Type::Choice(choice) => Value::text(choice.zero.unwrap_or_default()),
-        Type::List(_) | Type::Keyed(..) => Value::List(Vec::new()),
-        Type::Map(_) | Type::Arguments | Type::Object => Value::Map(Map::new()),
-        Type::Struct(known) => {
-            let mut out = Map::new();
-            arrange(&Map::new(), known, &mut out);
-            Value::Map(out)
-        }
-        _ => Value::text(""),
     }
 }
 

@@ -13,6 +13,10 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     pub(crate) fn place(&self, span: Span, path: &Path) -> Place {
+        // What was made rather than written has no lines.
+        if self.text.is_empty() {
+            return Place { source: self.name.to_owned(), line: 0, column: 0, path: path.to_string() };
+        }
         let start = (span.start as usize).min(self.text.len());
         let before = &self.text.as_bytes()[..start];
         let line = before.split(|byte| *byte == b'\n').count();
@@ -25,6 +29,7 @@ impl Source<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub source: String,
+    /// Counted from 1; 0 if it is no text with lines.
     pub line: usize,
     pub column: usize,
     /// `machine.network.interfaces[0]`; empty for a whole document.
@@ -33,7 +38,10 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.source, self.line, self.column)?;
+        f.write_str(&self.source)?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
         if self.path.is_empty() { Ok(()) } else { write!(f, ": {}", self.path) }
     }
 }
@@ -100,6 +108,47 @@ impl Path {
             }
         }
         node
+    }
+}
+
+/// A path on the way along a tree. Every step knows the one before it, and nothing is copied until there is something to
+/// report: walks pass thousands of fields, and hardly ever report one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trail<'a>(Option<(&'a Trail<'a>, Mark<'a>)>);
+
+#[derive(Clone, Copy, Debug)]
+enum Mark<'a> {
+    Key(&'a str),
+    Item(usize),
+}
+
+impl Trail<'_> {
+    pub(crate) fn key<'a>(&'a self, key: &'a str) -> Trail<'a> {
+        Trail(Some((self, Mark::Key(key))))
+    }
+
+    pub(crate) fn item(&self, index: usize) -> Trail<'_> {
+        Trail(Some((self, Mark::Item(index))))
+    }
+
+    pub(crate) fn to_path(self) -> Path {
+        let mut steps = Vec::new();
+        let mut trail = &self;
+        while let Some((before, mark)) = &trail.0 {
+            steps.push(match mark {
+                Mark::Key(key) => Step::Key((*key).to_owned()),
+                Mark::Item(index) => Step::Item(*index),
+            });
+            trail = before;
+        }
+        steps.reverse();
+        Path(steps)
+    }
+}
+
+impl fmt::Display for Trail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_path().fmt(f)
     }
 }
 

@@ -22,6 +22,7 @@ pub mod secrets;
 mod time;
 pub mod validate;
 mod value;
+mod view;
 
 pub use diff::Difference;
 pub use document::{Config, Document, read_values};

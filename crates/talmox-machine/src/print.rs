@@ -5,23 +5,31 @@
     reason = "what is no collection with something in it is written on its line"
 )]
 
+use std::fmt::Write as _;
+
 use crate::resolve;
-use crate::value::{Map, Value};
+use crate::value::Value;
+use crate::view::View;
 
 const INDENT: usize = 4;
 
 /// Prints a value as one document.
 pub fn print(value: &Value) -> String {
     let mut text = String::new();
-    match value {
-        Value::Map(map) if !map.is_empty() => write_map(&mut text, map, 0, false),
-        Value::List(items) if !items.is_empty() => write_list(&mut text, items, 0),
+    print_to(&mut text, &View::of(value));
+    text
+}
+
+/// Adds a document to a text.
+pub(crate) fn print_to(text: &mut String, view: &View<'_>) {
+    match view {
+        View::Map(entries) if !entries.is_empty() => write_map(text, entries, 0, false),
+        View::List(items) if !items.is_empty() => write_list(text, items, 0),
         _ => {
-            write_scalar(&mut text, value, INDENT);
+            write_scalar(text, view, INDENT);
             text.push('\n');
         }
     }
-    text
 }
 
 /// How far what belongs to a key goes in: to the next multiple of four.
@@ -30,7 +38,7 @@ fn deeper(indent: usize) -> usize {
 }
 
 /// The entries of a mapping; the first one follows a dash if `inline`.
-fn write_map(out: &mut String, map: &Map, indent: usize, inline: bool) {
+fn write_map(out: &mut String, map: &[(&str, View<'_>)], indent: usize, inline: bool) {
     for (index, (key, value)) in map.iter().enumerate() {
         if index > 0 || !inline {
             push_indent(out, indent);
@@ -38,11 +46,11 @@ fn write_map(out: &mut String, map: &Map, indent: usize, inline: bool) {
         write_key(out, key);
         out.push(':');
         match value {
-            Value::Map(map) if !map.is_empty() => {
+            View::Map(map) if !map.is_empty() => {
                 out.push('\n');
                 write_map(out, map, deeper(indent), false);
             }
-            Value::List(items) if !items.is_empty() => {
+            View::List(items) if !items.is_empty() => {
                 out.push('\n');
                 write_list(out, items, deeper(indent));
             }
@@ -55,18 +63,18 @@ fn write_map(out: &mut String, map: &Map, indent: usize, inline: bool) {
     }
 }
 
-fn write_list(out: &mut String, items: &[Value], indent: usize) {
+fn write_list(out: &mut String, items: &[View<'_>], indent: usize) {
     for item in items {
         push_indent(out, indent);
         write_item(out, item, indent);
     }
 }
 
-fn write_item(out: &mut String, item: &Value, indent: usize) {
+fn write_item(out: &mut String, item: &View<'_>, indent: usize) {
     out.push_str("- ");
     match item {
-        Value::Map(map) if !map.is_empty() => write_map(out, map, indent + 2, true),
-        Value::List(items) if !items.is_empty() => {
+        View::Map(map) if !map.is_empty() => write_map(out, map, indent + 2, true),
+        View::List(items) if !items.is_empty() => {
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
                     push_indent(out, indent + 2);
@@ -89,16 +97,20 @@ fn write_key(out: &mut String, key: &str) {
     }
 }
 
-fn write_scalar(out: &mut String, value: &Value, indent: usize) {
+fn write_scalar(out: &mut String, value: &View<'_>, indent: usize) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Value::Integer(value) => out.push_str(&value.to_string()),
-        Value::Octal(value) => out.push_str(&format!("0o{value:o}")),
-        Value::Float(value) => out.push_str(&float(*value)),
-        Value::Text(text) => write_text(out, text, indent),
-        Value::List(_) => out.push_str("[]"),
-        Value::Map(_) => out.push_str("{}"),
+        View::Null => out.push_str("null"),
+        View::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        View::Integer(value) => {
+            let _ = write!(out, "{value}");
+        }
+        View::Octal(value) => {
+            let _ = write!(out, "0o{value:o}");
+        }
+        View::Float(value) => out.push_str(&float(*value)),
+        View::Text(text) => write_text(out, text, indent),
+        View::List(_) => out.push_str("[]"),
+        View::Map(_) => out.push_str("{}"),
     }
 }
 
@@ -125,8 +137,13 @@ fn float(value: f64) -> String {
 }
 
 fn write_text(out: &mut String, text: &str, indent: usize) {
+    // Most texts are names and base64.
+    if is_simple(text) {
+        out.push_str(text);
+        return;
+    }
     let looks = Looks::of(text);
-    let other_type = !matches!(resolve::plain(text), Value::Text(_))
+    let other_type = !resolve::is_text(text)
         || resolve::old_bool(text).is_some()
         || resolve::is_base_60(text)
         || text == "<<"
@@ -146,6 +163,15 @@ fn write_text(out: &mut String, text: &str, indent: usize) {
         out.push_str(&text.replace('\'', "''"));
         out.push('\'');
     }
+}
+
+/// Whether a text is plain to see as text: it begins with a letter, has nothing in it that means anything to YAML, and is too
+/// long for a word that is a boolean or nothing.
+fn is_simple(text: &str) -> bool {
+    const LONGEST_WORD: usize = 5;
+    text.len() > LONGEST_WORD
+        && text.as_bytes()[0].is_ascii_alphabetic()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-._".contains(&byte))
 }
 
 /// A text another reader would take for a point in time: quoted, so that it stays text.
@@ -271,6 +297,7 @@ fn push_indent(out: &mut String, indent: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Map;
 
     fn line(value: impl Into<Value>) -> String {
         print(&Value::Map(Map::new().with("k", value))).trim_end().to_owned()

@@ -15,13 +15,14 @@ pub trait Random {
 #[error("the system has no random numbers")]
 pub struct NoRandomness;
 
-/// The crypto library's source, seeded by the system.
+/// The system's own source. The crypto library's would be seeded by it, and by a measurement of the processor that takes longer
+/// than a hundred configs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
-        aws_lc_rs::rand::fill(bytes).map_err(|_| NoRandomness)
+        getrandom::fill(bytes).map_err(|_| NoRandomness)
     }
 }
 

@@ -8,9 +8,9 @@
     reason = "types that are not named are scalars of one kind or another"
 )]
 
-use talmox_yaml::{Entry, Node, NodeKind, Scalar, Style};
+use talmox_yaml::{Entry, Node, NodeKind, Scalar, Span, Style};
 
-use crate::fault::{Fault, Path, Source};
+use crate::fault::{Fault, Path, Source, Trail};
 use crate::resolve;
 use crate::scalar;
 use crate::schema::{Field, Print, Struct, Type};
@@ -27,13 +27,19 @@ impl<'a> Reader<'a> {
         Self { source, faults: Vec::new() }
     }
 
-    pub(crate) fn fault(&mut self, node: &Node, path: &Path, message: impl Into<String>) {
-        let place = self.source.place(node.place(), path);
+    pub(crate) fn fault(&mut self, node: &Node, path: &Trail<'_>, message: impl Into<String>) {
+        let place = self.source.place(node.place(), &path.to_path());
         self.faults.push(Fault { place, message: message.into() });
     }
 
+    /// The same where no node stands for the place.
+    pub(crate) fn fault_at(&mut self, span: Span, path: &Path, message: &str) {
+        let place = self.source.place(span, path);
+        self.faults.push(Fault { place, message: message.to_owned() });
+    }
+
     /// A mapping with known keys. `skip` are keys that were read already.
-    pub(crate) fn structure(&mut self, node: &Node, known: &Struct, skip: &[&str], path: &Path) -> Map {
+    pub(crate) fn structure(&mut self, node: &Node, known: &Struct, skip: &[&str], path: &Trail<'_>) -> Map {
         let mut map = Map::new();
         let Some(entries) = self.entries(node, path) else { return map };
         for (key, value) in entries {
@@ -52,7 +58,7 @@ impl<'a> Reader<'a> {
         map
     }
 
-    fn unknown(&mut self, node: &Node, known: &Struct, key: &str, path: &Path) {
+    fn unknown(&mut self, node: &Node, known: &Struct, key: &str, path: &Trail<'_>) {
         let similar = known.fields.iter().find(|field| field.name.eq_ignore_ascii_case(key));
         let message = match similar {
             Some(field) => format!("Talos has no such field; did you mean `{}`?", field.name),
@@ -61,13 +67,13 @@ impl<'a> Reader<'a> {
         self.fault(node, &path.key(key), message);
     }
 
-    fn field(&mut self, node: &Node, field: &Field, path: &Path) -> Option<Value> {
+    fn field(&mut self, node: &Node, field: &Field, path: &Trail<'_>) -> Option<Value> {
         let value = self.value(node, &field.kind, path)?;
         (field.pointer || !is_zero(&value, &field.kind)).then_some(value)
     }
 
     /// A value of a type; nothing for null and for what is wrong.
-    fn value(&mut self, node: &Node, kind: &Type, path: &Path) -> Option<Value> {
+    fn value(&mut self, node: &Node, kind: &Type, path: &Trail<'_>) -> Option<Value> {
         if node.is_null() {
             return None;
         }
@@ -85,7 +91,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An element of a list or mapping: null is zero there.
-    fn item(&mut self, node: &Node, kind: &Type, path: &Path) -> Option<Value> {
+    fn item(&mut self, node: &Node, kind: &Type, path: &Trail<'_>) -> Option<Value> {
         if !node.is_null() {
             return self.value(node, kind, path);
         }
@@ -99,7 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn argument(&mut self, node: &Node, path: &Path) -> Option<Value> {
+    fn argument(&mut self, node: &Node, path: &Trail<'_>) -> Option<Value> {
         match &node.kind {
             NodeKind::Sequence(_) => {
                 self.list(node, path, |reader, item, path| reader.item(item, &Type::Text, path))
@@ -111,8 +117,8 @@ impl<'a> Reader<'a> {
     fn list(
         &mut self,
         node: &Node,
-        path: &Path,
-        read: impl Fn(&mut Self, &Node, &Path) -> Option<Value>,
+        path: &Trail<'_>,
+        read: impl Fn(&mut Self, &Node, &Trail<'_>) -> Option<Value>,
     ) -> Option<Value> {
         let NodeKind::Sequence(items) = &node.kind else {
             self.fault(node, path, "a list is wanted here");
@@ -125,8 +131,8 @@ impl<'a> Reader<'a> {
     fn map(
         &mut self,
         node: &Node,
-        path: &Path,
-        read: impl Fn(&mut Self, &Node, &Path) -> Option<Value>,
+        path: &Trail<'_>,
+        read: impl Fn(&mut Self, &Node, &Trail<'_>) -> Option<Value>,
     ) -> Option<Value> {
         let entries = self.entries(node, path)?;
         let mut map = Map::new();
@@ -138,7 +144,7 @@ impl<'a> Reader<'a> {
         Some(Value::Map(map))
     }
 
-    fn object(&mut self, node: &Node, path: &Path) -> Option<Map> {
+    fn object(&mut self, node: &Node, path: &Trail<'_>) -> Option<Map> {
         let entries = self.entries(node, path)?;
         Some(
             entries
@@ -149,7 +155,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value nothing is known about.
-    fn free(&mut self, node: &Node, path: &Path) -> Value {
+    fn free(&mut self, node: &Node, path: &Trail<'_>) -> Value {
         match &node.kind {
             NodeKind::Scalar(scalar) => free_scalar(scalar, node.tag.as_deref()),
             NodeKind::Sequence(items) => {
@@ -160,7 +166,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn scalar(&mut self, node: &Node, kind: &Type, path: &Path) -> Option<Value> {
+    fn scalar(&mut self, node: &Node, kind: &Type, path: &Trail<'_>) -> Option<Value> {
         let Some(scalar) = node.as_scalar() else {
             self.fault(node, path, format!("{} is wanted here", wanted(kind)));
             return None;
@@ -173,7 +179,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The entries of a mapping, merge keys unfolded: what a mapping says itself comes before what it merges.
-    fn entries<'n>(&mut self, node: &'n Node, path: &Path) -> Option<Vec<(&'n str, &'n Node)>> {
+    fn entries<'n>(&mut self, node: &'n Node, path: &Trail<'_>) -> Option<Vec<(&'n str, &'n Node)>> {
         let NodeKind::Mapping(entries) = &node.kind else {
             self.fault(node, path, "a mapping is wanted here");
             return None;
@@ -186,7 +192,7 @@ impl<'a> Reader<'a> {
         Some(all)
     }
 
-    fn unfold<'n>(&mut self, node: &'n Node, path: &Path, all: &mut Vec<(&'n str, &'n Node)>) {
+    fn unfold<'n>(&mut self, node: &'n Node, path: &Trail<'_>, all: &mut Vec<(&'n str, &'n Node)>) {
         match &node.kind {
             NodeKind::Mapping(_) => {
                 for (key, value) in self.entries(node, path).unwrap_or_default() {

@@ -21,6 +21,12 @@ pub(crate) fn plain(text: &str) -> Value {
     }
 }
 
+/// Whether a plain scalar is text, as `plain` has it.
+pub(crate) fn is_text(text: &str) -> bool {
+    let begins = |c: char| c.is_ascii_digit() || "+-.~nNtTfF".contains(c);
+    !text.is_empty() && (!text.starts_with(begins) || matches!(plain(text), Value::Text(_)))
+}
+
 /// The words that were booleans in YAML 1.1: quoted when they are text, understood where a boolean is wanted.
 pub(crate) fn old_bool(text: &str) -> Option<bool> {
     match text {

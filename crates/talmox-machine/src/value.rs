@@ -127,8 +127,8 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 }
 
 impl Map {
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self { entries: Vec::new() }
     }
 
     pub fn get(&self, key: &str) -> Option<&Value> {
@@ -140,11 +140,11 @@ impl Map {
     }
 
     /// Sets a key, at its place if it is there, else at the end.
-    pub fn set(&mut self, key: impl AsRef<str>, value: impl Into<Value>) {
-        let (key, value) = (key.as_ref(), value.into());
-        match self.get_mut(key) {
+    pub fn set(&mut self, key: impl AsRef<str> + Into<String>, value: impl Into<Value>) {
+        let value = value.into();
+        match self.get_mut(key.as_ref()) {
             Some(slot) => *slot = value,
-            None => self.entries.push((key.to_owned(), value)),
+            None => self.entries.push((key.into(), value)),
         }
     }
 
@@ -196,6 +196,15 @@ impl Map {
     /// Puts the keys in alphabetical order, as Talos prints mappings without known keys.
     pub(crate) fn sort(&mut self) {
         self.entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (String, Value);
+    type IntoIter = std::vec::IntoIter<(String, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
     }
 }
 

@@ -36,6 +36,16 @@ pub enum Class {
     Foreign,
 }
 
+impl Class {
+    /// What is known of a VM that is ours.
+    pub fn owned(&self) -> Option<&Owned> {
+        match self {
+            Self::Ours(owned) => Some(owned),
+            Self::Copy { .. } | Self::Lost { .. } | Self::InFlight { .. } | Self::Foreign => None,
+        }
+    }
+}
+
 /// A VM that is proven ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
@@ -50,22 +60,38 @@ pub struct Owned {
 #[derive(Clone, Debug, Default)]
 pub struct Identities {
     classes: BTreeMap<VmId, Class>,
+    /// The VMs of each node, by id.
+    by_node: BTreeMap<NodeName, Vec<VmId>>,
 }
 
 /// Says of every guest what it is. Whatever is not proven is foreign.
 pub fn identify(desired: &Desired, observed: &Observed) -> Identities {
     let declared_ids: BTreeSet<VmId> = desired.nodes.iter().filter_map(|node| node.vm.id).collect();
     let wanted_id = |id: VmId| desired.proxmox.vmid_range.contains(id) || declared_ids.contains(&id);
-    let classes = observed
+    let names = by_name(desired);
+    let classes: BTreeMap<VmId, Class> = observed
         .guests
         .values()
-        .map(|guest| (guest.vmid, class_of(desired, guest, wanted_id(guest.vmid))))
+        .map(|guest| (guest.vmid, class_of(desired, &names, guest, wanted_id(guest.vmid))))
         .filter(|(_, class)| *class != Class::Foreign)
         .collect();
-    Identities { classes }
+    let mut by_node: BTreeMap<NodeName, Vec<VmId>> = BTreeMap::new();
+    for (vmid, class) in &classes {
+        if let Class::Ours(owned) = class {
+            by_node.entry(owned.mark.node.clone()).or_default().push(*vmid);
+        }
+    }
+    Identities { classes, by_node }
 }
 
-fn class_of(desired: &Desired, guest: &Guest, wanted_id: bool) -> Class {
+/// The nodes of a description by their names.
+pub(crate) type Names<'a> = BTreeMap<&'a str, &'a Node>;
+
+pub(crate) fn by_name(desired: &Desired) -> Names<'_> {
+    desired.nodes.iter().map(|node| (node.name.as_str(), node)).collect()
+}
+
+fn class_of(desired: &Desired, names: &Names<'_>, guest: &Guest, wanted_id: bool) -> Class {
     if guest.kind == GuestKind::Container {
         return Class::Foreign;
     }
@@ -87,7 +113,7 @@ fn class_of(desired: &Desired, guest: &Guest, wanted_id: bool) -> Class {
             marked(guest, mark, &witness)
         }
         Some(_) => Class::Foreign,
-        None => unmarked(desired, uid, guest, &seen.next, &witness),
+        None => unmarked((desired, names), uid, guest, &seen.next, &witness),
     }
 }
 
@@ -119,7 +145,7 @@ fn marked(guest: &Guest, mark: Mark, witness: &Witness) -> Class {
 }
 
 fn unmarked(
-    desired: &Desired,
+    (desired, names): (&Desired, &Names<'_>),
     uid: &ClusterUid,
     guest: &Guest,
     config: &VmConfig,
@@ -134,8 +160,7 @@ fn unmarked(
         let why = "its SMBIOS values are this node's, but its notes have lost the mark".to_owned();
         return Class::Lost { node: mark.node.clone(), why, mark: Some(mark) };
     }
-    let named = |node: &&Node| config.name() == Some(node.name.as_str());
-    let Some(node) = desired.nodes.iter().find(named) else { return Class::Foreign };
+    let Some(node) = config.name().and_then(|name| names.get(name)) else { return Class::Foreign };
     let held = if macs(config).iter().any(|mac| node.vm.nics.iter().any(|nic| nic.mac == *mac)) {
         "MAC address"
     } else if addresses(config).iter().any(|ip| declares(node, *ip)) {
@@ -219,15 +244,13 @@ impl Identities {
 
     /// Every VM of ours, by id.
     pub fn ours(&self) -> impl Iterator<Item = &Owned> {
-        self.classes.values().filter_map(|class| match class {
-            Class::Ours(owned) => Some(owned),
-            Class::Copy { .. } | Class::Lost { .. } | Class::InFlight { .. } | Class::Foreign => None,
-        })
+        self.classes.values().filter_map(Class::owned)
     }
 
     /// The VMs of a node; more than one is a double.
     pub fn of_node<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = &'a Owned> {
-        self.ours().filter(move |owned| owned.mark.node == *node)
+        let ids = self.by_node.get(node).map_or(&[][..], Vec::as_slice);
+        ids.iter().filter_map(|vmid| self.class(*vmid).owned())
     }
 
     /// VMs that are neither ours nor plainly foreign.

@@ -1,5 +1,7 @@
 //! The cluster as it is, for people and programs that look: one line for each node.
 
+mod parts;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -12,6 +14,7 @@ use crate::{
     Change, Class, Effect, Guest, Identities, Nonce, Observed, Owned, Plan, Planned, Power, Request, Seen,
     Step, Waiting, identify, plan,
 };
+use parts::Parts;
 
 /// A cluster, node by node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -76,13 +79,15 @@ pub enum NodeState {
 /// What there is of a cluster.
 pub fn view(desired: &Desired, observed: &Observed) -> View {
     let identities = identify(desired, observed);
-    let plan = plan(desired, observed, &Request::default(), &Nonce::new(0));
+    let parts = Parts::of(plan(desired, observed, &Request::default(), &Nonce::new(0)));
+    let lost: BTreeSet<&NodeName> = identities.iter().filter_map(|(_, class)| lost_node(class)).collect();
     let given = assign(desired, observed, &identities);
     let nodes = desired.nodes.iter().map(|node| {
         let owned = identities.of_node(&node.name).next();
-        let mut view = of_vm(observed, &plan, &node.name, owned);
+        let plan = parts.of_node(&node.name);
+        let mut view = of_vm(observed, plan, &node.name, owned);
         view.role = Some(node.role);
-        view.state = state(&identities, &plan, node);
+        view.state = state(&identities, lost.contains(&node.name), plan, node);
         let pair = given.get(&node.name);
         view.addresses = pair.iter().flat_map(|pair| pair.iter()).map(|ip| ip.to_string()).collect();
         view.mac = node.vm.nics.first().map(|nic| nic.mac.to_string());
@@ -94,18 +99,29 @@ pub fn view(desired: &Desired, observed: &Observed) -> View {
         cluster: desired.name.clone(),
         uid: desired.uid.clone(),
         nodes: nodes.collect(),
-        undeclared: undeclared.map(|owned| of_vm(observed, &plan, &owned.mark.node, Some(owned))).collect(),
+        undeclared: undeclared
+            .map(|owned| {
+                let node = &owned.mark.node;
+                of_vm(observed, parts.of_node(node), node, Some(owned))
+            })
+            .collect(),
     }
 }
 
-fn state(identities: &Identities, plan: &Plan, node: &Node) -> NodeState {
+fn lost_node(class: &Class) -> Option<&NodeName> {
+    match class {
+        Class::Lost { node, .. } => Some(node),
+        Class::Ours(_) | Class::Copy { .. } | Class::InFlight { .. } | Class::Foreign => None,
+    }
+}
+
+fn state(identities: &Identities, is_lost: bool, plan: &Plan, node: &Node) -> NodeState {
     let owned: Vec<&Owned> = identities.of_node(&node.name).collect();
-    let is_lost = |class: &Class| matches!(class, Class::Lost { node: lost, .. } if *lost == node.name);
     match owned.as_slice() {
         [one] if one.finished => NodeState::Present,
         [_] => NodeState::Unfinished,
         [_, ..] => NodeState::Double,
-        [] if identities.iter().any(|(_, class)| is_lost(class)) => NodeState::Lost,
+        [] if is_lost => NodeState::Lost,
         [] if may_be_somewhere(plan, &node.name) => NodeState::Unknown,
         [] => NodeState::Missing,
     }

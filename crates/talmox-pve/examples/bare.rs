@@ -41,7 +41,12 @@ fn main() -> Outcome {
     let mut token = String::new();
     std::io::stdin().read_to_string(&mut token)?;
     let transport = HttpsTransport::new(Trust::Authorities(std::fs::read_to_string(ca_file)?))?;
-    let settings = Settings { in_flight_per_host: in_flight.parse()?, ..Settings::default() };
+    let in_flight = in_flight.parse()?;
+    let settings = Settings {
+        in_flight_per_host: in_flight,
+        writes_in_flight_per_host: in_flight,
+        ..Settings::default()
+    };
     let credentials = Credentials::token(&SecretString::from(token.trim()))?;
     let client = Client::new(vec![Endpoint::parse(endpoint)?], &credentials, Arc::new(transport), settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -10,6 +10,7 @@
 //! patches follow in the order they come in: cluster, role, pool, node. What comes out is what Talos takes, or an error
 //! that names the place to mend. Nothing here does I/O.
 
+mod base;
 mod inputs;
 mod layer;
 mod patches;
@@ -18,5 +19,5 @@ mod variables;
 
 pub use inputs::{Inputs, PatchText, Whereabouts};
 pub use patches::Blamed;
-pub use render::{RenderError, Rendered, render};
+pub use render::{Common, RenderError, Rendered, Renderer, render};
 pub use variables::{InvalidVariable, Variables, substitute};

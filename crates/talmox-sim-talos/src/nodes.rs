@@ -274,7 +274,9 @@ impl Nodes {
     pub fn call(&mut self, call: &ApiCall, now: u64) -> ApiReply {
         self.advance_to(now);
         let reply = crate::api::answer(self, call);
-        self.tell_watchers();
+        if let Some(machine) = self.at(call.to) {
+            self.tell_watchers(machine);
+        }
         reply
     }
 
@@ -306,7 +308,12 @@ impl Nodes {
 
     /// Who answers at an address.
     pub(crate) fn at(&self, address: IpAddr) -> Option<MachineId> {
-        self.addresses().into_iter().find(|(ip, _)| *ip == address).map(|(_, id)| id)
+        let has = |machine: &Machine| {
+            let addresses = machine.run.as_ref().map(|run| &run.network.addresses);
+            addresses.into_iter().flatten().any(|one| one.ip == address)
+        };
+        let own = self.machines.iter().find(|(_, machine)| has(machine)).map(|(id, _)| *id);
+        own.or_else(|| self.shared_addresses().into_iter().find(|(ip, _)| *ip == address).map(|(_, id)| id))
     }
 
     /// The disk a machine has Talos on.
@@ -336,7 +343,7 @@ impl Nodes {
         if self.machines.get(&machine).is_some_and(|machine| machine.on && machine.boot == boot) {
             self.boot_event(machine, event);
             self.settle(machine);
-            self.tell_watchers();
+            self.tell_watchers(machine);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The least time a piece of work can take, from what the simulator has on record of it.
 //!
 //! Whoever does the same work with the same calls cannot be faster than the greatest of three: the VM with the longest way
-//! of its own, the storage whose lock is held longest, and the host with the most to do.
+//! of its own, the storage whose lock is held longest, and the host with the most to do. The last holds only for who lets a
+//! host do no more than so many tasks of any kind at once; who lets small ones pass has the starts of VMs as a limit still.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +12,7 @@ use talmox_sim::{TaskRecord, World};
 
 use crate::CallLog;
 
-/// Three times none of which can be undercut.
+/// Times below which the work cannot be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     /// The longest way of one VM: what its tasks worked, and the round trips that begin them, see their end, and change
@@ -21,13 +22,21 @@ pub struct Bound {
     pub storage: Duration,
     /// What the tasks of one host worked, divided by how many may at once.
     pub host: Duration,
+    /// The same for those that start VMs.
+    pub starts: Duration,
 }
 
 impl Bound {
-    /// The time below which the work cannot be done.
+    /// The least time if every task takes one of the host's turns.
     pub fn least(&self) -> Duration {
-        let Self { chain, storage, host } = *self;
+        let Self { chain, storage, host, starts: _ } = *self;
         chain.max(storage).max(host)
+    }
+
+    /// The least time if only starts do.
+    pub fn least_of_starts(&self) -> Duration {
+        let Self { chain, storage, host: _, starts } = *self;
+        chain.max(storage).max(starts)
     }
 
     /// How many times as long a run took.
@@ -38,13 +47,14 @@ impl Bound {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { chain, storage, host } = self;
+        let Self { chain, storage, host, starts } = self;
         write!(
             f,
-            "longest VM {:.2} s, longest locked storage {:.2} s, busiest host {:.2} s",
+            "longest VM {:.2} s, longest locked storage {:.2} s, busiest host {:.2} s, of which starts {:.2} s",
             chain.as_secs_f64(),
             storage.as_secs_f64(),
-            host.as_secs_f64()
+            host.as_secs_f64(),
+            starts.as_secs_f64()
         )
     }
 }
@@ -73,6 +83,7 @@ impl Before {
             chain: longest_chain(&tasks, &changes(calls, self.calls), trip),
             storage: Duration::from_millis(world.storage_holds().map(held).max().unwrap_or_default()),
             host: busiest_host(&tasks, workers),
+            starts: busiest_host(tasks.iter().filter(|task| task.kind == "qmstart"), workers),
         }
     }
 }
@@ -102,7 +113,7 @@ fn longest_chain(tasks: &[TaskRecord], changes: &BTreeMap<u32, u32>, trip: Durat
     chains.into_values().max().unwrap_or_default()
 }
 
-fn busiest_host(tasks: &[TaskRecord], workers: usize) -> Duration {
+fn busiest_host<'a>(tasks: impl IntoIterator<Item = &'a TaskRecord>, workers: usize) -> Duration {
     let mut hosts: BTreeMap<&str, Duration> = BTreeMap::new();
     for task in tasks {
         *hosts.entry(&task.node).or_default() += Duration::from_millis(task.worked);
@@ -151,8 +162,10 @@ mod tests {
     #[test]
     fn the_greatest_of_the_three_binds() {
         let seconds = Duration::from_secs;
-        let bound = Bound { chain: seconds(2), storage: seconds(5), host: seconds(4) };
-        assert_eq!(bound.least(), seconds(5));
+        let bound = Bound { chain: seconds(2), storage: seconds(5), host: seconds(4), starts: seconds(3) };
+        assert_eq!((bound.least(), bound.least_of_starts()), (seconds(5), seconds(5)));
+        let quick = Bound { storage: seconds(1), ..bound };
+        assert_eq!((quick.least(), quick.least_of_starts()), (seconds(4), seconds(3)));
         assert!((bound.ratio(seconds(6)) - 1.2).abs() < 1e-9);
     }
 

@@ -21,7 +21,9 @@ pub(crate) fn write(path: &Path, text: &str, overwrite: Overwrite) -> io::Result
         Overwrite::Refuse => std::fs::hard_link(&beside, path),
     });
     // Renamed, it is gone already.
-    let _ = std::fs::remove_file(&beside);
+    if written.is_err() || overwrite == Overwrite::Refuse {
+        let _ = std::fs::remove_file(&beside);
+    }
     written
 }
 

@@ -29,14 +29,14 @@ pub(super) const TOOLS: [Tool; 6] = [
     Tool {
         name: "bare-4",
         family: "bare",
-        title: "bare client, 4 in flight like talmox",
+        title: "bare client, 4 in flight",
         prepare: nothing,
         run: |programs, place, phase| Ok(place.bare(programs, phase.word(), 4)),
     },
     Tool {
         name: "bare-10",
         family: "bare",
-        title: "bare client, 10 in flight",
+        title: "bare client, 10 in flight like talmox",
         prepare: nothing,
         run: |programs, place, phase| Ok(place.bare(programs, phase.word(), 10)),
     },

@@ -5,18 +5,22 @@
 //!                   │  says what each run of the program reported, and how the world looks
 //!                   └─▶ conformance/NAME/expected.txt: every line must be the same
 //! ```
-//! `sops` needs no simulator: it reads and writes the files `talmox-secrets` reads and writes.
+//! `kubernetes` runs a script against a genuine API server and against the simulated one, and compares what they say.
+//! `sops` needs no simulator: it reads and writes the files `talmox-secrets` reads and writes. `talos-nodes` has nodes of
+//! its own.
 //!
 //! Calls to endpoints the simulator does not have are failures, whatever the program made of the answer.
 
 mod ansible;
 mod bpg;
 mod calls;
+mod kubernetes;
 pub(crate) mod peers;
 pub(crate) mod provider;
 mod proxmoxer;
 mod session;
 mod sops;
+mod talos_nodes;
 mod view;
 
 use std::fs;
@@ -63,18 +67,29 @@ const PROGRAMS: [Program; 3] = [
 ];
 
 const SOPS: &str = "sops";
+const KUBERNETES: &str = "kubernetes";
+/// The real `talosctl` of each version against simulated nodes.
+const NODES: [(&str, &str); 2] = [("talos-nodes", "1.13"), ("talos-nodes-1.12", "1.12")];
 
 /// Runs the named programs, all without a name; gives what to print.
 pub fn command(args: impl Iterator<Item = String>) -> anyhow::Result<String> {
     let names: Vec<String> = args.collect();
-    let known = |name: &String| name == SOPS || PROGRAMS.iter().any(|program| program.name == name);
+    let known = |name: &String| {
+        [SOPS, KUBERNETES].contains(&name.as_str())
+            || PROGRAMS.iter().any(|program| program.name == name)
+            || NODES.iter().any(|(known, _)| known == name)
+    };
     if let Some(name) = names.iter().find(|name| !known(name)) {
-        bail!("unknown program {name}: proxmoxer, ansible, bpg or sops");
+        bail!(
+            "unknown program {name}: proxmoxer, ansible, bpg, sops, kubernetes, talos-nodes or talos-nodes-1.12"
+        );
     }
     let wanted = |wanted: &str| names.is_empty() || names.iter().any(|name| name == wanted);
     let programs = PROGRAMS.iter().filter(|program| wanted(program.name)).map(judge);
     let files = wanted(SOPS).then(sops::judge);
-    let outcomes: Result<Vec<String>, _> = programs.chain(files).collect();
+    let clusters = wanted(KUBERNETES).then(kubernetes::judge);
+    let nodes = NODES.iter().filter(|(name, _)| wanted(name)).map(|(_, version)| talos_nodes::judge(version));
+    let outcomes: Result<Vec<String>, _> = programs.chain(files).chain(clusters).chain(nodes).collect();
     outcomes.map(|texts| texts.join("\n"))
 }
 

@@ -6,6 +6,7 @@
 //! refuse counts as the same; what only one refuses does not.
 
 pub(crate) mod descriptions;
+mod expressions;
 mod mutants;
 
 use std::path::{Path, PathBuf};
@@ -122,10 +123,11 @@ impl<'a> Judge<'a> {
         ))
     }
 
-    /// Configs with one field made another: both take them, or both refuse.
+    /// Configs with one field made another, and as many with a word of an expression made another: both take them, or both refuse.
     fn mutants(&self, count: usize) -> anyhow::Result<String> {
-        let outcomes = side_by_side::run(count, |seed| {
-            let mutant = mutants::draw(seed, &self.version, self.minor, self.bundle)?;
+        let outcomes = side_by_side::run(2 * count, |seed| {
+            let draw = if seed < count { mutants::draw } else { mutants::draw_expression };
+            let mutant = draw(seed, &self.version, self.minor, self.bundle)?;
             let path = self.scratch.write(&format!("mutant-{seed}.yaml"), &mutant.text)?;
             let theirs = self.run(&["validate", "metal", &path])?.err();
             std::fs::remove_file(&path)?;

@@ -6,7 +6,7 @@ use talmox_machine::validate::{Mode, Severity};
 use talmox_machine::{Bundle, Config, Map, Source, Value, print, read_values};
 use talmox_types::Contract;
 
-use super::descriptions;
+use super::{descriptions, expressions};
 
 /// How many are judged by each version.
 pub(super) const MUTANTS: usize = 500;
@@ -122,6 +122,20 @@ pub(super) fn draw(seed: usize, version: &str, minor: u16, bundle: &Bundle) -> a
     documents[index] = mutated;
     let text = documents.iter().map(print).collect::<Vec<_>>().join("---\n");
     Ok(Mutant { change, text })
+}
+
+/// Draws a config with a document whose expression was changed.
+pub(super) fn draw_expression(
+    seed: usize,
+    version: &str,
+    minor: u16,
+    bundle: &Bundle,
+) -> anyhow::Result<Mutant> {
+    let mut sampler = Sampler::new(seed as u64 + 90_000, minor);
+    let case = descriptions::case((seed % 16) as u64, version, minor, bundle)?;
+    let (_, config) = &case.configs[seed % case.configs.len()];
+    let (document, change) = expressions::draw(&mut sampler, minor);
+    Ok(Mutant { change, text: format!("{config}---\napiVersion: v1alpha1\n{document}") })
 }
 
 fn head(document: &Value) -> String {

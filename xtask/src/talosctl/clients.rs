@@ -56,7 +56,7 @@ fn talosconfig(sampler: &mut Sampler, names: &[&str]) -> String {
                 .with("ca", sampler.one_of(&["YWJj", "ZGVm"]))
                 .with("crt", "YWJj")
                 .with("key", "YWJj");
-            contexts.set(name, context);
+            contexts.set(*name, context);
         }
     }
     let known: Vec<String> = contexts.keys().map(str::to_owned).collect();

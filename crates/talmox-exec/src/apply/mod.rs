@@ -13,10 +13,9 @@ mod approval;
 mod outcome;
 
 use std::borrow::Cow;
-use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::{Either, select};
 use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
@@ -33,8 +32,9 @@ const ROUNDS: usize = 12;
 const IDLE_ROUNDS: u32 = 4;
 /// How often what others make is waited for before a plan without steps is taken for final.
 const WAITS: usize = 4;
-/// The same for control planes that cannot say yet whether they have data, and how long is waited between.
-const CONTROL_PLANE_WAITS: usize = 150;
+/// The same for machines that answer one after the other, and control planes that cannot say yet whether they have data;
+/// and how long is waited between looks at those.
+const MACHINE_WAITS: usize = 150;
 const CONTROL_PLANE_PAUSE: Duration = Duration::from_secs(2);
 /// How often Proxmox is looked at before it is taken for gone, and how long is waited between.
 const LOOKS: u32 = 3;
@@ -200,9 +200,9 @@ async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
 
 /// How often another look may show more to do.
 fn patience(plan: &Plan) -> usize {
-    let for_control_planes = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Bootstrap { .. }));
-    match (for_control_planes, awaits_others(plan)) {
-        (true, _) => CONTROL_PLANE_WAITS,
+    let machines = |waiting: &Waiting| matches!(waiting, Waiting::Bootstrap { .. } | Waiting::Answer { .. });
+    match (plan.waiting.iter().any(machines), awaits_others(plan)) {
+        (true, _) => MACHINE_WAITS,
         (false, true) => WAITS,
         (false, false) => 0,
     }
@@ -225,7 +225,7 @@ fn locked(waiting: &Waiting) -> Option<(talmox_types::VmId, &talmox_types::HostN
     }
 }
 
-/// Waits for everything a plan waits for: for what Proxmox is busy with in turn, for machines side by side.
+/// Waits for what Proxmox is busy with, and until some of the silent machines answer.
 async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepError> {
     for one in waiting {
         wait_for(run, one).await?;
@@ -234,13 +234,15 @@ async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepErro
         run.stop.run_until_cancelled(tokio::time::sleep(CONTROL_PLANE_PAUSE)).await;
     }
     let Some(reach) = run.reach else { return Ok(()) };
-    let mut answers: Vec<Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + '_>>> = Vec::new();
-    for one in waiting {
-        if let Waiting::Answer { node, address, .. } = one {
-            answers.push(Box::pin(answer::wait(run, reach, node, *address)));
-        }
-    }
-    join_all(answers).await.into_iter().collect()
+    let silent = waiting.iter().filter_map(|one| match one {
+        Waiting::Answer { node, address, .. } => Some((node, *address)),
+        Waiting::InFlight { .. }
+        | Waiting::Locked { .. }
+        | Waiting::HostDown { .. }
+        | Waiting::Reboot { .. }
+        | Waiting::Bootstrap { .. } => None,
+    });
+    answer::wait(run, reach, silent.collect()).await
 }
 
 async fn wait_for(run: &Run<'_>, waiting: &Waiting) -> Result<(), StepError> {

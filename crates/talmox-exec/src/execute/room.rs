@@ -16,6 +16,7 @@ const LOOKING: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Everywhere,
+    Machines,
     Host(HostName),
     /// A storage of one host, or of all of them if they share it.
     Storage(StoragePlace),
@@ -31,6 +32,10 @@ pub(super) struct Claims(BTreeSet<Place>);
 impl Claims {
     /// `shared` are the storages several hosts share; none if nobody knows.
     pub(super) fn of(planned: &Planned, shared: Option<&BTreeSet<StorageId>>) -> Self {
+        // Machines are waited for, most of the time, and that costs a host nothing.
+        if planned.step.is_inside() {
+            return Self(BTreeSet::from([Place::Machines]));
+        }
         let mut places = BTreeSet::from([Place::Everywhere]);
         let host = host_of(&planned.step);
         places.extend(host.cloned().map(Place::Host));
@@ -59,7 +64,9 @@ impl Claims {
     pub(super) fn storages(&self) -> Vec<StoragePlace> {
         let storage = |place: &Place| match place {
             Place::Storage(storage) => Some(storage.clone()),
-            Place::Everywhere | Place::Host(_) | Place::Template(_) | Place::File(..) => None,
+            Place::Everywhere | Place::Machines | Place::Host(_) | Place::Template(_) | Place::File(..) => {
+                None
+            }
         };
         self.0.iter().filter_map(storage).collect()
     }
@@ -173,6 +180,7 @@ impl Room {
         let Limits { parallelism, per_host, per_storage, per_template } = self.limits;
         let limit = match place {
             Place::Everywhere => parallelism,
+            Place::Machines => parallelism.saturating_mul(LOOKING),
             Place::Host(_) => per_host.saturating_mul(LOOKING),
             Place::Storage(_) => per_storage.saturating_mul(LOOKING),
             Place::Template(_) => per_template.saturating_mul(LOOKING),

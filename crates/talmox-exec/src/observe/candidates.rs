@@ -13,7 +13,7 @@ use talmox_types::{ClusterUid, Mark, NodeName, PoolName, Tag, VmId};
 pub(crate) struct Wanted<'a> {
     names: BTreeSet<&'a str>,
     ids: BTreeSet<VmId>,
-    tag_sets: Vec<&'a [Tag]>,
+    tag_sets: BTreeSet<&'a [Tag]>,
     templates: Vec<&'a TemplateRef>,
     /// Names of the templates talmox builds, and where it builds them.
     managed: BTreeSet<String>,
@@ -34,7 +34,10 @@ impl<'a> Wanted<'a> {
         Self {
             names: desired.nodes.iter().map(|node| node.name.as_str()).collect(),
             ids: vms().filter_map(|vm| vm.id).collect(),
-            tag_sets: vms().map(|vm| vm.tags.as_slice()).filter(|tags| !tags.is_empty()).collect(),
+            tag_sets: vms()
+                .map(|vm| vm.tags.as_slice())
+                .filter(|tags| !tags.is_empty())
+                .collect::<BTreeSet<_>>(),
             templates,
             managed: wanted_templates(desired).into_iter().map(|template| template.name).collect(),
             template_range: desired.proxmox.template_vmid_range,
@@ -99,10 +102,8 @@ fn has_tag(guest: &Guest, tag: &Tag) -> bool {
     guest.tags.iter().any(|own| own.eq_ignore_ascii_case(tag.as_str()))
 }
 
-/// Whether this is the VM of a node: our mark for it, on its own id.
-pub(crate) fn is_found(guest: &Guest, uid: &ClusterUid, node: &NodeName) -> bool {
-    let description = guest.seen().and_then(|config| config.live.description());
-    let mark = description.and_then(Mark::of_description);
-    !guest.template
-        && mark.is_some_and(|mark| mark.uid == *uid && mark.node == *node && mark.vmid == guest.vmid)
+/// The node this is the VM of: our mark for it, on its own id.
+pub(crate) fn node_of(guest: &Guest, uid: &ClusterUid) -> Option<NodeName> {
+    let mark = guest.seen()?.live.description().and_then(Mark::of_description)?;
+    (!guest.template && mark.uid == *uid && mark.vmid == guest.vmid).then_some(mark.node)
 }

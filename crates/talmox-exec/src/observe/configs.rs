@@ -2,18 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::future::{self, FutureExt as _};
 use futures_util::stream::{self, StreamExt as _};
 use talmox_plan::{Guest, GuestConfig, GuestKind, Host, Seen};
 use talmox_pve::client::{Client, Error, ErrorKind, PendingItem, Resource, VmStatus};
 use talmox_pve::property::VmConfig;
 use talmox_types::{HostName, VmId};
+use tokio::sync::Semaphore;
 
 use super::ObserveError;
 use super::inventory::{Inventory, newcomer, refresh};
 
-/// Requests asked for at a time. The client itself lets four to each endpoint through; with more waiting for it, no
+/// Requests asked for at a time. The client itself lets a few to each endpoint through; with more waiting for it, no
 /// endpoint is idle while another has a queue.
 pub(super) const READS_AT_ONCE: usize = 48;
+/// VMs that are read of a host before it has answered for the first time. One that is down keeps whoever asks it waiting
+/// for half a minute, and what is waited for there must not be all that an endpoint lets through.
+const BEFORE_ITS_LIST: usize = 8;
 /// How often VMs that are not where they were are looked for again.
 const SEARCHES: usize = 3;
 
@@ -92,6 +97,58 @@ impl<'a> Looker<'a> {
         Ok(())
     }
 
+    /// Asks hosts, those of these VMs among them, for their lists unless that was done, and reads the VMs at the same time.
+    /// Those that are not there any more, or are on a host that is down, stay unread.
+    pub(crate) async fn look_at(
+        &mut self,
+        hosts: BTreeSet<HostName>,
+        ids: &BTreeSet<VmId>,
+    ) -> Result<(), ObserveError> {
+        let mut by_host: BTreeMap<HostName, Vec<VmId>> =
+            hosts.into_iter().map(|host| (host, Vec::new())).collect();
+        for vmid in ids {
+            if let Some(host) = self.host_of(*vmid) {
+                by_host.entry(host).or_default().push(*vmid);
+            }
+        }
+        by_host.retain(|host, _| !self.down.contains_key(host));
+        let (client, listed) = (self.client, &self.listed);
+        let looks = stream::iter(by_host).map(async |(host, ids): (HostName, Vec<VmId>)| {
+            let seen = look_at_host(client, &host, ids, !listed.contains(&host)).await;
+            (host, seen)
+        });
+        let looks: Vec<_> = looks.buffer_unordered(READS_AT_ONCE).collect().await;
+        for (host, seen) in looks {
+            let (list, answers) = match seen {
+                Ok(seen) => seen,
+                Err(error) if is_everybodys(&error) => {
+                    return Err(ObserveError::new(format!("list the VMs of {host}"))(error));
+                }
+                Err(error) => {
+                    self.lose_host(&host, &error);
+                    continue;
+                }
+            };
+            if let Some(list) = list {
+                self.take_list(&host, &list);
+            }
+            for (vmid, answer) in answers {
+                self.take(vmid, answer?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps an answer; false if the VM is not where it was.
+    fn take(&mut self, vmid: VmId, answer: Answer) -> bool {
+        match answer {
+            Answer::Config(config) => self.note(vmid, Seen::Read(config)),
+            Answer::Unreadable(reason) => self.note(vmid, Seen::Unreadable(reason)),
+            Answer::Missing => return false,
+        }
+        true
+    }
+
     fn take_list(&mut self, host: &HostName, list: &[VmStatus]) {
         self.listed.insert(host.clone());
         for status in list {
@@ -144,12 +201,8 @@ impl<'a> Looker<'a> {
         let answers: Vec<_> = reads.buffer_unordered(READS_AT_ONCE).collect().await;
         let mut missing = BTreeSet::new();
         for (vmid, answer) in answers {
-            match answer? {
-                Answer::Config(config) => self.note(vmid, Seen::Read(config)),
-                Answer::Unreadable(reason) => self.note(vmid, Seen::Unreadable(reason)),
-                Answer::Missing => {
-                    missing.insert(vmid);
-                }
+            if !self.take(vmid, answer?) {
+                missing.insert(vmid);
             }
         }
         Ok(missing)
@@ -184,6 +237,30 @@ impl<'a> Looker<'a> {
         }
         guest.config = seen;
     }
+}
+
+type Answers = Vec<(VmId, Result<Answer, ObserveError>)>;
+
+/// What a host says of its VMs if it is to be asked, and these VMs of it. A host that does not answer for its list is not
+/// waited for any longer.
+async fn look_at_host(
+    client: &Client,
+    host: &HostName,
+    ids: Vec<VmId>,
+    lists: bool,
+) -> Result<(Option<Vec<VmStatus>>, Answers), Error> {
+    let (turns, count) = (Semaphore::new(BEFORE_ITS_LIST), ids.len());
+    let list = async {
+        let list = if lists { Some(client.vms(host).await?) } else { None };
+        turns.add_permits(count);
+        Ok(list)
+    };
+    let reads = stream::iter(ids).map(async |vmid| {
+        let _turn = turns.acquire().await;
+        (vmid, ask(client, host, vmid).await)
+    });
+    let reads = reads.buffer_unordered(READS_AT_ONCE).collect::<Answers>().map(Ok);
+    future::try_join(list, reads).await
 }
 
 async fn ask(client: &Client, host: &HostName, vmid: VmId) -> Result<Answer, ObserveError> {

@@ -1,17 +1,18 @@
 //! Looking at Proxmox: one list of everything, then only what a plan needs.
 //!
 //! ```text
-//!  /version /access/permissions /pools /cluster/resources [/cluster/mapping/pci]   at once
-//!      │
+//!  /cluster/resources                                           beside it, and beside all that follows:
+//!      │                                                        /version /access/permissions /pools [/cluster/mapping/pci]
 //!  who looks like ours, or is a template in use                 candidates.rs
 //!      │
-//!  /nodes/{host}/qemu  for each host that carries one           names, power and locks as they are now
-//!      │
 //!  …/pending           for each candidate and template          configs.rs
+//!  /nodes/{host}/qemu  for each host that carries one           at the same time: power and locks as they are now
 //!      │
 //!  a declared node without a VM?  …/pending of every other VM   only then is it really missing
 //!      │                          …/content of storages        files.rs: is its image there already?
 //! ```
+//!
+//! Only two things wait for another, so a look takes hardly longer than its requests need to get through.
 //!
 //! For N candidates, T templates and H hosts that carry them this costs at most N + T + H + 6 requests, a login included.
 //! The guest agent is never asked.
@@ -25,15 +26,18 @@ mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::try_join5;
-use talmox_plan::{Depth, Goal, Observed, Request, Rights, SeenKubernetes, SeenPool, Storage, seed_storage};
+use futures_util::future::{try_join3, try_join4};
+use talmox_plan::{
+    Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenKubernetes, SeenPool, Storage,
+    seed_storage,
+};
 use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
 use talmox_types::desired::{ConfigDelivery, Desired, PciSource};
-use talmox_types::{HostName, MappingName, VmId};
+use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
 
 pub(crate) use ha::{seen_groups, seen_rules};
 
-use candidates::{Wanted, is_found};
+use candidates::{Wanted, node_of};
 use configs::Looker;
 use inventory::Inventory;
 
@@ -91,32 +95,16 @@ pub async fn observe_for(
     look: impl Into<Look>,
 ) -> Result<Observed, ObserveError> {
     let Look { goal, removes } = look.into();
-    let (resources, version, rights, pool, mappings) = try_join5(
-        resources(client),
-        version(client),
-        rights(client),
-        pool(client, desired),
-        mappings(client, desired),
-    )
-    .await?;
-    let Inventory { hosts, storages, guests, pools } = Inventory::of(resources);
-    let mut looker = Looker::new(client, hosts, guests);
-    let depth = self::look(&mut looker, desired, goal).await?;
-    let (hosts, guests) = looker.into_parts();
-    let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
-    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
-    let files = if makes_something {
-        files::list(client, &hosts, &storages).await?
-    } else if by_drive {
-        // What a run left behind there holds secrets.
-        let storages: Vec<Storage> =
-            storages.iter().filter(|storage| storage.id == *seed_storage(desired)).cloned().collect();
-        files::list(client, &hosts, &storages).await?
-    } else {
-        BTreeMap::new()
+    let jobs = async { if removes { jobs::jobs(client).await.map(Some) } else { Ok(None) } };
+    let version_and_ha = async {
+        let version = version(client).await?;
+        let ha = ha::ha(client, desired, &version).await?;
+        Ok((version, ha))
     };
-    let ha = ha::ha(client, desired, &version).await?;
-    let jobs = if removes { Some(jobs::jobs(client).await?) } else { None };
+    let beside = try_join4(rights(client), pool(client, desired), mappings(client, desired), jobs);
+    let (there, (version, ha), (rights, pool, mappings, jobs)) =
+        try_join3(there(client, desired, goal), version_and_ha, beside).await?;
+    let There { hosts, storages, guests, pools, files, depth } = there;
     let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);
     Ok(Observed {
         version,
@@ -136,24 +124,55 @@ pub async fn observe_for(
     })
 }
 
+/// Hosts and what is on them.
+struct There {
+    hosts: BTreeMap<HostName, Host>,
+    storages: Vec<Storage>,
+    guests: BTreeMap<VmId, Guest>,
+    pools: BTreeSet<PoolName>,
+    files: BTreeMap<(HostName, StorageId), Vec<SeenFile>>,
+    depth: Depth,
+}
+
+async fn there(client: &Client, desired: &Desired, goal: Goal) -> Result<There, ObserveError> {
+    let Inventory { hosts, storages, guests, pools } = Inventory::of(resources(client).await?);
+    let mut looker = Looker::new(client, hosts, guests);
+    let depth = look(&mut looker, desired, goal).await?;
+    let (hosts, guests) = looker.into_parts();
+    let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
+    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
+    let files = if makes_something {
+        files::list(client, &hosts, &storages).await?
+    } else if by_drive {
+        // What a run left behind there holds secrets.
+        let storages: Vec<Storage> =
+            storages.iter().filter(|storage| storage.id == *seed_storage(desired)).cloned().collect();
+        files::list(client, &hosts, &storages).await?
+    } else {
+        BTreeMap::new()
+    };
+    Ok(There { hosts, storages, guests, pools, files, depth })
+}
+
 /// Reads candidates, and everything else too if that leaves a node without a VM or templates are what it is about.
 async fn look(looker: &mut Looker<'_>, desired: &Desired, goal: Goal) -> Result<Depth, ObserveError> {
     let wanted = Wanted::of(desired);
     let ids: BTreeSet<VmId> = looker.guests().values().filter(|g| wanted.covers(g)).map(|g| g.vmid).collect();
-    let hosts: BTreeSet<HostName> = ids.iter().filter_map(|id| looker.host_of(*id)).collect();
-    looker.list_hosts(hosts).await?;
+    looker.look_at(BTreeSet::new(), &ids).await?;
     // The hosts know names and tags that the cluster's list does not have yet.
-    let ids: BTreeSet<VmId> = looker.guests().values().filter(|g| wanted.covers(g)).map(|g| g.vmid).collect();
+    let unread = looker.guests().values().filter(|guest| guest.config == Seen::NotAsked);
+    let ids: BTreeSet<VmId> = unread.filter(|guest| wanted.covers(guest)).map(|guest| guest.vmid).collect();
     looker.read(ids).await?;
-    let all_found = desired.nodes.iter().all(|node| {
-        let uid = desired.uid.as_ref();
-        uid.is_some_and(|uid| looker.guests().values().any(|guest| is_found(guest, uid, &node.name)))
-    });
+    let found: BTreeSet<NodeName> = match &desired.uid {
+        Some(uid) => looker.guests().values().filter_map(|guest| node_of(guest, uid)).collect(),
+        None => BTreeSet::new(),
+    };
+    let all_found = desired.uid.is_some() && desired.nodes.iter().all(|node| found.contains(&node.name));
     let about_templates = matches!(goal, Goal::Templates | Goal::PruneTemplates);
     if all_found && !about_templates {
         return Ok(Depth::Candidates);
     }
-    looker.list_hosts(looker.all_hosts()).await?;
+    looker.look_at(looker.all_hosts(), &looker.unread()).await?;
     looker.read(looker.unread()).await?;
     Ok(Depth::Everything)
 }

@@ -75,6 +75,10 @@ impl Order for Build<'_> {
         None
     }
 
+    fn is_work(&self) -> bool {
+        true
+    }
+
     async fn send(&self, client: &Client) -> std::result::Result<Upid, Error> {
         let description = self.mark.below(self.notes.unwrap_or_default());
         let config = config(self.set, self.name, &description);

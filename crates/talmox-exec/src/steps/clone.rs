@@ -28,6 +28,10 @@ impl Recipe for Copy<'_> {
         Some(self.template.vmid)
     }
 
+    fn is_work(&self) -> bool {
+        *self.clone != CloneKind::Linked
+    }
+
     async fn send(&self, client: &Client, mark: &Mark) -> Result<Upid, Error> {
         let Self { host, template, clone, pool } = self;
         let request = CloneVm {

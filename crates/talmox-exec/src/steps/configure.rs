@@ -39,7 +39,7 @@ impl Left {
 }
 
 pub(super) async fn run(work: &Work<'_>, vm: &Expected, order: &Order<'_>, digest: Option<&str>) -> Result {
-    let found = work.expect(vm).await?;
+    let found = work.expect_as_left(vm).await?;
     let left = order.left(vm, &found)?;
     if left.is_empty() {
         return Ok(End::Unchanged);
@@ -68,7 +68,11 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, order: &Order<'_>, diges
         send(work, &found, &set, &BTreeSet::new()).await?;
         found = work.expect(vm).await?;
     }
-    if order.left(vm, &found)?.is_empty() { Ok(End::Changed) } else { Err(changed(&found)) }
+    if !order.left(vm, &found)?.is_empty() {
+        return Err(changed(&found));
+    }
+    work.reserved.hand_over(found);
+    Ok(End::Changed)
 }
 
 impl Order<'_> {

@@ -51,7 +51,7 @@ fn holds(found: &Found, slot: Slot, storage: &StorageId, size: DiskSize) -> Resu
 }
 
 pub(super) async fn grow(work: &Work<'_>, vm: &Expected, slot: Slot, to: DiskSize) -> Result {
-    let found = work.expect(vm).await?;
+    let found = work.expect_as_left(vm).await?;
     if size_of(&found, slot)? >= to {
         return Ok(End::Unchanged);
     }

@@ -67,6 +67,10 @@ pub(super) trait Order: Send + Sync + Sized {
     /// The template that is copied, if one is.
     fn source(&self) -> Option<VmId>;
 
+    /// Whether it is work for a host: a clone that stands on its template's disk is no more than a line in a
+    /// configuration and an empty volume.
+    fn is_work(&self) -> bool;
+
     fn send(&self, client: &Client) -> impl Future<Output = std::result::Result<Upid, Error>> + Send;
 
     /// What a VM is to this order.
@@ -116,7 +120,11 @@ pub(super) async fn run<O: Order>(work: &Work<'_>, mut order: O) -> Result {
             Attempt::Ours { found, wrote } => {
                 work.reserved.note_made(vmid, order.whose(), Made::Seen);
                 let end = if vmid == planned { plain(wrote) } else { End::Instead { vmid, wrote } };
-                return doubles::count(work, &order, &found, end).await;
+                let end = doubles::count(work, &order, &found, end).await?;
+                if end.instead().is_none() {
+                    work.reserved.hand_over(found);
+                }
+                return Ok(end);
             }
             Attempt::Another(vmid) => return Ok(End::Instead { vmid, wrote: false }),
             Attempt::Foreign(found) => {
@@ -149,7 +157,8 @@ async fn attempt<O: Order>(work: &Work<'_>, order: &O) -> Result<Attempt> {
 
 async fn send<O: Order>(work: &Work<'_>, order: &O) -> Result<Attempt> {
     let doing = order.doing();
-    let turn = work.turn_to_begin(order.source(), order.asked()).await?;
+    let host = Some(order.asked()).filter(|_| order.is_work());
+    let turn = work.turn_to_begin(order.source(), host).await?;
     let upid = match order.send(work.client()).await {
         Ok(upid) => upid,
         Err(error) => {

@@ -22,6 +22,11 @@ pub(super) trait Recipe: Send + Sync {
     /// The template that is copied, if one is.
     fn source(&self) -> Option<VmId>;
 
+    /// Whether it is work for a host.
+    fn is_work(&self) -> bool {
+        true
+    }
+
     fn send(
         &self,
         client: &Client,
@@ -75,6 +80,10 @@ impl<R: Recipe> Order for NodeVm<'_, R> {
 
     fn source(&self) -> Option<VmId> {
         self.recipe.source()
+    }
+
+    fn is_work(&self) -> bool {
+        self.recipe.is_work()
     }
 
     fn send(&self, client: &Client) -> impl Future<Output = std::result::Result<Upid, Error>> + Send {

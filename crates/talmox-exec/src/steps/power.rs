@@ -21,7 +21,7 @@ pub(super) async fn start(work: &Work<'_>, vm: &Expected) -> Result {
 
 async fn bring_up(work: &Work<'_>, found: &Found) -> Result<()> {
     let doing = format!("start {}", found.name());
-    let turn = work.turn_to_begin(None, &found.host).await?;
+    let turn = work.turn_to_begin(None, Some(&found.host)).await?;
     let task =
         work.client().start_vm(&found.host, found.vmid).await.map_err(StepError::call(doing.clone()))?;
     let end = follow(work, Some(task), &doing, CHANGE_LIMIT).await;

@@ -266,7 +266,7 @@ fn follow(body: &mut Value, references: &[(&str, &[Rename])]) {
             renames.iter().find(|rename| rename.from == name).map(|rename| rename.to.clone())
         });
         if let Some(name) = renamed {
-            map.set(field, name);
+            map.set(*field, name);
         }
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Deletes are taken out of the patch before the rest of it is read, and carried out before the rest is merged.
 
+use std::borrow::Cow;
+
 use talmox_yaml::{Entry, Node, NodeKind, Span};
 
 use crate::document::Document;
-use crate::fault::{Path, Step};
+use crate::fault::{Path, Step, Trail};
 use crate::schema::{Field, Struct, Type};
 use crate::value::{Map, Value};
 
@@ -28,17 +30,30 @@ pub(super) struct Misplaced {
 }
 
 /// Takes the deletes out of a document; nothing is left of it if it only deletes.
-pub(super) fn take_deletes(node: &Node) -> Result<(Vec<Delete>, Option<Node>), Misplaced> {
+pub(super) fn take_deletes(node: &Node) -> Result<(Vec<Delete>, Option<Cow<'_, Node>>), Misplaced> {
     let mut deletes = Vec::new();
-    let left = strip(node, &Path::default(), false, &mut deletes)?;
-    let left = left.filter(|node| deletes.is_empty() || !says_nothing(node));
-    Ok((deletes, left))
+    // Few patches delete anything, and those are read as they are.
+    if !has_delete(node) {
+        return Ok((deletes, Some(Cow::Borrowed(node))));
+    }
+    let left = strip(node, &Trail::default(), false, &mut deletes)?;
+    Ok((deletes, left.filter(|node| !says_nothing(node)).map(Cow::Owned)))
+}
+
+fn has_delete(node: &Node) -> bool {
+    match &node.kind {
+        NodeKind::Scalar(_) => false,
+        NodeKind::Mapping(entries) => {
+            entries.iter().any(|entry| is_delete(entry) || has_delete(&entry.value))
+        }
+        NodeKind::Sequence(items) => items.iter().any(has_delete),
+    }
 }
 
 /// What is left of a node once deletes are taken out; nothing if it was one, or is empty because of them.
 fn strip(
     node: &Node,
-    path: &Path,
+    path: &Trail<'_>,
     in_list: bool,
     deletes: &mut Vec<Delete>,
 ) -> Result<Option<Node>, Misplaced> {
@@ -72,10 +87,11 @@ fn strip(
             NodeKind::Sequence(left)
         }
     };
-    Ok(Some(Node { kind, ..node.clone() }))
+    Ok(Some(Node { kind, span: node.span, alias: node.alias, tag: node.tag.clone() }))
 }
 
-fn delete(node: &Node, entries: &[Entry], path: &Path, in_list: bool) -> Result<Delete, Misplaced> {
+fn delete(node: &Node, entries: &[Entry], path: &Trail<'_>, in_list: bool) -> Result<Delete, Misplaced> {
+    let path = path.to_path();
     let misplaced = |message| Misplaced { path: path.clone(), span: node.place(), message };
     if !in_list {
         if path.0.iter().any(|step| matches!(step, Step::Item(_))) {
@@ -83,13 +99,13 @@ fn delete(node: &Node, entries: &[Entry], path: &Path, in_list: bool) -> Result<
                 "Talos cannot delete a part of a list's item; delete the item and add it anew",
             ));
         }
-        return Ok(Delete { path: path.clone(), item: None, span: node.place() });
+        return Ok(Delete { path, item: None, span: node.place() });
     }
     let by = entries.iter().find(|entry| !is_delete(entry));
     let by = by.and_then(|entry| Some((entry.key.as_scalar()?, entry.value.as_scalar()?)));
     let (key, value) = by.ok_or_else(|| misplaced("say which item to delete by one of its fields"))?;
     let item = Some((key.text.clone(), value.text.clone()));
-    Ok(Delete { path: path.clone(), item, span: node.place() })
+    Ok(Delete { path, item, span: node.place() })
 }
 
 fn is_delete(entry: &Entry) -> bool {

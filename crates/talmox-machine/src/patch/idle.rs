@@ -7,7 +7,7 @@ use talmox_yaml::{Node, NodeKind};
 
 use super::{Change, Patch};
 use crate::document::find_kind;
-use crate::fault::{Fault, Path, Source};
+use crate::fault::{Fault, Source, Trail};
 use crate::schema::{Field, Struct, Type};
 
 impl Patch {
@@ -20,7 +20,7 @@ impl Patch {
         let mut walk = Walk { source, faults: Vec::new() };
         for node in &self.nodes {
             if let Ok(kind) = find_kind(node) {
-                walk.structure(node, kind.body, &Path::default());
+                walk.structure(node, kind.body, &Trail::default());
             }
         }
         walk.faults
@@ -33,11 +33,14 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn fault(&mut self, node: &Node, path: &Path, message: &str) {
-        self.faults.push(Fault { place: self.source.place(node.place(), path), message: message.to_owned() });
+    fn fault(&mut self, node: &Node, path: &Trail<'_>, message: &str) {
+        self.faults.push(Fault {
+            place: self.source.place(node.place(), &path.to_path()),
+            message: message.to_owned(),
+        });
     }
 
-    fn structure(&mut self, node: &Node, known: &Struct, path: &Path) {
+    fn structure(&mut self, node: &Node, known: &Struct, path: &Trail<'_>) {
         let NodeKind::Mapping(entries) = &node.kind else { return };
         // A certificate is taken whole, its empty key included.
         if known.whole {
@@ -51,7 +54,7 @@ impl Walk<'_> {
         }
     }
 
-    fn field(&mut self, node: &Node, field: &Field, path: &Path) {
+    fn field(&mut self, node: &Node, field: &Field, path: &Trail<'_>) {
         let empty_text = || node.as_scalar().is_some_and(|scalar| scalar.text.is_empty());
         let empty_list = || matches!(&node.kind, NodeKind::Sequence(items) if items.is_empty());
         if node.is_null() {
@@ -65,7 +68,7 @@ impl Walk<'_> {
         }
     }
 
-    fn inside(&mut self, node: &Node, kind: &Type, path: &Path) {
+    fn inside(&mut self, node: &Node, kind: &Type, path: &Trail<'_>) {
         match (&node.kind, kind) {
             (NodeKind::Mapping(_), Type::Struct(known)) => self.structure(node, known, path),
             (NodeKind::Mapping(entries), Type::Map(kind)) => {

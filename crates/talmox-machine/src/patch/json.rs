@@ -3,7 +3,7 @@
 use talmox_yaml::{Node, NodeKind};
 
 use crate::document::free;
-use crate::fault::{Faults, Path, Source};
+use crate::fault::{Faults, Source, Trail};
 use crate::read::Reader;
 use crate::value::Value;
 
@@ -42,14 +42,14 @@ impl std::fmt::Display for Pointer {
 pub(super) fn read_operations(source: Source<'_>, node: &Node) -> Result<Vec<Operation>, Faults> {
     let mut reader = Reader::new(source);
     let NodeKind::Sequence(items) = &node.kind else {
-        reader.fault(node, &Path::default(), "a patch is a document, or a list of JSON patch operations");
+        reader.fault(node, &Trail::default(), "a patch is a document, or a list of JSON patch operations");
         return Err(Faults(reader.faults));
     };
     let mut operations = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         match operation(item) {
             Ok(operation) => operations.push(operation),
-            Err(message) => reader.fault(item, &Path::default().item(index), message),
+            Err(message) => reader.fault(item, &Trail::default().item(index), message),
         }
     }
     if reader.faults.is_empty() { Ok(operations) } else { Err(Faults(reader.faults)) }

@@ -1,6 +1,6 @@
 //! Strategic merge: what a patch says goes over what is there, by the type of each field.
 
-use crate::fault::Path;
+use crate::fault::{Path, Trail};
 use crate::read::is_zero;
 use crate::scalar::Url;
 use crate::schema::{Field, Key, Struct, Type};
@@ -13,7 +13,12 @@ pub(super) struct Mismatch {
     pub message: String,
 }
 
-pub(super) fn merge_struct(left: &mut Map, right: &Map, known: &Struct, path: &Path) -> Result<(), Mismatch> {
+pub(super) fn merge_struct(
+    left: &mut Map,
+    right: &Map,
+    known: &Struct,
+    path: &Trail<'_>,
+) -> Result<(), Mismatch> {
     if known.whole {
         *left = right.clone();
         return Ok(());
@@ -24,7 +29,12 @@ pub(super) fn merge_struct(left: &mut Map, right: &Map, known: &Struct, path: &P
     Ok(())
 }
 
-fn merge_field(left: &mut Map, right: Option<&Value>, field: &Field, path: &Path) -> Result<(), Mismatch> {
+fn merge_field(
+    left: &mut Map,
+    right: Option<&Value>,
+    field: &Field,
+    path: &Trail<'_>,
+) -> Result<(), Mismatch> {
     // Talos copies these whether a patch has them or not.
     let copied = matches!(field.kind, Type::Expression | Type::ByteSize) || matches!(field.kind, Type::Bool);
     let Some(right) = right else {
@@ -59,7 +69,7 @@ fn merge_value(
     right: &Value,
     kind: &Type,
     zero_counts: bool,
-    path: &Path,
+    path: &Trail<'_>,
 ) -> Result<(), Mismatch> {
     match (left, right, kind) {
         (Value::Map(left), Value::Map(right), Type::Struct(known)) => merge_struct(left, right, known, path),
@@ -85,7 +95,7 @@ fn merge_value(
             Ok(())
         }
         (Value::Text(_), Value::Text(_), Type::SizeCondition) => Err(Mismatch {
-            path: path.clone(),
+            path: path.to_path(),
             message: "Talos cannot merge one size condition over another; delete the old one first"
                 .to_owned(),
         }),
@@ -104,7 +114,7 @@ fn merge_value(
     }
 }
 
-fn merge_map(left: &mut Map, right: &Map, kind: &Type, path: &Path) -> Result<(), Mismatch> {
+fn merge_map(left: &mut Map, right: &Map, kind: &Type, path: &Trail<'_>) -> Result<(), Mismatch> {
     for (key, value) in right.iter() {
         match left.get_mut(key) {
             Some(slot) => merge_value(slot, value, kind, false, &path.key(key))?,
@@ -115,7 +125,7 @@ fn merge_map(left: &mut Map, right: &Map, kind: &Type, path: &Path) -> Result<()
 }
 
 /// Mappings without known keys merge at every depth; their lists are appended.
-fn merge_free_map(left: &mut Map, right: &Map, path: &Path) -> Result<(), Mismatch> {
+fn merge_free_map(left: &mut Map, right: &Map, path: &Trail<'_>) -> Result<(), Mismatch> {
     for (key, value) in right.iter() {
         match left.get_mut(key) {
             None | Some(Value::Null) => left.set(key, value.clone()),
@@ -125,7 +135,7 @@ fn merge_free_map(left: &mut Map, right: &Map, path: &Path) -> Result<(), Mismat
     Ok(())
 }
 
-fn merge_free(left: &mut Value, right: &Value, path: &Path) -> Result<(), Mismatch> {
+fn merge_free(left: &mut Value, right: &Value, path: &Trail<'_>) -> Result<(), Mismatch> {
     match (&mut *left, right) {
         (Value::Map(left), Value::Map(right)) => merge_free_map(left, right, path),
         (Value::List(left), Value::List(right)) => {
@@ -145,7 +155,7 @@ fn merge_free(left: &mut Value, right: &Value, path: &Path) -> Result<(), Mismat
             Ok(())
         }
         _ => Err(Mismatch {
-            path: path.clone(),
+            path: path.to_path(),
             message: format!("the patch has {} where the config has {}", right.kind(), left.kind()),
         }),
     }
@@ -156,7 +166,7 @@ fn merge_keyed(
     right: &[Value],
     known: &Struct,
     key: Key,
-    path: &Path,
+    path: &Trail<'_>,
 ) -> Result<(), Mismatch> {
     // Rules that replace others are compared with what was there before, not with each other.
     let before = left.len();

@@ -9,12 +9,13 @@ mod json;
 mod merge;
 mod place;
 
-use talmox_yaml::{Node, NodeKind, Span};
+use talmox_yaml::{Entry, Node, NodeKind, Scalar, Span, Style};
 
 use crate::document::{Config, Document, find_kind, free, parse_nodes, read_document, top_level};
-use crate::fault::{Fault, Faults, Path, Place, Source};
+use crate::fault::{Fault, Faults, Path, Place, Source, Trail};
 use crate::print::print;
 use crate::read::Reader;
+use crate::value::Value;
 
 use delete::{Delete, NOT_FOUND, take_deletes};
 use json::Operation;
@@ -116,6 +117,13 @@ impl Patch {
         Ok(Self { name: source.name.to_owned(), text: source.text.to_owned(), nodes, change })
     }
 
+    /// A patch of documents that were made rather than written; they are read as if they had been.
+    pub fn from_values(name: &str, documents: Vec<Value>) -> Result<Self, Faults> {
+        let nodes: Vec<Node> = documents.into_iter().map(to_node).collect();
+        let parts = read_parts(Source { name, text: "" }, &nodes)?;
+        Ok(Self { name: name.to_owned(), text: String::new(), nodes, change: Change::Documents(parts) })
+    }
+
     /// What its places are told by.
     pub fn name(&self) -> &str {
         &self.name
@@ -161,6 +169,23 @@ fn run(mut state: State, name: &str, patches: &[Patch]) -> Result<Patched, Patch
     Ok(Patched { state, ignored })
 }
 
+/// The tree a value would be read as once it was printed.
+fn to_node(value: Value) -> Node {
+    let plain = |text: String| NodeKind::Scalar(Scalar { text, style: Style::Plain });
+    let kind = match value {
+        Value::Text(text) => NodeKind::Scalar(Scalar { text, style: Style::Quoted }),
+        Value::List(items) => NodeKind::Sequence(items.into_iter().map(to_node).collect()),
+        Value::Map(map) => {
+            let entry = |(key, value)| Entry { key: to_node(Value::Text(key)), value: to_node(value) };
+            NodeKind::Mapping(map.into_iter().map(entry).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Octal(_) | Value::Float(_) => {
+            plain(print(&value).trim_end().to_owned())
+        }
+    };
+    Node { kind, span: Span::default(), alias: None, tag: None }
+}
+
 fn read_parts(source: Source<'_>, nodes: &[Node]) -> Result<Vec<Part>, Faults> {
     let mut reader = Reader::new(source);
     let mut parts = Vec::new();
@@ -180,8 +205,7 @@ fn read_part(reader: &mut Reader<'_>, index: usize, node: &Node, parts: &mut Vec
     let (deletes, left) = match take_deletes(node) {
         Ok(taken) => taken,
         Err(misplaced) => {
-            let at = Node { span: misplaced.span, alias: None, ..node.clone() };
-            reader.fault(&at, &misplaced.path, misplaced.message);
+            reader.fault_at(misplaced.span, &misplaced.path, misplaced.message);
             return;
         }
     };
@@ -195,7 +219,7 @@ fn read_part(reader: &mut Reader<'_>, index: usize, node: &Node, parts: &mut Vec
                     delete,
                 }));
             }
-            Err(message) => reader.fault(node, &Path::default(), message),
+            Err(message) => reader.fault(node, &Trail::default(), message),
         }
     }
     if let Some(left) = left
@@ -274,7 +298,7 @@ fn target(name: &str, document: &Document) -> String {
 fn merge_document(documents: &mut Vec<Document>, patch: &Document) -> Result<(), merge::Mismatch> {
     match documents.iter_mut().find(|document| document.id() == patch.id()) {
         Some(document) => {
-            merge::merge_struct(&mut document.body, &patch.body, document.kind.body, &Path::default())
+            merge::merge_struct(&mut document.body, &patch.body, document.kind.body, &Trail::default())
         }
         None => {
             documents.push(patch.clone());

@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::der::{self, NULL, OCTET_STRING, Reader, SEQUENCE};
 use super::pem;
+use crate::random;
 
 /// A private key could not be read or made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +58,7 @@ const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 const RSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b];
 
 impl PrivateKey {
-    /// Makes a key. The crypto library draws the randomness: a key made from anything else would be worth nothing.
+    /// Makes a key. The crypto library or the system draws the randomness: a key made from anything else would be worth nothing.
     pub fn generate(kind: KeyKind) -> Result<Self, KeyError> {
         let failed = |_| KeyError::Generation;
         let encoded = match kind {
@@ -72,7 +73,10 @@ impl PrivateKey {
                 pem::encode("EC PRIVATE KEY", der.as_ref())
             }
             KeyKind::Ed25519 => {
-                let pair = Ed25519KeyPair::generate().map_err(failed)?;
+                let seed =
+                    random::bytes::<32>(&mut random::SystemRandom).map_err(|_| KeyError::Generation)?;
+                let pair =
+                    Ed25519KeyPair::from_seed_unchecked(&seed[..]).map_err(|_| KeyError::Generation)?;
                 let der = pair.to_pkcs8v1().map_err(failed)?;
                 // Not a standard label, but the one Talos writes and reads.
                 pem::encode("ED25519 PRIVATE KEY", der.as_ref())

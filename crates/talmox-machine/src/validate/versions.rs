@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::document::Document;
-use crate::fault::Path;
+use crate::fault::Trail;
 use crate::schema::{Choice, Struct, Type};
 use crate::value::{Map, Value};
 
@@ -10,7 +10,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     for document in checker.config.documents() {
         let kind = document.kind;
         if checker.since(kind.since) {
-            structure(checker, document, &document.body, kind.body, &Path::default());
+            structure(checker, document, &document.body, kind.body, &Trail::default());
         } else {
             let message =
                 format!("Talos {} does not know this document, 1.{} does", checker.talos, kind.since);
@@ -19,7 +19,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
 }
 
-fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &Struct, path: &Path) {
+fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &Struct, path: &Trail<'_>) {
     for (key, value) in map.iter() {
         let Some(field) = known.field(key) else { continue };
         let path = path.key(key);
@@ -32,7 +32,7 @@ fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &
     }
 }
 
-fn descend(checker: &mut Checker<'_>, document: &Document, value: &Value, kind: &Type, path: &Path) {
+fn descend(checker: &mut Checker<'_>, document: &Document, value: &Value, kind: &Type, path: &Trail<'_>) {
     match (value, kind) {
         (Value::Map(map), Type::Struct(known)) => structure(checker, document, map, known, path),
         (Value::Map(map), Type::Map(kind)) => {

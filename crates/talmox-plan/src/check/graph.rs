@@ -13,6 +13,8 @@ const SECRET_KEYS: [&str; 4] = ["cipassword", "sshkeys", "cicustom", "args"];
 
 pub(super) fn judge(court: &mut Court<'_>) {
     let mut known: BTreeSet<&StepId> = BTreeSet::new();
+    let refused: BTreeSet<&NodeName> =
+        court.plan.refusals.iter().filter_map(|refusal| refusal.node.as_ref()).collect();
     for step in court.steps() {
         if step.needs.iter().any(|need| !known.contains(need)) {
             court.violate(Rule::WellFormed, step, "it needs a step that does not come before it");
@@ -22,8 +24,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
         }
         effect(court, step);
         secrets(court, step);
-        let node = step.node.as_ref();
-        if node.is_some() && court.plan.refusals.iter().any(|refusal| refusal.node.as_ref() == node) {
+        if step.node.as_ref().is_some_and(|node| refused.contains(node)) {
             court.violate(Rule::WellFormed, step, "its node is refused");
         }
     }
@@ -94,22 +95,20 @@ fn one_at_a_time(court: &mut Court<'_>) {
     if court.destroys_everything() {
         return;
     }
-    let worker = |name: &NodeName| {
-        court.desired.nodes.iter().any(|node| node.name == *name && node.role == Role::Worker)
-    };
+    let worker = |name: &NodeName| court.node(name).is_some_and(|node| node.role == Role::Worker);
     let down: Vec<&Planned> = court
         .steps()
         .iter()
         .filter(|step| step.effect.interrupts() && step.node.as_ref().is_some_and(|node| !worker(node)))
         .collect();
     for (index, second) in down.iter().enumerate() {
-        let before = court.before(second);
+        let before: BTreeSet<&StepId> = court.before(second).into_iter().map(|step| &step.id).collect();
         for first in &down[..index] {
             if first.node == second.node {
                 continue;
             }
-            let last = court.steps().iter().rfind(|step| step.node == first.node);
-            let is_up = last.is_none_or(|last| before.iter().any(|step| step.id == last.id));
+            let last = first.node.as_ref().and_then(|node| court.known.last_of(node));
+            let is_up = last.is_none_or(|last| before.contains(&last.id));
             if !is_up {
                 let other = first.node.as_ref().map(ToString::to_string).unwrap_or_default();
                 court.violate(Rule::OneAtATime, second, format!("{other} may be down at the same time"));

@@ -5,17 +5,21 @@
 
 mod graph;
 mod inside;
+mod known;
 mod ownership;
 mod requested;
 mod seeds;
 mod templates;
 mod volumes;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
-use talmox_types::desired::Desired;
+use talmox_types::NodeName;
+use talmox_types::desired::{Desired, Node};
 
+use self::known::Known;
 use crate::{Observed, Plan, Planned, Request, StepId};
 
 /// A rule that a plan breaks.
@@ -78,7 +82,8 @@ impl fmt::Display for Violation {
 
 /// Every rule the plan breaks. Only a plan without any may be carried out.
 pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Request) -> Vec<Violation> {
-    let mut court = Court { plan, desired, observed, request, violations: Vec::new() };
+    let known = Known::new(plan, desired, observed);
+    let mut court = Court { plan, desired, observed, request, known, violations: Vec::new() };
     graph::judge(&mut court);
     ownership::judge(&mut court);
     requested::judge(&mut court);
@@ -94,6 +99,7 @@ struct Court<'a> {
     desired: &'a Desired,
     observed: &'a Observed,
     request: &'a Request,
+    known: Known<'a>,
     violations: Vec<Violation>,
 }
 
@@ -108,18 +114,21 @@ impl<'a> Court<'a> {
 
     /// Every step that is done before this one whatever happens.
     fn before(&self, step: &Planned) -> Vec<&'a Planned> {
-        let mut found: Vec<&Planned> = Vec::new();
+        let mut found: BTreeMap<&StepId, &Planned> = BTreeMap::new();
         let mut open: Vec<&StepId> = step.needs.iter().collect();
         while let Some(id) = open.pop() {
-            let known = found.iter().any(|step| step.id == *id);
-            if let Some(needed) = self.plan.steps.iter().find(|step| step.id == *id)
-                && !known
+            if let Some(needed) = self.known.steps.get(id)
+                && found.insert(id, needed).is_none()
             {
                 open.extend(&needed.needs);
-                found.push(needed);
             }
         }
-        found
+        found.into_values().collect()
+    }
+
+    /// A node of the description.
+    fn node(&self, name: &NodeName) -> Option<&'a Node> {
+        self.known.nodes.get(name).copied()
     }
 
     /// The whole cluster goes: nothing of it needs to go on working.

@@ -1,6 +1,6 @@
 //! Whether every step acts on what is proven ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, Slot};
 use talmox_types::{Mark, VmId};
@@ -118,7 +118,7 @@ fn made(court: &mut Court<'_>, step: &Planned, mark: &Mark) {
     if step.node.as_ref() != Some(&mark.node) {
         court.violate(Rule::OursOnly, step, "its mark is another node's");
     }
-    if !court.desired.nodes.iter().any(|node| node.name == mark.node) {
+    if court.node(&mark.node).is_none() {
         court.violate(Rule::OursOnly, step, "the description has no such node");
     }
     let before = court.before(step);
@@ -131,18 +131,13 @@ fn made(court: &mut Court<'_>, step: &Planned, mark: &Mark) {
     if court.observed.guests.contains_key(&mark.vmid) && !removed.contains(&mark.vmid) {
         court.violate(Rule::OursOnly, step, format!("there is a guest {} already", mark.vmid));
     }
-    let twin = court.steps().iter().any(|other| {
-        let made = other.step.makes();
-        other.id != step.id && made.is_some_and(|made| made.vmid == mark.vmid || made.node == mark.node)
-    });
-    if twin {
+    if court.known.has_twin(step, mark) {
         court.violate(Rule::OursOnly, step, "another step makes the same VM or node");
     }
     if court.observed.depth != Depth::Everything && removed.is_empty() {
         court.violate(Rule::OursOnly, step, "not every VM was looked at: the node may be there");
     }
-    let there = court.observed.guests.values().any(|guest| carries(guest, mark));
-    if there && removed.is_empty() {
+    if court.known.is_there(mark) && removed.is_empty() {
         court.violate(Rule::OursOnly, step, "the node has a VM already");
     }
 }
@@ -169,16 +164,6 @@ fn own_volumes(court: &mut Court<'_>, step: &Planned, set: &BTreeMap<String, Str
     }
 }
 
-/// Whether a guest has the mark of this node for itself.
-fn carries(guest: &Guest, wanted: &Mark) -> bool {
-    let Seen::Read(seen) = &guest.config else { return false };
-    let mark =
-        seen.live.description().and_then(|text| Mark::parse(text.trim_end().lines().last()?.trim()).ok());
-    mark.is_some_and(|mark| {
-        mark.uid == wanted.uid && mark.node == wanted.node && mark.vmid == guest.vmid && !guest.template
-    })
-}
-
 /// The VM a step removes.
 fn removes(step: &Planned) -> Option<&Expected> {
     step.step.vm().filter(|_| matches!(step.step, Step::RemoveVm { .. }))
@@ -192,7 +177,7 @@ fn delete_pool(court: &mut Court<'_>, step: &Planned, comment: &str) {
         return court.violate(Rule::OursOnly, step, "the pool is not proven ours");
     }
     let before = court.before(step);
-    let removed: Vec<String> =
+    let removed: BTreeSet<String> =
         before.iter().filter_map(|before| removes(before)).map(|vm| format!("qemu/{}", vm.vmid())).collect();
     if pool.is_some_and(|pool| pool.members.iter().any(|member| !removed.contains(member))) {
         court.violate(Rule::OursOnly, step, "something else is in the pool");

@@ -62,7 +62,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
 
 fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
     let (request, node) = (court.request, &vm.mark.node);
-    let declared = court.desired.nodes.iter().any(|declared| declared.name == *node);
+    let declared = court.node(node).is_some();
     match request.goal {
         Goal::Destroy => true,
         Goal::Converge if declared => request.replace.contains(node),
@@ -75,21 +75,16 @@ fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if !may_be_removed(court, vm) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for the removal of {}", vm.mark.node));
     }
-    let follows = |other: &&Planned| {
-        other.step.makes().is_some_and(|mark| mark.node == vm.mark.node) && other.needs.contains(&step.id)
-    };
-    if step.effect == Effect::Replace && !court.steps().iter().any(|other| follows(&other)) {
+    let follows = |other: &&Planned| other.needs.contains(&step.id);
+    if step.effect == Effect::Replace && !court.known.makers(&vm.mark.node).any(|other| follows(&other)) {
         court.violate(Rule::WellFormed, step, "it says replace, and nothing takes the VM's place");
     }
 }
 
 /// A VM is stopped to be removed, or because the description wants it stopped.
 fn stop(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
-    let wanted = court
-        .desired
-        .nodes
-        .iter()
-        .any(|node| node.name == vm.mark.node && node.vm.power == talmox_types::desired::Power::Stopped);
+    let node = court.node(&vm.mark.node);
+    let wanted = node.is_some_and(|node| node.vm.power == talmox_types::desired::Power::Stopped);
     if !wanted && !may_be_removed(court, vm) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for {} to stop", vm.mark.node));
     }

@@ -100,7 +100,7 @@ fn holds(seen: &GuestConfig, slot: Slot) -> bool {
 /// With a VM go the volumes that are its own, every one of them named in the plan and none that shall stay.
 fn removal(court: &mut Court<'_>, step: &Planned, vm: &Expected, detach: &BTreeSet<Slot>) {
     let Some(seen) = seen(court, vm) else { return };
-    let node = court.desired.nodes.iter().find(|node| node.name == vm.mark.node);
+    let node = court.node(&vm.mark.node);
     let slots: BTreeSet<Slot> = [&seen.live, &seen.next]
         .into_iter()
         .flat_map(VmConfig::slots)

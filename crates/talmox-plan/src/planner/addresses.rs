@@ -28,12 +28,13 @@ pub(crate) fn assign(
     let mut taken: BTreeSet<IpAddr> = own.flat_map(|pair| pair.iter()).collect();
     let seen = observed.guests.values().filter_map(|guest| guest.seen());
     taken.extend(seen.flat_map(|seen| addresses(&seen.next)));
+    let mut untried = BTreeMap::new();
     for node in &desired.nodes {
         let NodeAddress::FromPool(ranges) = &node.address else { continue };
         if given.contains_key(&node.name) {
             continue;
         }
-        if let Some(address) = next_free(ranges, &taken) {
+        if let Some(address) = next_free(ranges, &taken, &mut untried) {
             taken.extend(address.iter());
             given.insert(node.name.clone(), address);
         }
@@ -55,10 +56,20 @@ fn read_back(
     pair(&static_addresses(first).into_iter().filter(in_pool).collect::<Vec<_>>())
 }
 
-fn next_free(ranges: &[AddressRange], taken: &BTreeSet<IpAddr>) -> Option<FamilyPair<IpAddr>> {
-    let free = |v4: bool| {
-        let of_family = ranges.iter().filter(|range| range.first().is_ipv4() == v4);
-        of_family.flat_map(AddressRange::iter).find(|ip| !taken.contains(ip))
+/// What is left of each range. Addresses are only ever taken, so none that was passed over has to be tried again.
+type Untried = BTreeMap<AddressRange, Box<dyn Iterator<Item = IpAddr>>>;
+
+fn next_free(
+    ranges: &[AddressRange],
+    taken: &BTreeSet<IpAddr>,
+    untried: &mut Untried,
+) -> Option<FamilyPair<IpAddr>> {
+    let mut free = |v4: bool| {
+        let mut of_family = ranges.iter().filter(|range| range.first().is_ipv4() == v4);
+        of_family.find_map(|range| {
+            let left = untried.entry(*range).or_insert_with(|| Box::new(range.iter()));
+            left.find(|ip| !taken.contains(ip))
+        })
     };
     pair(&free(true).into_iter().chain(free(false)).collect::<Vec<_>>())
 }

@@ -9,6 +9,7 @@ use talmox_pve::property::{Disk, VolumeId};
 use talmox_types::desired::{Desired, Node, PciSource, PlacementPolicy, Power as WantedPower};
 use talmox_types::{HostName, MappingName, Ratio, StorageId};
 
+use crate::identity::{Names, by_name};
 use crate::{Guest, Identities, Observed, Power, Storage};
 
 const GIB: u64 = 1 << 30;
@@ -67,8 +68,9 @@ impl Capacity {
                 capacity.devices.insert((mapping.clone(), host.clone()), load);
             }
         }
+        let names = by_name(desired);
         for guest in observed.guests.values() {
-            capacity.count(guest, will_run(desired, identities, guest), true);
+            capacity.count(guest, will_run(&names, identities, guest), true);
         }
         capacity
     }
@@ -229,10 +231,9 @@ fn disks_of(node: &Node) -> BTreeMap<&StorageId, u64> {
 }
 
 /// What runs, and what of ours is stopped and going to run.
-fn will_run(desired: &Desired, identities: &Identities, guest: &Guest) -> bool {
-    let ours = identities.ours().find(|owned| owned.mark.vmid == guest.vmid);
-    let node = ours.and_then(|owned| desired.nodes.iter().find(|node| node.name == owned.mark.node));
-    match node {
+fn will_run(names: &Names<'_>, identities: &Identities, guest: &Guest) -> bool {
+    let ours = identities.class(guest.vmid).owned();
+    match ours.and_then(|owned| names.get(owned.mark.node.as_str())) {
         Some(node) => node.vm.power == WantedPower::Running,
         None => guest.power == Power::Running && !guest.template,
     }

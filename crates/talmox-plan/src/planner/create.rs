@@ -10,7 +10,7 @@ use super::place::{self, NoPlace, Origin, Place};
 use super::templates::volume as image_volume;
 use super::{Draft, Planner};
 use crate::{
-    Class, CloneKind, Effect, Expected, FileKind, Intent, NoteKind, Owned, Seen, Step, StepId, Waiting,
+    CloneKind, Effect, Expected, FileKind, Intent, NoteKind, Owned, Step, StepId, Waiting,
     uses_managed_template,
 };
 
@@ -46,19 +46,7 @@ impl Planner<'_> {
 
     /// Whether the node's VM may be one on a host that does not answer.
     fn may_be_unreadable(&mut self, node: &Node) -> bool {
-        let declared = |name: &str| self.desired.nodes.iter().any(|node| node.name.as_str() == name);
-        let pool = &self.desired.proxmox.pool;
-        let found = self.observed.guests.values().find_map(|guest| {
-            let Seen::Unreadable(reason) = &guest.config else { return None };
-            let named = match guest.name.as_deref() {
-                None => true,
-                Some(name) => {
-                    name == node.name.as_str() || (pool.is_some() && guest.pool == *pool && !declared(name))
-                }
-            };
-            named.then(|| (guest.host.clone(), reason.clone()))
-        });
-        let Some((host, reason)) = found else { return false };
+        let Some((host, reason)) = self.unknown.out_of_reach(node) else { return false };
         self.wait_for_host(host, &node.name, &reason);
         true
     }
@@ -78,25 +66,17 @@ impl Planner<'_> {
 
     /// Whether the node's VM may be one that is just being made, by another run or by hand.
     fn may_be_in_flight(&mut self, node: &Node) -> bool {
-        let in_flight: Vec<(VmId, String)> = self
-            .identities
-            .iter()
-            .filter_map(|(vmid, class)| match class {
-                Class::InFlight { lock } => Some((vmid, lock.clone())),
-                Class::Ours(_) | Class::Copy { .. } | Class::Lost { .. } | Class::Foreign => None,
-            })
-            .collect();
-        for (vmid, lock) in &in_flight {
-            let Some(guest) = self.observed.guests.get(vmid) else { continue };
-            let waiting = Waiting::InFlight { vmid: *vmid, host: guest.host.clone(), lock: lock.clone() };
+        let mut waits = false;
+        for waiting in self.unknown.in_flight() {
             if !self.plan.waiting.contains(&waiting) {
                 self.plan.waiting.push(waiting);
             }
+            waits = true;
         }
-        if !in_flight.is_empty() {
+        if waits {
             self.follow_later(node);
         }
-        !in_flight.is_empty()
+        waits
     }
 
     /// What the making of a node takes, once it is known whether it has to be made.

@@ -3,11 +3,11 @@
 //! Proxmox 9 has rules for the latter two. Version 8 has groups, which say where and know no apart. What others have put
 //! under HA, and rules without our comment, are theirs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_types::desired::{Node, Power as WantedPower, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{HostName, VmId};
+use talmox_types::{HostName, NodeName, VmId};
 
 use super::{Draft, Planner, is_our_pool, pool_comment};
 use crate::{Effect, Expected, HaRule, HaScope, Intent, NoteKind, Owned, SeenHa, Step, StepId};
@@ -29,15 +29,20 @@ impl Planner<'_> {
         }
         let there: Vec<(&Node, Owned)> =
             wanted.iter().filter_map(|node| Some((*node, self.only_one(node)?))).collect();
-        for node in &wanted {
-            if self.only_one(node).is_none() {
-                self.ha_later(node);
+        let missing: Vec<&Node> =
+            wanted.iter().copied().filter(|node| self.only_one(node).is_none()).collect();
+        self.ha_later(&missing);
+        let group = self.ha_group(seen, !there.is_empty());
+        let mut own: BTreeMap<NodeName, Vec<StepId>> = BTreeMap::new();
+        for step in &self.plan.steps {
+            if let Some(node) = &step.node {
+                own.entry(node.clone()).or_default().push(step.id.clone());
             }
         }
-        let group = self.ha_group(seen, !there.is_empty());
         let mut added = Vec::new();
         for (node, owned) in &there {
-            added.extend(self.add_ha(node, owned, seen, group.as_ref()));
+            let needs = own.remove(&node.name).unwrap_or_default();
+            added.extend(self.add_ha(node, owned, seen, (needs, group.as_ref())));
         }
         if self.has_rules() {
             self.ha_rules(seen, &there, &added);
@@ -52,13 +57,17 @@ impl Planner<'_> {
         (free && first.finished && owned.next().is_none() && self.request.covers(&node.name)).then_some(first)
     }
 
-    fn ha_later(&mut self, node: &Node) {
-        for step in ["add-ha", "set-ha-rule"] {
-            let reason = "once it is there".to_owned();
-            let node = (step == "add-ha").then(|| node.name.clone());
-            let intent = Intent { node, step: step.to_owned(), effect: Effect::ChangeLive, reason };
-            if !self.plan.later.contains(&intent) {
-                self.plan.later.push(intent);
+    fn ha_later(&mut self, missing: &[&Node]) {
+        let intent = |node: Option<NodeName>, step: &str| Intent {
+            node,
+            step: step.to_owned(),
+            effect: Effect::ChangeLive,
+            reason: "once it is there".to_owned(),
+        };
+        for (index, node) in missing.iter().enumerate() {
+            self.plan.later.push(intent(Some(node.name.clone()), "add-ha"));
+            if index == 0 {
+                self.plan.later.push(intent(None, "set-ha-rule"));
             }
         }
     }
@@ -93,14 +102,12 @@ impl Planner<'_> {
         node: &Node,
         owned: &Owned,
         seen: &SeenHa,
-        group: Option<&(String, Option<StepId>)>,
+        (mut needs, group): (Vec<StepId>, Option<&(String, Option<StepId>)>),
     ) -> Option<StepId> {
         if seen.resources.contains(&owned.mark.vmid) {
             return None;
         }
         let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
-        let own = self.plan.steps.iter().filter(|step| step.node.as_ref() == Some(&node.name));
-        let mut needs: Vec<StepId> = own.map(|step| step.id.clone()).collect();
         needs.extend(group.and_then(|(_, made)| made.clone()));
         let started = node.vm.power == WantedPower::Running;
         let group = group.map(|(name, _)| name.clone());

@@ -53,8 +53,18 @@ impl<'a> Planner<'a> {
         let vms = self.own_vms();
         let moving = self.moving();
         let desired = self.desired;
-        let standings: Vec<(&Node, Standing<'a>)> =
-            desired.nodes.iter().map(|node| (node, self.standing(node, &vms, &moving))).collect();
+        let mut standings: Vec<(&Node, Standing<'a>)> = Vec::new();
+        // Control planes first: a worker has its certificate from one that is configured, and cannot answer before.
+        for role in [Role::Controller, Role::Worker] {
+            let speaks = |(_, standing): &(&Node, Standing<'a>)| {
+                matches!(standing, Standing::Configured(_) | Standing::Fresh(_))
+            };
+            let can_answer = role == Role::Controller || standings.iter().any(speaks);
+            for node in desired.nodes.iter().filter(|node| node.role == role) {
+                let standing = self.standing(node, &vms, &moving, can_answer);
+                standings.push((node, standing));
+            }
+        }
         let configured: Vec<StepId> = standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
         if self.request.until < Until::Bootstrapped {
             return;
@@ -96,6 +106,7 @@ impl<'a> Planner<'a> {
         node: &Node,
         vms: &BTreeMap<NodeName, Owned>,
         moving: &BTreeSet<NodeName>,
+        can_answer: bool,
     ) -> Standing<'a> {
         if node.vm.power == WantedPower::Stopped {
             return Standing::Off;
@@ -114,10 +125,10 @@ impl<'a> Planner<'a> {
         match observed.talos.get(&node.name) {
             None => Standing::Unknown,
             Some(SeenMachine::Unreachable { address, reason }) => {
-                self.unreachable(node, owned, *address, reason)
+                self.unreachable(node, owned, (*address, reason), can_answer)
             }
             Some(SeenMachine::Maintenance { address, uuid, .. }) => {
-                self.in_maintenance(node, owned, *address, uuid)
+                self.in_maintenance(node, owned, (*address, uuid), can_answer)
             }
             Some(SeenMachine::Foreign { address, why }) => {
                 self.refuse_stranger(node, *address, why);
@@ -133,8 +144,15 @@ impl<'a> Planner<'a> {
     }
 
     /// A VM this run made cannot have been configured by anybody else; any other may be a node that lives.
-    fn unreachable(&mut self, node: &Node, owned: &Owned, address: IpAddr, reason: &str) -> Standing<'a> {
-        let configures = self.request.until >= Until::Configured && self.request.covers(&node.name);
+    fn unreachable(
+        &mut self,
+        node: &Node,
+        owned: &Owned,
+        (address, reason): (IpAddr, &str),
+        can_answer: bool,
+    ) -> Standing<'a> {
+        let configures =
+            self.request.until >= Until::Configured && self.request.covers(&node.name) && can_answer;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
             return self.configure_node(node, owned, "it is new and does not answer yet");
         }
@@ -148,7 +166,13 @@ impl<'a> Planner<'a> {
         Standing::Unknown
     }
 
-    fn in_maintenance(&mut self, node: &Node, owned: &Owned, address: IpAddr, uuid: &str) -> Standing<'a> {
+    fn in_maintenance(
+        &mut self,
+        node: &Node,
+        owned: &Owned,
+        (address, uuid): (IpAddr, &str),
+        can_answer: bool,
+    ) -> Standing<'a> {
         let guest = self.observed.guests.get(&owned.mark.vmid);
         let own = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
         if !own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid)) {
@@ -158,6 +182,10 @@ impl<'a> Planner<'a> {
             return Standing::Refused;
         }
         if self.request.until < Until::Configured || !self.request.covers(&node.name) {
+            return Standing::Unknown;
+        }
+        if !can_answer {
+            self.configure_later(node, "once a control plane has its own");
             return Standing::Unknown;
         }
         self.configure_node(node, owned, "it has no configuration")
@@ -231,7 +259,9 @@ impl<'a> Planner<'a> {
         let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
         let etcd = |standing: &Standing<'a>| match standing {
             Standing::Configured(seen) => seen.etcd.as_ref(),
-            _ => None,
+            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
+                None
+            }
         };
         let marked = vms.values().find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
         let member = |(node, standing): &(&Node, Standing<'a>)| {
@@ -280,7 +310,11 @@ impl<'a> Planner<'a> {
             let controllers = standings.iter().filter(|(node, _)| node.role == Role::Controller);
             let control_planes = controllers.filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
-                _ => None,
+                Standing::Off
+                | Standing::Later
+                | Standing::Unknown
+                | Standing::Fresh(_)
+                | Standing::Refused => None,
             });
             let step =
                 Step::Bootstrap { vm, address: seen.address, control_planes: control_planes.collect() };
@@ -406,7 +440,11 @@ impl<'a> Planner<'a> {
         let configured = || {
             standings.iter().filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((*node, *seen)),
-                _ => None,
+                Standing::Off
+                | Standing::Later
+                | Standing::Unknown
+                | Standing::Fresh(_)
+                | Standing::Refused => None,
             })
         };
         if let Some((node, seen)) = configured().find(|(_, seen)| !seen.is_well()) {

@@ -18,8 +18,9 @@ mod remove;
 mod seeds;
 mod source;
 mod templates;
+mod unknown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use talmox_types::desired::{Desired, Node, Role};
@@ -29,6 +30,8 @@ use crate::{
     Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned, Refusal, Request, Step,
     StepId, Volume, identify,
 };
+
+use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
 pub use inside::first_control_plane;
@@ -95,6 +98,12 @@ struct Planner<'a> {
     ids: ids::Ids,
     places: place::Places,
     templates: templates::Templates,
+    names: Names<'a>,
+    unknown: unknown::Unknown<'a>,
+    /// Nodes the plan has a refusal for.
+    refused: BTreeSet<NodeName>,
+    /// Where the steps are that belong to no node.
+    shared: Vec<usize>,
     plan: Plan,
 }
 
@@ -116,6 +125,10 @@ impl<'a> Planner<'a> {
             ids: ids::Ids::new(desired, observed),
             places: place::Places::new(desired, observed, &identities),
             templates: templates::Templates::new(desired, observed),
+            names: by_name(desired),
+            unknown: unknown::Unknown::new(desired, observed, &identities),
+            refused: BTreeSet::new(),
+            shared: Vec::new(),
             desired,
             observed,
             request,
@@ -127,7 +140,7 @@ impl<'a> Planner<'a> {
 
     /// Plans one declared node.
     fn node(&mut self, node: &Node) {
-        if self.plan.refusals.iter().any(|refusal| refusal.node.as_ref() == Some(&node.name)) {
+        if self.refused.contains(&node.name) {
             return;
         }
         let owned: Vec<_> = self.identities.of_node(&node.name).cloned().collect();
@@ -160,6 +173,7 @@ impl<'a> Planner<'a> {
     }
 
     fn refuse(&mut self, node: Option<&NodeName>, problem: String, choices: Vec<String>) {
+        self.refused.extend(node.cloned());
         self.plan.refusals.push(Refusal { node: node.cloned(), problem, choices });
     }
 
@@ -171,6 +185,9 @@ impl<'a> Planner<'a> {
         let Draft { node, part, step, needs, reason, effect, changes, destroys } = draft;
         let kind = part.map_or_else(|| step.word().to_owned(), |part| format!("{}-{part}", step.word()));
         let id = StepId::new(node, &kind);
+        if node.is_none() {
+            self.shared.push(self.plan.steps.len());
+        }
         self.plan.steps.push(Planned {
             id: id.clone(),
             needs,
@@ -184,6 +201,11 @@ impl<'a> Planner<'a> {
         id
     }
 
+    /// Steps so far that belong to no node: few, however many nodes there are.
+    fn shared_steps(&self) -> impl Iterator<Item = &Planned> {
+        self.shared.iter().filter_map(|index| self.plan.steps.get(*index))
+    }
+
     /// Makes the pool if a step of this plan needs it and it is not there; gives what such a step has to wait for.
     fn ensure_pool(&mut self) -> Vec<StepId> {
         let Some(pool) = self.desired.proxmox.pool.clone() else { return Vec::new() };
@@ -191,7 +213,7 @@ impl<'a> Planner<'a> {
             return Vec::new();
         }
         let made = StepId::new(None, "create-pool");
-        if !self.plan.steps.iter().any(|planned| planned.id == made) {
+        if !self.shared_steps().any(|planned| planned.id == made) {
             let comment = pool_comment(&self.uid, self.desired);
             let step = Step::CreatePool { pool, comment };
             self.push(Draft::new(None, step, "the cluster's VMs live in it", Effect::Create));
@@ -205,31 +227,27 @@ impl<'a> Planner<'a> {
         if self.request.goal == Goal::Destroy && self.request.targets.is_empty() {
             return;
         }
-        let is_worker = |name: &NodeName| {
-            let node = self.desired.nodes.iter().find(|node| node.name == *name);
-            node.is_some_and(|node| node.role == Role::Worker)
-        };
+        let is_worker =
+            |name: &NodeName| self.names.get(name.as_str()).is_some_and(|node| node.role == Role::Worker);
         let interrupts = |planned: &Planned| planned.effect.interrupts();
+        let going_down = self.plan.steps.iter().filter(|step| interrupts(step));
+        let going_down: BTreeSet<NodeName> =
+            going_down.filter_map(|step| step.node.clone()).filter(|node| !is_worker(node)).collect();
+        let steps = self.plan.steps.iter().enumerate();
+        let last: BTreeMap<NodeName, usize> =
+            steps.filter_map(|(index, step)| Some((step.node.clone()?, index))).collect();
         let mut before: Option<(NodeName, StepId)> = None;
-        for index in 0..self.plan.steps.len() {
-            let planned = &self.plan.steps[index];
-            let Some(node) = planned.node.clone().filter(|node| !is_worker(node)) else { continue };
-            let goes_down =
-                self.plan.steps.iter().any(|step| step.node.as_ref() == Some(&node) && interrupts(step));
-            if !goes_down {
-                continue;
-            }
+        for (index, planned) in self.plan.steps.iter_mut().enumerate() {
+            let Some(node) = planned.node.clone().filter(|node| going_down.contains(node)) else { continue };
             if let Some((other, last)) = &before
                 && *other != node
                 && interrupts(planned)
                 && !planned.needs.contains(last)
             {
-                let last = last.clone();
-                self.plan.steps[index].needs.push(last);
+                planned.needs.push(last.clone());
             }
-            let is_last = !self.plan.steps[index + 1..].iter().any(|step| step.node.as_ref() == Some(&node));
-            if is_last {
-                before = Some((node, self.plan.steps[index].id.clone()));
+            if last.get(&node) == Some(&index) {
+                before = Some((node, planned.id.clone()));
             }
         }
     }

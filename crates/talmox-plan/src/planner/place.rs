@@ -10,6 +10,7 @@ use talmox_types::{HostName, NodeName, StorageId};
 use super::capacity::Capacity;
 use super::source::Sources;
 use super::templates::{NoSite, Site, Templates};
+use crate::identity::by_name;
 use crate::{CloneKind, FileKind, Guest, Identities, Observed, Storage, TemplateSource};
 
 /// Where a VM is made, and from what.
@@ -67,8 +68,9 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(desired: &Desired, observed: &Observed, identities: &Identities) -> Self {
         let mut hosts: BTreeMap<HostName, Vec<(NodeName, Role)>> = BTreeMap::new();
+        let names = by_name(desired);
         for owned in identities.ours() {
-            if let Some(node) = desired.nodes.iter().find(|node| node.name == owned.mark.node) {
+            if let Some(node) = names.get(owned.mark.node.as_str()) {
                 hosts.entry(owned.host.clone()).or_default().push((node.name.clone(), node.role));
             }
         }

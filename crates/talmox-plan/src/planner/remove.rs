@@ -17,7 +17,7 @@ impl Planner<'_> {
         let owned: Vec<Owned> = self.identities.ours().cloned().collect();
         for owned in owned {
             let name = &owned.mark.node;
-            if self.desired.nodes.iter().any(|node| node.name == *name) || !self.request.covers(name) {
+            if self.names.contains_key(name.as_str()) || !self.request.covers(name) {
                 continue;
             }
             if self.request.prune || self.request.remove.contains(name) {
@@ -40,7 +40,7 @@ impl Planner<'_> {
             self.delete_ha_rules();
         }
         for owned in owned.iter().filter(|owned| self.request.covers(&owned.mark.node)) {
-            let node = self.desired.nodes.iter().find(|node| node.name == owned.mark.node);
+            let node = self.names.get(owned.mark.node.as_str()).copied();
             removed.extend(self.remove(owned, node, Effect::Destroy));
         }
         super::conflicts::find_for_destroy(self);
@@ -57,7 +57,7 @@ impl Planner<'_> {
                 continue;
             };
             let pool = &self.desired.proxmox.pool;
-            let declared = self.desired.nodes.iter().any(|node| node.name == name);
+            let declared = self.names.contains_key(name.as_str());
             if (declared || (pool.is_some() && guest.pool == *pool)) && self.request.covers(&name) {
                 self.wait_for_host(guest.host.clone(), &name, reason);
             }

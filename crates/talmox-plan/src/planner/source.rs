@@ -9,8 +9,8 @@ use talmox_types::desired::{Boot, Desired, Node, Template as Wanted, TemplateRef
 use super::place::{NoPlace, Origin, usable};
 use super::templates::{NoSite, Site, Templates, file_storage, find_site};
 use crate::{
-    CloneKind, FileKind, Guest, GuestKind, Observed, Storage, TemplateSource, boot_iso, described_template,
-    import_image, managed_template, named_templates,
+    CloneKind, FileKind, Guest, GuestKind, NamedTemplate, Observed, Storage, TemplateSource, boot_iso,
+    described_template, import_image, managed_template,
 };
 
 /// What there is to make a node from.
@@ -46,7 +46,9 @@ impl<'a> Sources<'a> {
         match (node.vm.boot, &node.vm.template) {
             (Boot::Iso, _) => Ok(Self::Iso { desired }),
             (Boot::Import, _) => Ok(Self::Import { desired }),
-            (Boot::Template, Some(named)) => Ok(Self::Named(matching(observed, named)?)),
+            (Boot::Template, Some(named)) => {
+                Ok(Self::Named(matching(observed, templates.named(named), named)?))
+            }
             (Boot::Template, None) => {
                 let wanted = managed_template(desired, node);
                 let guests = templates.ready(&wanted).filter_map(|own| observed.guests.get(&own.mark.vmid));
@@ -149,8 +151,11 @@ fn reachable(
 }
 
 /// The templates a description names, as far as anything can be cloned from them.
-fn matching<'a>(observed: &'a Observed, wanted: &TemplateRef) -> Result<Vec<Template<'a>>, NoPlace> {
-    let found = named_templates(observed, wanted);
+fn matching<'a>(
+    observed: &'a Observed,
+    found: &[NamedTemplate],
+    wanted: &TemplateRef,
+) -> Result<Vec<Template<'a>>, NoPlace> {
     let usable = found.iter().filter(|template| template.unusable.is_none());
     let guests = usable.filter_map(|template| observed.guests.get(&template.vmid));
     let templates: Vec<Template<'a>> = guests.filter_map(Template::of).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use talmox_types::sabotage::{Defect, sabotaged};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 use crate::client::call::{Call, Time};
 use crate::client::credentials::Allowed;
@@ -31,8 +31,11 @@ pub struct Settings {
     /// How long one endpoint may take of that before another is asked. Proxmox itself gives up a hop after 30 s, so with
     /// less its own answer is missed; with as much as `timeout` a silent endpoint leaves no time for the others.
     pub attempt_timeout: Duration,
-    /// Requests under way to one host at a time. Its API has three workers of each kind.
+    /// Requests under way to one host at a time. Reads take its API a few milliseconds, of which most of a round trip is
+    /// not, so more of them than its three workers keep those busy.
     pub in_flight_per_host: usize,
+    /// Those of them that change something: each of its three workers is bound for as long as one takes.
+    pub writes_in_flight_per_host: usize,
     pub retry: RetryPolicy,
 }
 
@@ -41,7 +44,8 @@ impl Default for Settings {
         Self {
             timeout: Duration::from_secs(90),
             attempt_timeout: Duration::from_secs(40),
-            in_flight_per_host: 4,
+            in_flight_per_host: 10,
+            writes_in_flight_per_host: 4,
             retry: RetryPolicy::default(),
         }
     }
@@ -66,6 +70,8 @@ struct Inner {
 struct Host {
     target: Target,
     turns: Semaphore,
+    /// Taken before one of the turns, by whatever is no read.
+    write_turns: Semaphore,
     /// Whether it could not be reached when it was last asked.
     silent: AtomicBool,
 }
@@ -299,7 +305,7 @@ impl Client {
     ) -> Result<HttpResponse, Error> {
         let endpoint = &host.target.endpoint;
         let seconds = time.seconds();
-        let Ok(Ok(_turn)) = tokio::time::timeout_at(time.deadline, host.turns.acquire()).await else {
+        let Ok(Ok(_turns)) = tokio::time::timeout_at(time.deadline, host.turn(request.method)).await else {
             let words = format!("other requests to this host took all of {seconds} s");
             return Err(Error::new(name, endpoint, ErrorKind::Timeout, Outcome::NeverSent, &words));
         };
@@ -321,7 +327,18 @@ impl Client {
 impl Host {
     fn new(target: Target, settings: &Settings) -> Arc<Self> {
         let turns = Semaphore::new(settings.in_flight_per_host.max(1));
-        Arc::new(Self { target, turns, silent: AtomicBool::new(false) })
+        let write_turns = Semaphore::new(settings.writes_in_flight_per_host.max(1));
+        Arc::new(Self { target, turns, write_turns, silent: AtomicBool::new(false) })
+    }
+
+    /// Waits until a request may be sent; whoever has the turn keeps it until the answer is there.
+    async fn turn(
+        &self,
+        method: Method,
+    ) -> Result<(Option<SemaphorePermit<'_>>, SemaphorePermit<'_>), AcquireError> {
+        let writes = method != Method::Get;
+        let write = if writes { Some(self.write_turns.acquire().await?) } else { None };
+        Ok((write, self.turns.acquire().await?))
     }
 
     /// Whether this is the host of that name, as far as its address tells.

@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Sixteenths of the time after which a task was found ended at the first look.
+const SOONER: u32 = 15;
+
 #[derive(Default)]
 pub(crate) struct Pace(Mutex<BTreeMap<String, Duration>>);
 
@@ -17,11 +20,16 @@ impl Pace {
     }
 
     /// A task was seen running last after one time, if it was, and seen to have ended after another. Whoever finds it ended
-    /// at once may have come too late, and comes sooner next time.
+    /// at once may have come too late, and comes a little sooner next time: much sooner would be looks for nothing, and
+    /// those after the first have their pauses.
     pub(crate) fn learn(&self, kind: &str, running: Option<Duration>, ended: Duration) {
-        let seen = running.map_or(ended * 3 / 4, |running| running.midpoint(ended));
+        let seen = running.map_or(ended * SOONER / 16, |running| running.midpoint(ended));
         let mut known = self.known();
-        let time = known.get(kind).map_or(seen, |known| known.midpoint(seen));
+        let time = match (known.get(kind), running) {
+            (Some(known), Some(_)) => known.midpoint(seen),
+            (Some(known), None) => seen.min(*known),
+            (None, _) => seen,
+        };
         known.insert(kind.to_owned(), time);
     }
 
@@ -46,14 +54,15 @@ mod tests {
 
     const TRIP: Duration = Duration::from_millis(30);
 
-    /// Follows a task of that length as a client does that looks every 50 ms after the first look; says when its end was
-    /// seen, and after how many looks.
+    /// Follows a task of that length as a client does that looks 20 ms after the first look, and then ever more seldom;
+    /// says when its end was seen, and after how many looks.
     fn follow(pace: &Pace, length: Duration) -> (Duration, u32) {
         let mut now = pace.expected("qmstart").unwrap_or_default();
-        let (mut running, mut looks) = (None, 1);
+        let (mut running, mut looks, mut pause) = (None, 1, Duration::from_millis(20));
         while now < length {
             running = Some(now);
-            now += TRIP + Duration::from_millis(50);
+            now += TRIP + pause;
+            pause = pause * 3 / 2;
             looks += 1;
         }
         pace.learn("qmstart", running, now);
@@ -69,8 +78,9 @@ mod tests {
             }
             for _ in 0..20 {
                 let (seen, looks) = follow(&pace, length);
-                assert!(seen <= length + Duration::from_millis(80), "{length:?} is seen after {seen:?}");
-                assert!(looks <= 30, "{length:?}: {looks} looks");
+                let late = TRIP + Duration::from_millis(20) + length / 16;
+                assert!(seen <= length + late, "{length:?} is seen after {seen:?}");
+                assert!(looks <= 8, "{length:?}: {looks} looks");
             }
         }
     }
@@ -79,7 +89,7 @@ mod tests {
     fn kinds_have_nothing_to_do_with_each_other() {
         let pace = Pace::default();
         pace.learn("qmstart", None, Duration::from_secs(1));
-        assert_eq!(pace.expected("qmstart"), Some(Duration::from_millis(750)));
+        assert_eq!(pace.expected("qmstart"), Some(Duration::from_secs(1) * 15 / 16));
         assert_eq!(pace.expected("qmclone"), None);
     }
 }

@@ -68,7 +68,7 @@ pub struct Wait<'a> {
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// The first pause where it is known when the end is due.
-const SHORT_PAUSE: Duration = Duration::from_millis(50);
+const SHORT_PAUSE: Duration = Duration::from_millis(20);
 /// The last look begins when the time is up, so it needs some of its own: without, it could only fail.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 

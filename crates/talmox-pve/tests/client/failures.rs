@@ -289,6 +289,32 @@ async fn requests_to_one_host_wait_for_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_leave_room_for_reads() {
+    let fake = Fake::new(std::iter::repeat_with(|| Answer::Slowly(Duration::from_secs(1))).take(8));
+    let settings = Settings { in_flight_per_host: 4, writes_in_flight_per_host: 2, ..Settings::default() };
+    let client = fake.client_of(&["pve1"], &token(), settings);
+    let begin = Instant::now();
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let client = client.clone();
+        calls.spawn(async move {
+            let done = if number < 6 {
+                client.post::<Value>("/pools", Params::new()).await
+            } else {
+                client.get::<Value>("/version", Params::new()).await
+            };
+            (number, done.is_ok(), begin.elapsed())
+        });
+    }
+    let mut ended = calls.join_all().await;
+    ended.sort_unstable();
+    assert!(ended.iter().all(|(_, done, _)| *done), "{ended:?}");
+    let seconds: Vec<u64> = ended.iter().map(|(.., elapsed)| elapsed.as_secs()).collect();
+    assert_eq!(seconds, [1, 1, 2, 2, 3, 3, 1, 1], "two changes at a time, and reads beside them");
+    assert_eq!(fake.most_under_way(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_is_given_up_frees_its_turn() {
     let fake = Fake::new([Answer::Never, data(VERSION)]);
     let settings = Settings { in_flight_per_host: 1, ..Settings::default() };

@@ -4,8 +4,8 @@ use talmox_machine::{Map, Value};
 use talmox_types::desired::{DiskEncryption, ExtensionService, ExtraDisk};
 
 use super::{Layer, maps, number, quoted, since};
+use crate::base::{Machine, install_image};
 use crate::inputs::Inputs;
-use crate::render::install_image;
 
 /// The releases whose layouts brought documents for these.
 const USER_VOLUMES: u16 = 10;
@@ -42,7 +42,7 @@ fn install(layer: &mut Layer, inputs: &Inputs<'_>) {
     let selector = Map::new().with("match", format!("disk.serial == {}", quoted(disk)));
     // Wiping has to be refused in words: left out, it means yes.
     let provisioning = Map::new().with("diskSelector", selector).with("wipe", false);
-    let installer = Map::new().with("image", install_image(inputs));
+    let installer = Map::new().with("image", install_image(inputs, &Machine::of(inputs.node)));
     let body = Map::new().with("installer", installer).with("provisioning", provisioning);
     layer.document("UnattendedInstallConfig", body);
 }

@@ -9,7 +9,7 @@ mod links;
 mod machine;
 mod network;
 
-use talmox_machine::{Map, Value, print};
+use talmox_machine::{Map, Patch, Value};
 use talmox_types::Contract;
 use talmox_types::desired::Role;
 
@@ -37,15 +37,15 @@ impl Layer {
         Ok(layer)
     }
 
-    /// As the text of a patch.
-    pub(crate) fn to_patch(&self) -> String {
+    /// As a patch.
+    pub(crate) fn to_patch(&self) -> Result<Patch, RenderError> {
         let main = (!self.main.is_empty()).then(|| self.main.clone());
         let document = |(kind, body): &(&str, Map)| {
             let head = Map::new().with("apiVersion", "v1alpha1").with("kind", *kind);
             body.iter().fold(head, |map, (key, value)| map.with(key, value.clone()))
         };
-        let documents = main.into_iter().chain(self.documents.iter().map(document));
-        documents.map(|map| print(&Value::Map(map))).collect::<Vec<_>>().join("---\n")
+        let documents = main.into_iter().chain(self.documents.iter().map(document)).map(Value::Map);
+        Patch::from_values("the description", documents.collect()).map_err(RenderError::InvalidPatch)
     }
 
     /// Sets a field of the document with `machine` and `cluster`.
@@ -66,11 +66,11 @@ impl Layer {
 fn set(map: &mut Map, path: &[&str], value: Value) {
     let Some((first, rest)) = path.split_first() else { return };
     if rest.is_empty() {
-        map.set(first, value);
+        map.set(*first, value);
         return;
     }
     if !map.contains(first) {
-        map.set(first, Map::new());
+        map.set(*first, Map::new());
     }
     if let Some(Value::Map(inner)) = map.get_mut(first) {
         set(inner, rest, value);

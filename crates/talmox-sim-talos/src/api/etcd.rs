@@ -179,7 +179,7 @@ fn recover(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
 }
 
 fn leave(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
-    control_plane_only(nodes, asked, "etcd leave cluster")?;
+    control_plane_only(nodes, asked, "etcd leave")?;
     let Some(data) = local(nodes, asked) else { return Ok(ApiReply::Silence) };
     if !nodes.has_quorum(data.cluster) {
         return Ok(ApiReply::Silence);

@@ -10,6 +10,7 @@ pub(crate) mod cosi;
 mod etcd;
 mod events;
 mod files;
+mod health;
 mod image;
 mod life;
 mod machine;
@@ -59,6 +60,7 @@ const TABLE: &[Handlers] = &[
     etcd::HANDLERS,
     events::HANDLERS,
     files::HANDLERS,
+    health::HANDLERS,
     image::HANDLERS,
     life::HANDLERS,
     services::HANDLERS,

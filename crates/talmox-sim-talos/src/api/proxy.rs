@@ -79,7 +79,9 @@ fn has_port(target: &str) -> bool {
 
 fn is_self(nodes: &Nodes, machine: MachineId, target: &str) -> bool {
     let ips = nodes.run(machine).map(|run| run.network.ips()).unwrap_or_default();
-    target.parse().is_ok_and(|ip: IpAddr| ips.contains(&ip) || ip.is_loopback())
+    // Loopback is itself, unless a simulated node has that address.
+    let own = |ip: IpAddr| ips.contains(&ip) || ip.is_loopback() && nodes.at(ip).is_none();
+    target.parse().is_ok_and(own)
 }
 
 /// The reply of another node. What keeps it from coming is said by the node that was asked.
@@ -94,7 +96,7 @@ fn forward(nodes: &mut Nodes, here: &Asked<'_>, target: &str) -> ApiReply {
     };
     let call = nodes.timing.call;
     let Ok(address) = target.parse::<IpAddr>() else {
-        return failed(call, format!("dns: A record lookup error: lookup {target}: no such host"));
+        return failed(call, unresolved(nodes, here.machine, target));
     };
     let dialing = |what: &str| {
         format!(
@@ -110,6 +112,21 @@ fn forward(nodes: &mut Nodes, here: &Asked<'_>, target: &str) -> ApiReply {
         }
         None => serve(nodes, &Asked { machine, call: here.call }),
     }
+}
+
+/// Nobody resolves names in the simulated network: its first address, which nodes ask, does not answer.
+fn unresolved(nodes: &Nodes, machine: MachineId, name: &str) -> String {
+    let own = nodes.run(machine).and_then(|run| run.network.main());
+    let server = match own {
+        Some(IpAddr::V4(ip)) => IpAddr::from([ip.octets()[0], ip.octets()[1], ip.octets()[2], 1]),
+        Some(ip) => ip,
+        None => return format!("dns: A record lookup error: lookup {name}: no such host"),
+    };
+    let own = own.unwrap_or(server);
+    format!(
+        "dns: A record lookup error: lookup {name} on {server}:53: read udp {own}:40000->{server}:53: \
+         read: connection refused"
+    )
 }
 
 /// The replies of all, each with the name it was asked by. A failure is an entry like any other.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use talmox_proto::common::Metadata;
 
 use super::cosi::watch::Watch;
+use super::health::HealthCheck;
 use super::proxy::with_metadata;
 use crate::hardware::MachineId;
 use crate::nodes::Nodes;
@@ -29,6 +30,8 @@ pub(crate) enum Kind {
     Watch(Box<Watch>),
     /// What happens on the machine, from this entry of its journal on.
     Events { next: u64 },
+    /// A look at the whole cluster.
+    Health(Box<HealthCheck>),
     /// Streams of several machines, and what each is called.
     Joined(Vec<(StreamId, String)>),
 }
@@ -51,25 +54,43 @@ impl Nodes {
         match &self.streams.get(&stream.0)?.kind {
             Kind::Script { messages, end } => Some(messages.first().map_or(end.0, |(at, _)| *at)),
             Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
+            // It looks again and again.
+            Kind::Health(_) => Some(self.clock + self.timing.retry),
             Kind::Watch(_) | Kind::Events { .. } => None,
         }
     }
 
-    /// Something happened: whoever watches hears of it.
-    pub(crate) fn tell_watchers(&mut self) {
-        let open: Vec<u64> =
-            self.streams.iter().filter(|(_, one)| one.end.is_none()).map(|(id, _)| *id).collect();
+    /// Something happened to a machine: whoever watches it hears of it. Others hear when they look, or when something
+    /// happens to theirs.
+    pub(crate) fn tell_watchers(&mut self, machine: MachineId) {
+        let open = self.streams.iter().filter(|(_, one)| one.end.is_none() && one.machine == machine);
+        let open: Vec<u64> = open.map(|(id, _)| *id).collect();
         for id in open {
-            let Some(mut stream) = self.streams.remove(&id) else { continue };
+            self.tell(id);
+        }
+    }
+
+    /// Brings one stream up to date.
+    fn tell(&mut self, id: u64) {
+        if let Some(mut stream) = self.streams.remove(&id) {
             // A machine that is down tells nothing; how its streams end is decided elsewhere.
-            if self.run(stream.machine).is_some() {
+            if stream.end.is_none() && self.run(stream.machine).is_some() {
                 match &mut stream.kind {
                     Kind::Watch(watch) => stream.ready.extend(watch.changes(self, stream.machine)),
                     Kind::Events { next } => stream.ready.extend(self.events_since(stream.machine, next)),
-                    Kind::Script { .. } | Kind::Joined(_) => {}
+                    Kind::Script { .. } | Kind::Health(_) | Kind::Joined(_) => {}
                 }
             }
             self.streams.insert(id, stream);
+        }
+    }
+
+    /// Every watch of a machine's resources ends.
+    pub(crate) fn end_watches(&mut self, machine: MachineId, status: &Status) {
+        for stream in self.streams.values_mut().filter(|stream| stream.machine == machine) {
+            if matches!(stream.kind, Kind::Watch(_)) {
+                stream.end.get_or_insert_with(|| status.clone());
+            }
         }
     }
 
@@ -98,7 +119,7 @@ fn collect(stream: &mut Stream, now: u64) {
                 stream.end = Some(end.1.clone());
             }
         }
-        Kind::Watch(_) | Kind::Events { .. } | Kind::Joined(_) => {}
+        Kind::Watch(_) | Kind::Events { .. } | Kind::Health(_) | Kind::Joined(_) => {}
     }
 }
 
@@ -124,9 +145,24 @@ fn poll_joined(nodes: &mut Nodes, id: StreamId) {
     }
 }
 
+/// A check of the cluster looks again.
+fn poll_health(nodes: &mut Nodes, id: StreamId) {
+    let open = nodes.streams.get_mut(&id.0).filter(|stream| stream.end.is_none());
+    let Some(Kind::Health(check)) = open.map(|stream| &mut stream.kind) else { return };
+    let mut check = check.clone();
+    let (said, end) = check.go_on(nodes);
+    if let Some(stream) = nodes.streams.get_mut(&id.0) {
+        stream.ready.extend(said);
+        stream.end = end;
+        stream.kind = Kind::Health(check);
+    }
+}
+
 pub(crate) fn poll(nodes: &mut Nodes, id: StreamId) -> Streamed {
     let now = nodes.clock;
     poll_joined(nodes, id);
+    poll_health(nodes, id);
+    nodes.tell(id.0);
     let Some(stream) = nodes.streams.get_mut(&id.0) else {
         return Streamed { messages: Vec::new(), end: Some(Status::ok()) };
     };

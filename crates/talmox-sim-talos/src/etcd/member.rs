@@ -135,7 +135,7 @@ impl Nodes {
         };
         self.clusters.insert(data.cluster, cluster);
         if let Some(store) = kept {
-            self.kube.insert(data.cluster, store);
+            self.kube.insert(data.cluster, store.recovered(self.epoch + self.clock));
         }
         Ok(data)
     }
@@ -245,11 +245,14 @@ impl Nodes {
         }
         self.say(id, "etcd", State::Finished, "Service finished successfully");
         self.say(id, "etcd", State::Finished, "Bootstrap requested");
-        self.start_service(id, "etcd");
-        // The boot sequence waited for the service that is no more, and ends.
-        if self.run(id).is_some_and(|run| run.stage == crate::machine::Stage::Booting) {
-            self.end_boot_sequence(id);
+        // The service is another one now, which knows nothing of what the old one said. The boot sequence waits for it no more.
+        if let Some(run) = self.run_mut(id) {
+            run.etcd_excused = true;
+            if let Some(service) = run.services.get_mut("etcd") {
+                service.said.clear();
+            }
         }
+        self.start_service(id, "etcd");
         self.settle(id);
     }
 }

@@ -46,7 +46,14 @@ impl Caller {
         }
         let public = matches!(
             target,
-            Some(Target::Version | Target::Core | Target::Groups | Target::Group(_) | Target::Kinds { .. })
+            Some(
+                Target::Version
+                    | Target::Core
+                    | Target::Groups
+                    | Target::Group(_)
+                    | Target::Openapi(_)
+                    | Target::Kinds { .. }
+            )
         );
         if public || (self == Self::Node && node_may(method, target)) {
             return Ok(());

@@ -106,6 +106,5 @@ pub(super) fn check_preconditions(
     if wanted.is_empty() || wanted == uid {
         return Ok(());
     }
-    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
-    Err(Failure::conflict(resource, text(&object.body, "/metadata/name"), &why))
+    Err(Failure::other_uid(resource, text(&object.body, "/metadata/name"), wanted, uid))
 }

@@ -30,7 +30,9 @@ impl Store {
                 group
             }),
             Target::Kinds { group, version } => self.kinds(group, version),
-            Target::Health | Target::Objects(_) => None,
+            Target::Openapi(path) if path.is_empty() => Some(self.openapi_index()),
+            Target::Openapi(path) => self.openapi(path),
+            Target::Health | Target::Nothing | Target::Objects(_) => None,
         }
     }
 

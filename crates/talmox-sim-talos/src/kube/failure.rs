@@ -42,13 +42,29 @@ impl Failure {
         Self::new(400, "BadRequest", message)
     }
 
+    /// The object was made anew since somebody looked at it. Here the server names the kind, not the plural.
+    pub(super) fn other_uid(resource: &Resource, name: &str, wanted: &str, uid: &str) -> Self {
+        let kind = resource.full_kind();
+        let message = format!(
+            "Operation cannot be fulfilled on {kind} \"{name}\": the UID in the precondition ({wanted}) does not match the \
+             UID in record ({uid}). The object might have been deleted and then recreated"
+        );
+        Self::new(409, "Conflict", message).with(resource.details(name))
+    }
+
+    /// A write that has to say which version it is for. Here the server names the plural, not the kind.
+    pub(super) fn no_version(resource: &Resource, name: &str) -> Self {
+        let (field, why) = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update");
+        Self::invalid_one(resource, &resource.full_name(), name, field, why)
+    }
+
     pub(super) fn invalid(resource: &Resource, name: &str, field: &str, why: &str) -> Self {
-        let kind = match resource.group.as_str() {
-            "" => resource.kind.clone(),
-            group => format!("{}.{group}", resource.kind),
-        };
+        Self::invalid_one(resource, &resource.full_kind(), name, field, why)
+    }
+
+    fn invalid_one(resource: &Resource, what: &str, name: &str, field: &str, why: &str) -> Self {
         let cause = json!({ "reason": "FieldValueInvalid", "message": why, "field": field });
-        Self::new(422, "Invalid", format!("{kind} \"{name}\" is invalid: {field}: {why}"))
+        Self::new(422, "Invalid", format!("{what} \"{name}\" is invalid: {field}: {why}"))
             .with(json!({ "name": name, "group": resource.group, "kind": resource.kind, "causes": [cause] }))
     }
 

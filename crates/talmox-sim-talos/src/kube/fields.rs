@@ -231,7 +231,7 @@ impl Managed {
             spelled.push_str(&format!(" with subresource {:?}", self.subresource));
         }
         if self.operation == "Update" {
-            spelled.push_str(&format!(" using {} at {}", self.api_version, self.time));
+            spelled.push_str(&format!(" using {}", self.api_version));
         }
         spelled
     }
@@ -354,7 +354,7 @@ mod tests {
         note_update(None, &mut body, &writer);
         let read = Managed::read_all(&body);
         assert_eq!((read.len(), &read[0].fields), (1, &fields(&pod())));
-        assert_eq!(read[0].spelled(), "\"me\" using v1 at 1970-01-01T00:00:00Z");
+        assert_eq!(read[0].spelled(), "\"me\" using v1");
     }
 
     #[test]

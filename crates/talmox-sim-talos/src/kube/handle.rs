@@ -47,6 +47,9 @@ impl Call<'_> {
 impl Store {
     /// Answers a request. Silence before an answer is the caller's business, see [`Health::NoQuorum`].
     pub fn handle(&mut self, call: &KubeCall, caller: Caller, health: Health, now: u64) -> Answer {
+        if health == Health::Serving {
+            self.settle(now);
+        }
         let target = self.target(&call.path);
         if let Err(failure) = caller.may(&call.method, target.as_ref()) {
             return failed(&failure);
@@ -58,12 +61,14 @@ impl Store {
                 failed(&Failure::new(500, "", "etcdserver: request timed out"))
             }
             (Target::Objects(place), Health::Serving) => self.serve(call, &place, now),
+            (Target::Nothing, _) => {
+                failed(&Failure::new(404, "NotFound", "the server could not find the requested resource"))
+            }
             (target, _) => self.describe(&target).map_or_else(no_such_path, |body| answer(200, &body)),
         }
     }
 
     fn serve(&mut self, call: &KubeCall, place: &Place, now: u64) -> Answer {
-        self.settle(now);
         let call = Call {
             method: &call.method,
             query: &call.query,

@@ -83,16 +83,26 @@ impl Store {
             self.mirror_pods(facts, now);
         }
         self.wake = 0;
-        self.settle(now);
     }
 
     /// A kubelet stopped: its machine went down, or left.
     pub fn kubelet_stopped(&mut self, node: &str, now: u64) {
-        if self.kubelets.remove(node).is_some() {
+        if self.kubelets.contains_key(node) {
+            // What it did until now was done.
             self.settle(now);
+            self.kubelets.remove(node);
             self.silent.insert(node.to_owned(), now);
             self.wake = 0;
         }
+    }
+
+    /// These objects came out of a snapshot: nobody who was there then has said anything since.
+    #[must_use]
+    pub fn recovered(mut self, now: u64) -> Self {
+        let known = std::mem::take(&mut self.kubelets);
+        self.silent.extend(known.into_keys().map(|name| (name, now)));
+        self.wake = 0;
+        self
     }
 
     /// Talos cordons a node before it reboots, and lifts that when it is back.
@@ -112,6 +122,8 @@ impl Store {
                     }
                 }
             }
+        } else {
+            return;
         }
         self.update("", "nodes", body);
         self.settle(now);

@@ -26,6 +26,7 @@ mod kinds;
 mod kubelet;
 mod nodes;
 mod object;
+mod openapi;
 mod patch;
 mod path;
 mod pods;

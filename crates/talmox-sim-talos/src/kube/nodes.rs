@@ -80,6 +80,7 @@ impl Nodes {
         };
         let now = self.epoch + self.clock;
         let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &manifests.version, now));
+        store.set_version(&manifests.version);
         store.bootstrap(&manifests, now);
     }
 

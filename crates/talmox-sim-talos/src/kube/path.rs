@@ -13,11 +13,15 @@ pub(super) enum Target {
     Core,
     Groups,
     Group(String),
+    /// `/openapi/v3`, and what it leads to.
+    Openapi(String),
     Kinds {
         group: String,
         version: String,
     },
     Objects(Place),
+    /// No such kind, in a group there is.
+    Nothing,
 }
 
 /// One object or all of a kind.
@@ -40,14 +44,20 @@ impl Store {
             ["readyz" | "livez" | "healthz", ..] => Some(Target::Health),
             ["version"] => Some(Target::Version),
             ["api"] => Some(Target::Core),
+            ["openapi", "v3", rest @ ..] => Some(Target::Openapi(rest.join("/"))),
             ["apis"] => Some(Target::Groups),
             ["api", "v1"] => Some(Target::Kinds { group: String::new(), version: "v1".to_owned() }),
             ["apis", group] => Some(Target::Group((*group).to_owned())),
             ["apis", group, version] => {
                 Some(Target::Kinds { group: (*group).to_owned(), version: (*version).to_owned() })
             }
-            ["api", "v1", rest @ ..] => self.place("", "v1", rest).map(Target::Objects),
-            ["apis", group, version, rest @ ..] => self.place(group, version, rest).map(Target::Objects),
+            ["api", "v1", rest @ ..] => {
+                Some(self.place("", "v1", rest).map_or(Target::Nothing, Target::Objects))
+            }
+            ["apis", group, version, rest @ ..] => match self.place(group, version, rest) {
+                Some(place) => Some(Target::Objects(place)),
+                None => self.has_group(group, version).then_some(Target::Nothing),
+            },
             _ => None,
         }
     }
@@ -85,6 +95,10 @@ impl Store {
             name: own(name),
             subresource: own(subresource),
         })
+    }
+
+    fn has_group(&self, group: &str, version: &str) -> bool {
+        built_in().chain(self.custom_resources()).any(|one| one.group == group && one.version == version)
     }
 
     pub(super) fn resource(&self, group: &str, version: &str, plural: &str) -> Option<Resource> {

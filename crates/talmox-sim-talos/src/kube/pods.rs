@@ -1,5 +1,7 @@
 //! Pods: where they go, how they begin and end.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::clock::rfc3339;
@@ -42,42 +44,40 @@ pub(super) fn set_ready(body: &mut Value, ready: bool, now: u64) {
     body["status"]["containerStatuses"] = containers.into();
 }
 
-/// Whether a pod with these tolerations may be where this taint is.
-fn tolerates(tolerations: &[Value], taint: &Value) -> bool {
-    tolerations.iter().any(|one| {
-        let effect = text(one, "/effect");
-        let fits = effect.is_empty() || effect == text(taint, "/effect");
-        let key = text(one, "/key");
-        let exists = text(one, "/operator") == "Exists";
-        fits && ((key.is_empty() && exists)
-            || (key == text(taint, "/key") && (exists || text(one, "/value") == text(taint, "/value"))))
-    })
+/// Whether a toleration is one of this taint.
+fn tolerates(toleration: &Value, taint: &Value) -> bool {
+    let effect = text(toleration, "/effect");
+    let fits = effect.is_empty() || effect == text(taint, "/effect");
+    let key = text(toleration, "/key");
+    let exists = text(toleration, "/operator") == "Exists";
+    let same = exists || text(toleration, "/value") == text(taint, "/value");
+    fits && ((key.is_empty() && exists) || (key == text(taint, "/key") && same))
 }
 
-/// Whether a pod's wishes and a node's taints go together.
+/// Whether a pod's wishes and a node's taints go together; `more` it tolerates without saying so.
 pub(super) fn fits(spec: &Value, more: &[Value], node: &Value) -> bool {
-    let tolerations = [items(spec, "/tolerations"), more].concat();
-    let refused = items(node, "/spec/taints")
-        .iter()
-        .filter(|taint| text(taint, "/effect") != "PreferNoSchedule")
-        .any(|taint| !tolerates(&tolerations, taint));
+    let tolerated =
+        |taint: &Value| items(spec, "/tolerations").iter().chain(more).any(|one| tolerates(one, taint));
+    let mut taints =
+        items(node, "/spec/taints").iter().filter(|taint| text(taint, "/effect") != "PreferNoSchedule");
     let labels = node.pointer("/metadata/labels");
     let mut wanted = spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten();
-    !refused && wanted.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+    taints.all(tolerated)
+        && wanted.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
 }
 
 impl Store {
-    fn pods(&self) -> Vec<Object> {
-        self.objects.get("/pods").into_iter().flatten().map(|(_, object)| object.clone()).collect()
+    fn pods_where(&self, wanted: impl Fn(&Object) -> bool) -> Vec<Object> {
+        let pods = self.objects.get("/pods").into_iter().flatten().map(|(_, object)| object);
+        pods.filter(|pod| wanted(pod)).cloned().collect()
     }
 
     /// Gives pods that have none a node whose kubelet lives.
     pub(super) fn schedule(&mut self, now: u64) {
         let Some(resource) = kinds::find("", "pods") else { return };
-        for mut pod in self.pods() {
-            if !text(&pod.body, "/spec/nodeName").is_empty() || pod.leaving.is_some() {
-                continue;
-            }
+        for mut pod in
+            self.pods_where(|pod| text(&pod.body, "/spec/nodeName").is_empty() && pod.leaving.is_none())
+        {
             if let Some(node) = self.choose(&pod.body) {
                 pod.body["spec"]["nodeName"] = node.into();
                 self.put(&resource, Object { since: now, ..pod });
@@ -87,14 +87,13 @@ impl Store {
 
     /// The node with the fewest pods of the same owner, by name among equals.
     fn choose(&self, pod: &Value) -> Option<String> {
-        let owner = pod.pointer("/metadata/ownerReferences/0/uid");
-        let beside = |node: &str| {
-            let there = |body: &&Value| {
-                text(body, "/spec/nodeName") == node
-                    && body.pointer("/metadata/ownerReferences/0/uid") == owner
-            };
-            self.bodies("", "pods").filter(there).count()
-        };
+        let owner = text(pod, "/metadata/ownerReferences/0/uid");
+        let mut beside: BTreeMap<&str, usize> = BTreeMap::new();
+        for other in
+            self.bodies("", "pods").filter(|body| text(body, "/metadata/ownerReferences/0/uid") == owner)
+        {
+            *beside.entry(text(other, "/spec/nodeName")).or_default() += 1;
+        }
         let usable = |node: &&Value| {
             has_condition(node, "Ready")
                 && node["spec"]["unschedulable"] != true
@@ -102,13 +101,13 @@ impl Store {
                 && fits(&pod["spec"], &[], node)
         };
         let nodes = self.bodies("", "nodes").filter(usable).map(|node| text(node, "/metadata/name"));
-        nodes.min_by_key(|name| (beside(name), (*name).to_owned())).map(str::to_owned)
+        nodes.min_by_key(|name| (beside.get(name).copied().unwrap_or_default(), *name)).map(str::to_owned)
     }
 
     /// Lets kubelets start and end pods; gives when the next is due.
     pub(super) fn run_pods(&mut self, now: u64) -> Option<u64> {
         let mut next: Option<u64> = None;
-        for pod in self.pods() {
+        for pod in self.pods_where(|pod| self.needs_its_kubelet(pod)) {
             let node = text(&pod.body, "/spec/nodeName").to_owned();
             let due = match (self.kubelets.get(&node).map(|facts| facts.ready), pod.leaving) {
                 _ if node.is_empty() => None,
@@ -124,6 +123,15 @@ impl Store {
             next = next.into_iter().chain(due).min();
         }
         next
+    }
+
+    /// Most pods just run.
+    fn needs_its_kubelet(&self, pod: &Object) -> bool {
+        let node = text(&pod.body, "/spec/nodeName");
+        let runs = pod.leaving.is_none() && self.kubelets.contains_key(node);
+        !(runs
+            && (has_condition(&pod.body, "Ready") || is_mirror(&pod.body))
+            && self.get("/nodes", "", node).is_some())
     }
 
     /// Does it if it is time, else says when.

@@ -1,11 +1,13 @@
 //! The controllers of daemon sets, deployments and disruption budgets.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
-use super::object::{Object, has_condition, items, number, text};
+use super::Store;
+use super::object::{has_condition, items, number, text};
 use super::pods::fits;
 use super::selector::Labels;
-use super::{Store, kinds};
 
 /// Eight characters for what a template says.
 pub(super) fn hash(value: &Value) -> String {
@@ -31,55 +33,77 @@ fn daemon_tolerations() -> Vec<Value> {
     taints.into_iter().map(tolerate).collect()
 }
 
+/// A pod, as far as its controller looks at it.
+#[derive(Clone)]
+struct Owned {
+    key: (String, String),
+    node: String,
+    revision: String,
+    leaving: bool,
+    over: bool,
+    ready: bool,
+}
+
 impl Store {
-    fn owned_pods(&self, uid: &str) -> Vec<Object> {
-        let own = |object: &&Object| text(&object.body, "/metadata/ownerReferences/0/uid") == uid;
-        self.objects
-            .get("/pods")
-            .into_iter()
-            .flatten()
-            .map(|(_, object)| object)
-            .filter(own)
-            .cloned()
-            .collect()
+    /// Pods by the uid of their controller.
+    fn owned_pods(&self) -> BTreeMap<String, Vec<Owned>> {
+        let mut owned: BTreeMap<String, Vec<Owned>> = BTreeMap::new();
+        for object in self.objects.get("/pods").into_iter().flatten().map(|(_, object)| object) {
+            let body = &object.body;
+            let own = |pointer: &str| text(body, pointer).to_owned();
+            let labels = &body["metadata"]["labels"];
+            let revision =
+                ["controller-revision-hash", "pod-template-hash"].iter().find_map(|key| labels[key].as_str());
+            owned.entry(own("/metadata/ownerReferences/0/uid")).or_default().push(Owned {
+                key: (own("/metadata/namespace"), own("/metadata/name")),
+                node: own("/spec/nodeName"),
+                revision: revision.unwrap_or_default().to_owned(),
+                leaving: object.leaving.is_some(),
+                over: ["Succeeded", "Failed"].contains(&text(body, "/status/phase")),
+                ready: has_condition(body, "Ready"),
+            });
+        }
+        owned
+    }
+
+    fn dismiss(&mut self, pod: &Owned, now: u64) {
+        if let Some(object) = self.get("/pods", &pod.key.0, &pod.key.1).cloned() {
+            self.end_pod(&object, now);
+        }
     }
 
     /// One pod on every node that takes it.
     pub(super) fn run_daemon_sets(&mut self, now: u64) {
-        let nodes: Vec<Value> = self.bodies("", "nodes").cloned().collect();
         let sets: Vec<Value> = self.bodies("apps", "daemonsets").cloned().collect();
+        let mut owned = self.owned_pods();
         for mut set in sets {
             let revision = hash(&set["spec"]["template"]);
             let tolerated = daemon_tolerations();
-            let wanted: Vec<&str> = nodes
-                .iter()
+            let mut wanted: BTreeSet<String> = self
+                .bodies("", "nodes")
                 .filter(|node| fits(&set["spec"]["template"]["spec"], &tolerated, node))
-                .map(|node| text(node, "/metadata/name"))
+                .map(|node| text(node, "/metadata/name").to_owned())
                 .collect();
-            let current = |pod: &Object| {
-                pod.leaving.is_none()
-                    && text(&pod.body, "/metadata/labels/controller-revision-hash") == revision
-            };
-            for pod in self.owned_pods(text(&set, "/metadata/uid")) {
-                if pod.leaving.is_none()
-                    && !(current(&pod) && wanted.contains(&text(&pod.body, "/spec/nodeName")))
-                {
-                    self.end_pod(&pod, now);
+            let (desired, mut ready) = (wanted.len(), 0);
+            let pods = owned.remove(text(&set, "/metadata/uid")).unwrap_or_default();
+            for pod in pods.iter().filter(|pod| !pod.leaving) {
+                if pod.revision == revision && wanted.remove(&pod.node) {
+                    ready += usize::from(pod.ready);
+                } else {
+                    self.dismiss(pod, now);
                 }
             }
-            let pods = self.owned_pods(text(&set, "/metadata/uid"));
-            for node in &wanted {
-                if !pods.iter().any(|pod| current(pod) && text(&pod.body, "/spec/nodeName") == *node) {
-                    let name = format!("{}-{}", text(&set, "/metadata/name"), self.suffix());
-                    self.make_pod(&set, &name, ("controller-revision-hash", &revision), Some(node), now);
-                }
+            for node in wanted {
+                let name = format!("{}-{}", text(&set, "/metadata/name"), self.suffix());
+                let label = ("controller-revision-hash", revision.as_str());
+                // It was there as soon as the node was, whenever anybody looks.
+                let since = self.get("/nodes", "", &node).map_or(now, |node| node.since);
+                let since = since.max(set_since(self, &set)).min(now);
+                self.make_pod(&set, &name, label, Some(&node), since);
             }
-            let pods = self.owned_pods(text(&set, "/metadata/uid"));
-            let ready =
-                pods.iter().filter(|pod| pod.leaving.is_none() && has_condition(&pod.body, "Ready")).count();
             set["status"] = json!({
-                "currentNumberScheduled": wanted.len(), "desiredNumberScheduled": wanted.len(), "numberMisscheduled": 0,
-                "numberReady": ready, "numberAvailable": ready, "updatedNumberScheduled": wanted.len(),
+                "currentNumberScheduled": desired, "desiredNumberScheduled": desired, "numberMisscheduled": 0,
+                "numberReady": ready, "numberAvailable": ready, "updatedNumberScheduled": desired,
                 "observedGeneration": set["metadata"]["generation"],
             });
             self.update("apps", "daemonsets", set);
@@ -101,12 +125,14 @@ impl Store {
                 .filter(|set| text(set, "/metadata/ownerReferences/0/uid") == uid)
                 .cloned()
                 .collect();
+            let owned = self.owned_pods();
             let (mut all, mut ready) = (0, 0);
             for set in sets {
                 let wanted = if text(&set, "/metadata/name") == name { replicas } else { 0 };
-                let pods = self.scale(&set, wanted, &revision, now);
-                all += pods.len();
-                ready += pods.iter().filter(|pod| has_condition(&pod.body, "Ready")).count();
+                let pods = owned.get(text(&set, "/metadata/uid")).cloned().unwrap_or_default();
+                let stay = self.scale(&set, pods, wanted, &revision, now);
+                all += stay.len();
+                ready += stay.iter().filter(|pod| pod.ready).count();
             }
             let available = if ready as u64 >= replicas { "True" } else { "False" };
             deployment["status"] = json!({
@@ -119,23 +145,17 @@ impl Store {
     }
 
     /// Makes or ends pods until there are as many as wanted; gives those that stay.
-    fn scale(&mut self, set: &Value, wanted: u64, revision: &str, now: u64) -> Vec<Object> {
-        let stays = |pod: &Object| {
-            pod.leaving.is_none() && !["Succeeded", "Failed"].contains(&text(&pod.body, "/status/phase"))
-        };
-        let uid = text(set, "/metadata/uid");
-        let mut pods: Vec<Object> = self.owned_pods(uid).into_iter().filter(&stays).collect();
+    fn scale(&mut self, set: &Value, pods: Vec<Owned>, wanted: u64, revision: &str, now: u64) -> Vec<Owned> {
+        let mut stay: Vec<Owned> = pods.into_iter().filter(|pod| !pod.leaving && !pod.over).collect();
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        while pods.len() > wanted {
-            if let Some(pod) = pods.pop() {
-                self.end_pod(&pod, now);
-            }
+        for pod in stay.split_off(wanted.min(stay.len())) {
+            self.dismiss(&pod, now);
         }
-        for _ in pods.len()..wanted {
+        for _ in stay.len()..wanted {
             let name = format!("{}-{}", text(set, "/metadata/name"), self.suffix());
             self.make_pod(set, &name, ("pod-template-hash", revision), None, now);
         }
-        self.owned_pods(uid).into_iter().filter(&stays).collect()
+        stay
     }
 
     fn make_pod(&mut self, owner: &Value, name: &str, label: (&str, &str), node: Option<&str>, now: u64) {
@@ -155,9 +175,6 @@ impl Store {
 
     /// Works out what every budget allows.
     pub(super) fn count_budgets(&mut self) {
-        if kinds::find("policy", "poddisruptionbudgets").is_none() {
-            return;
-        }
         let budgets: Vec<Value> = self.bodies("policy", "poddisruptionbudgets").cloned().collect();
         for mut budget in budgets {
             let (expected, healthy) = self.guarded(&budget);
@@ -205,6 +222,12 @@ fn needed(spec: &Value, expected: u64) -> u64 {
         (None, Some(most)) => expected.saturating_sub(count(most)),
         (None, None) => expected,
     }
+}
+
+/// When a daemon set was made.
+fn set_since(store: &Store, set: &Value) -> u64 {
+    let object = store.get("apps/daemonsets", text(set, "/metadata/namespace"), text(set, "/metadata/name"));
+    object.map_or(0, |object| object.since)
 }
 
 fn reference(owner: &Value) -> Value {

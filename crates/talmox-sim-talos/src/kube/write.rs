@@ -35,7 +35,7 @@ impl Store {
             return Err(Failure::already_exists(&place.resource, &name));
         }
         if !text(&body, "/metadata/resourceVersion").is_empty() {
-            return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(Failure::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let place = Place { name, ..place.clone() };
         note_update(None, &mut body, &writer(call, &place));
@@ -53,8 +53,7 @@ impl Store {
             return self.insert(call, place, body).map(|body| (201, body));
         };
         if text(&body, "/metadata/resourceVersion").is_empty() && !resource.overwrites_blindly() {
-            let why = "Invalid value: 0: must be specified for an update";
-            return Err(Failure::invalid(resource, name, "metadata.resourceVersion", why));
+            return Err(Failure::no_version(resource, name));
         }
         self.change(call, place, &old, body, true).map(|body| (200, body))
     }
@@ -261,11 +260,7 @@ fn checked(body: &mut Value, place: &Place) -> Result<(), Failure> {
     }
     let said = (text(body, "/apiVersion"), text(body, "/kind"));
     if said != (api_version.as_str(), kind) {
-        let message = format!(
-            "the API version in the data ({}, Kind={}) does not match the expected API version ({api_version}, Kind={kind})",
-            said.0, said.1
-        );
-        return Err(Failure::bad_request(message));
+        return Err(Failure::bad_request(wrong_kind(resource, said)));
     }
     let own = text(body, "/metadata/name").to_owned();
     if !name.is_empty() && own != *name && !own.is_empty() {
@@ -284,6 +279,27 @@ fn checked(body: &mut Value, place: &Place) -> Result<(), Failure> {
         body["metadata"]["namespace"] = namespace.as_str().into();
     }
     Ok(())
+}
+
+/// What the server says to an object of another kind.
+fn wrong_kind(resource: &Resource, said: (&str, &str)) -> String {
+    let (api_version, kind) = (resource.api_version(), &resource.kind);
+    if resource.custom {
+        return format!(
+            "the API version in the data ({}) does not match the expected API version ({api_version})",
+            said.0
+        );
+    }
+    let version = said.0.rsplit('/').next().unwrap_or_default();
+    let package = match resource.group.split('.').next() {
+        None | Some("") => "core",
+        Some(package) => package,
+    };
+    let given = said.1;
+    format!(
+        "{given} in version \"{version}\" cannot be handled as a {kind}: converting ({version}.{given}) to \
+         ({package}.{kind}): unknown conversion"
+    )
 }
 
 fn valid_name(resource: &Resource, name: &str) -> Result<(), Failure> {

@@ -425,6 +425,10 @@ impl Nodes {
             }
             _ => None,
         };
+        // Streams that were left open in maintenance kept the port closed until now.
+        if self.run(id).is_some_and(|run| matches!(run.port, Port::Closed)) {
+            self.end_streams(id, &Outcome::new(Code::Unavailable, "error reading from server: EOF"));
+        }
         if let (Some(port), Some(run)) = (port, self.run_mut(id)) {
             run.port = port;
         }

@@ -137,6 +137,7 @@ impl Nodes {
             if let Some(run) = self.run_mut(id) {
                 run.partial = Some(text.to_owned());
             }
+            self.configure_network(id);
             return;
         }
         let first = self.run(id).is_some_and(|run| run.active.is_none());

@@ -129,6 +129,8 @@ pub(crate) struct Run {
     /// The call that asked for etcd's first member was taken.
     pub(crate) bootstrap: Option<Bootstrap>,
     pub(crate) etcd: EtcdRun,
+    /// The boot sequence does not wait for etcd: it was started anew meanwhile.
+    pub(crate) etcd_excused: bool,
     /// An installer runs.
     pub(crate) upgrading: bool,
     /// A validation of an installer was left behind: no other can begin until the next boot.
@@ -221,6 +223,7 @@ impl Run {
             kubernetes: Kubernetes::default(),
             bootstrap: None,
             etcd: EtcdRun::default(),
+            etcd_excused: false,
             upgrading: false,
             validation_stuck: false,
             descent: 0,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use talmox_machine::{Config, Source};
 
 use super::Machine;
 use super::journal::Happened;
@@ -58,11 +59,19 @@ fn stable_name(uuid: &str) -> String {
     format!("talos-{}-{}", part(0), part(letters.len().saturating_sub(3)))
 }
 
+/// The name a configuration of documents alone gives.
+fn given_name(text: &str) -> Option<String> {
+    let config = Config::parse(Source { name: "config", text }).ok()?;
+    config.document("HostnameConfig")?.at(&["hostname"])?.as_text().map(str::to_owned)
+}
+
 /// Where the names and addresses of a machine come from.
 struct Sources<'a> {
     machine: &'a Machine,
     platform: &'a PlatformNetwork,
     settings: Option<&'a Settings>,
+    /// A name that was given in maintenance, in a document of its own.
+    given: Option<String>,
 }
 
 impl Sources<'_> {
@@ -70,6 +79,7 @@ impl Sources<'_> {
     fn name(&self) -> (String, String) {
         let configured = self.settings.and_then(|settings| settings.hostname.clone());
         let full = configured
+            .or_else(|| self.given.clone())
             .or_else(|| self.platform.hostname.clone())
             .unwrap_or_else(|| stable_name(&self.machine.hardware.uuid));
         match full.split_once('.') {
@@ -127,7 +137,9 @@ impl Nodes {
     pub(crate) fn configure_network(&mut self, id: MachineId) {
         let Some(machine) = self.machines.get(&id) else { return };
         let Some(run) = &machine.run else { return };
-        let sources = Sources { machine, platform: &run.platform, settings: run.settings() };
+        // It is forgotten with the first configuration for the whole machine.
+        let given = run.partial.as_deref().filter(|_| run.active.is_none()).and_then(given_name);
+        let sources = Sources { machine, platform: &run.platform, settings: run.settings(), given };
         let (hostname, domain) = sources.name();
         let mut addresses = sources.fixed();
         for at in sources.asking() {

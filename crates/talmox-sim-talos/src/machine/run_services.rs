@@ -63,10 +63,12 @@ impl Nodes {
         one.health_changed = None;
         one.health_message = String::new();
         self.say(id, service, State::Starting, "Starting service");
-        let waits = self.run(id).map(|run| run.waits_for(service)).unwrap_or_default();
-        if !waits.is_empty() {
-            let words = format!("Waiting for {}", waits.join(", "));
-            self.say(id, service, State::Waiting, &words);
+        // It says so even if nothing is left to wait for.
+        if !needs(service).is_empty() {
+            let unmet = self.run(id).map(|run| run.waits_for(service)).unwrap_or_default();
+            let all = needs(service).iter().map(|need| need.words()).collect();
+            let words = if unmet.is_empty() { all } else { unmet };
+            self.say(id, service, State::Waiting, &format!("Waiting for {}", words.join(", ")));
         }
     }
 
@@ -165,7 +167,9 @@ impl Nodes {
     fn finish_boot(&mut self, id: MachineId) {
         let Some(run) = self.run(id) else { return };
         let booting = run.sequence.as_ref().is_some_and(|sequence| sequence.name == "boot");
-        let up = |(name, one): (&String, &Service)| one.is_up() || one.is_running() && !has_health(name);
+        let up = |(name, one): (&String, &Service)| {
+            one.is_up() || one.is_running() && !has_health(name) || name == "etcd" && run.etcd_excused
+        };
         if run.stage == Stage::Booting && booting && run.services.iter().all(up) {
             self.end_boot_sequence(id);
         }

@@ -162,7 +162,8 @@ impl Nodes {
             run.port = Port::Closed;
         }
         self.stop_services(id);
-        // Machined ends its own streams in good order; what apid carries ends with it.
+        // Machined ends its own streams in good order; watches end with the connection.
+        self.end_watches(id, &Outcome::new(Code::Unavailable, "error reading from server: EOF"));
         self.end_streams(id, &Outcome::ok());
         self.elect_everywhere();
         self.wake_all();

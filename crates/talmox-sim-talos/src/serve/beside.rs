@@ -15,6 +15,13 @@ pub struct Beside {
     changes: watch::Sender<u64>,
 }
 
+/// Nodes hold secrets: only that they are there is shown.
+impl std::fmt::Debug for Beside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Beside").finish_non_exhaustive()
+    }
+}
+
 impl Beside {
     pub fn new(nodes: Nodes) -> Self {
         Self { nodes: Mutex::new(nodes), changes: watch::Sender::new(0) }

@@ -2,29 +2,59 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::time_provider::TimeProvider;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
 
-use super::Api;
+use super::{Api, Beside};
 use crate::{Listener, Nodes, Peer};
 
 /// Talos 1.13 and later take nothing older.
 const NEW: &[&SupportedProtocolVersion] = &[&rustls::version::TLS13];
 
 impl Nodes {
+    /// Unix milliseconds.
+    fn time_of_day(&self) -> u64 {
+        self.epoch + self.clock
+    }
+
     /// Talos 1.12 and before take TLS 1.2 too.
     pub(super) fn takes_old_tls(&self, address: IpAddr) -> bool {
         self.at(address).and_then(|machine| self.run(machine)).is_some_and(|run| run.minor() < 13)
     }
 }
 
+/// The nodes' time of day or the real one, whichever is later: certificates are made by both clocks, and the nodes' may run
+/// faster or have stood still.
+#[derive(Debug)]
+pub(super) struct LaterClock(pub(super) Arc<Beside>);
+
+impl LaterClock {
+    fn now(&self) -> UnixTime {
+        let nodes = Duration::from_millis(self.0.nodes().time_of_day());
+        UnixTime::since_unix_epoch(nodes.max(Duration::from_secs(UnixTime::now().as_secs())))
+    }
+}
+
+impl TimeProvider for LaterClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.now())
+    }
+}
+
 /// The settings of a port; none if it is closed, or its certificate is none.
-pub(super) fn configuration(listener: &Listener, api: Api, takes_old: bool) -> Option<ServerConfig> {
+pub(super) fn configuration(
+    listener: &Listener,
+    api: Api,
+    takes_old: bool,
+    clock: LaterClock,
+) -> Option<ServerConfig> {
     let (Listener::Maintenance { certificate, key } | Listener::Secure { certificate, key, .. }) = listener
     else {
         return None;
@@ -45,6 +75,7 @@ pub(super) fn configuration(listener: &Listener, api: Api, takes_old: bool) -> O
         Api::Talos => vec![b"h2".to_vec()],
         Api::Kubernetes => vec![b"http/1.1".to_vec()],
     };
+    config.time_provider = Arc::new(clock);
     // Talos resumes no sessions.
     config.send_tls13_tickets = 0;
     Some(config)
@@ -65,18 +96,18 @@ fn verifier(authorities: &str, api: Api) -> Option<Arc<dyn ClientCertVerifier>> 
 }
 
 /// Who is at the other end.
-pub(super) fn peer(connection: &ServerConnection, listener: &Listener) -> Peer {
+pub(super) fn peer(connection: &ServerConnection, listener: &Listener, clock: &LaterClock) -> Peer {
     let shown = connection.peer_certificates().and_then(<[CertificateDer<'_>]>::first);
     let (Some(shown), Listener::Secure { authorities, .. }) = (shown, listener) else { return Peer::Nobody };
-    let authority = roots(authorities).into_iter().find(|authority| signed(shown, authority));
+    let authority = roots(authorities).into_iter().find(|authority| signed(shown, authority, clock.now()));
     Peer::of_certificate(shown, authority.as_deref().unwrap_or_default())
 }
 
 /// Whether this authority in particular vouches for a certificate.
-fn signed(certificate: &CertificateDer<'_>, authority: &CertificateDer<'static>) -> bool {
+fn signed(certificate: &CertificateDer<'_>, authority: &CertificateDer<'static>, now: UnixTime) -> bool {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates([authority.clone()]);
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider).build();
-    verifier.is_ok_and(|verifier| verifier.verify_client_cert(certificate, &[], UnixTime::now()).is_ok())
+    verifier.is_ok_and(|verifier| verifier.verify_client_cert(certificate, &[], now).is_ok())
 }

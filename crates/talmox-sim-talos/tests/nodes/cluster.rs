@@ -212,3 +212,21 @@ fn a_world_can_be_put_away_and_taken_out_again() {
     assert_eq!(members(&mut lab, 3).len(), 3);
     assert!((1..=4).all(|id| is_ready(&lab, id)));
 }
+
+#[test]
+fn a_large_cluster_comes_up_no_slower() {
+    const NODES: u32 = 40;
+    let mut lab = Lab::new("1.13.9");
+    for id in 1..=NODES {
+        let hardware = lab.hardware(id);
+        lab.nodes.power_on(hardware);
+    }
+    lab.until("maintenance", |lab| (1..=NODES).all(|id| is_maintenance(lab, id)));
+    for id in 1..=NODES {
+        apply(&mut lab, id, if id > 3 { Role::Worker } else { Role::ControlPlane });
+    }
+    lab.until("mutual TLS", |lab| (1..=NODES).all(|id| is_secure(lab, id)));
+    bootstrap(&mut lab, 1).ok();
+    lab.until("a healthy cluster", |lab| (1..=NODES).all(|id| is_ready(lab, id)));
+    assert!(lab.now < 30_000, "it took {} ms", lab.now);
+}

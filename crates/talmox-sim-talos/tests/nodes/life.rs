@@ -1,5 +1,6 @@
 //! Restarts, resets, upgrades.
 
+use talmox_proto::cluster::{ClusterInfo, HealthCheckProgress, HealthCheckRequest, cluster_service};
 use talmox_proto::common::{ContainerDriver, ContainerdInstance, ContainerdNamespace, Data};
 use talmox_proto::machine::image_service_pull_response::Response as Pulled;
 use talmox_proto::machine::lifecycle_service_install_progress::Response as Progress;
@@ -235,4 +236,39 @@ fn an_installation_that_loses_power_begins_anew() {
     lab.until("a restart", |lab| lab.nodes.take_news().contains(&News::Rebooted(MachineId(1))));
     lab.until("mutual TLS", |lab| is_secure(lab, 1));
     assert!(bootstrap(&mut lab, 1).is_ok());
+}
+
+#[test]
+fn the_cluster_looks_at_its_own_health() {
+    let mut lab = healthy("1.13.9");
+    lab.wait(30_000);
+    let said: Vec<HealthCheckProgress> =
+        stream(&mut lab, 1, cluster_service::HEALTH_CHECK, &HealthCheckRequest::default());
+    let said: Vec<&str> = said.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(said[0], "discovered nodes: [\"10.5.0.1\" \"10.5.0.2\" \"10.5.0.3\" \"10.5.0.4\"]");
+    assert_eq!(said.len(), 33, "{said:#?}");
+    assert_eq!(said[32], "waiting for all k8s nodes to report schedulable: OK");
+}
+
+#[test]
+fn a_check_of_health_gives_up_in_time() {
+    let mut lab = healthy("1.13.9");
+    lab.nodes.power_off(MachineId(3));
+    let request = HealthCheckRequest {
+        wait_timeout: Some(talmox_proto::Duration { seconds: 5, nanos: 0 }),
+        cluster_info: Some(ClusterInfo {
+            control_plane_nodes: ["10.5.0.1", "10.5.0.2", "10.5.0.3"].map(str::to_owned).to_vec(),
+            worker_nodes: vec!["10.5.0.4".to_owned()],
+            force_endpoint: String::new(),
+        }),
+    };
+    let peer = lab.admin();
+    let ApiReply::Stream(stream) = lab.raw(1, peer, cluster_service::HEALTH_CHECK, &request) else {
+        panic!("no stream")
+    };
+    lab.wait(4000);
+    assert!(lab.nodes.poll(stream, lab.now).end.is_none());
+    lab.wait(2000);
+    let end = lab.nodes.poll(stream, lab.now).end.unwrap();
+    assert_eq!((end.code, end.message.as_str()), (Code::DeadlineExceeded, "context deadline exceeded"));
 }

@@ -54,6 +54,7 @@ impl Client {
     /// Names below a folder; none if it is not there.
     pub async fn list_folder(&self, path: &str) -> Result<Option<Vec<String>>, Error> {
         let request = ListRequest { root: path.to_owned(), ..ListRequest::default() };
+        // A server may fail a call before its first reply as well as instead of it.
         let mut stream = match self.stream(calls::LIST, request, Some(self.deadlines().quick)).await {
             Err(error) if is_missing(&error) => return Ok(None),
             other => other?,

@@ -3,17 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
+use futures_util::future::Either;
 use secrecy::SecretString;
 use talmox_config::{Files, read_files};
 use talmox_exec::{
-    Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines, Reach, Reporter, Run,
-    Summary, Whereabouts, apply, observe_whole,
+    Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines, MachinesFuture, Manifest,
+    Reach, Reporter, Run, Summary, Whereabouts, apply, observe_whole,
 };
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
 use talmox_machine::{Bundle, SystemRandom, Time};
-use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, Until, check, plan};
+use talmox_plan::{
+    Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Until, check, plan,
+};
 use talmox_render::{Inputs, Variables, render};
 use talmox_talos::Identity;
 use talmox_test::{Lab, MemoryTransport};
@@ -70,6 +74,7 @@ impl Clock for LabClock {
 pub(crate) struct Secrets {
     bundle: Bundle,
     identity: Arc<Identity>,
+    kubernetes: Arc<talmox_k8s::Identity>,
 }
 
 impl Secrets {
@@ -79,7 +84,10 @@ impl Secrets {
         let made = bundle.talos_client(&[TalosRole::Admin], now, 8_640_000, &mut SystemRandom).unwrap();
         let (authority, certificate) = (bundle.os.certificate.pem(), made.certificate.pem());
         let identity = Arc::new(Identity::from_pem(authority, certificate, made.key.pem()).unwrap());
-        Self { bundle, identity }
+        let made = bundle.kubernetes_admin(now, 8_640_000, &mut SystemRandom).unwrap();
+        let (authority, certificate) = (bundle.kubernetes.certificate.pem(), made.certificate.pem());
+        let kubernetes = talmox_k8s::Identity::from_pem(authority, certificate, made.key.pem()).unwrap();
+        Self { bundle, identity, kubernetes: Arc::new(kubernetes) }
     }
 }
 
@@ -93,12 +101,13 @@ fn ours() -> &'static Secrets {
 struct Keeper<'a> {
     desired: &'a Desired,
     secrets: &'a Secrets,
+    handed: &'a Handed,
     rendered: Mutex<BTreeMap<String, SecretString>>,
 }
 
 impl<'a> Keeper<'a> {
-    fn new(desired: &'a Desired) -> Self {
-        Self { desired, secrets: ours(), rendered: Mutex::default() }
+    fn new(bed: &'a Bed) -> Self {
+        Self { desired: &bed.desired, secrets: ours(), handed: &bed.handed, rendered: Mutex::default() }
     }
 
     fn render(&self, node: &NodeName, at: &Whereabouts) -> Result<SecretString, String> {
@@ -133,10 +142,39 @@ impl Machines for Keeper<'_> {
     fn identity(&self) -> Option<Arc<Identity>> {
         Some(Arc::clone(&self.secrets.identity))
     }
+
+    fn kubernetes(&self) -> Option<talmox_k8s::Access> {
+        let server = talmox_k8s::Server::from_url(&self.desired.network.endpoint).unwrap();
+        Some(talmox_k8s::Access { server, identity: Arc::clone(&self.secrets.kubernetes) })
+    }
+
+    fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {
+        let texts = self.desired.kubernetes.bootstrap_manifests.iter().map(|name| Manifest {
+            name: name.clone(),
+            text: SecretString::from(self.handed.manifests[name].clone()),
+        });
+        let texts = texts.collect();
+        Box::pin(async move { Ok(texts) })
+    }
+
+    fn post_bootstrap<'b>(&'b self, command: &'b [String]) -> MachinesFuture<'b, ()> {
+        self.handed.ran.lock().unwrap().push(command.join(" "));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// What a cluster is handed when it is bootstrapped.
+#[derive(Default)]
+pub(crate) struct Handed {
+    /// By the names of the description.
+    pub(crate) manifests: BTreeMap<String, String>,
+    /// Programs that were run.
+    pub(crate) ran: Mutex<Vec<String>>,
 }
 
 /// A description, the lab it is carried out in.
 pub(crate) struct Bed {
+    pub(crate) handed: Handed,
     pub(crate) lab: Lab,
     pub(crate) desired: Desired,
     pub(crate) told: Told,
@@ -181,21 +219,22 @@ pub(crate) fn desired(more: &str) -> Desired {
 
 impl Bed {
     pub(crate) fn new(seed: u64, desired: Desired) -> Self {
-        Self { lab: Lab::one_host(seed).with_nodes(), desired, told: Told::default() }
+        let lab = Lab::one_host(seed).with_nodes();
+        Self { handed: Handed::default(), lab, desired, told: Told::default() }
     }
 
     pub(crate) async fn look(&self, request: &Request) -> Observed {
-        let keeper = Keeper::new(&self.desired);
+        let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, 1);
-        observe_whole(&self.lab.root(), &self.desired, request, Some(&reach)).await.unwrap()
+        observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap()
     }
 
     fn reach<'a>(&self, keeper: &'a Keeper<'a>, clock: &'a LabClock, number: u32) -> Reach<'a> {
         Reach {
             machines: keeper,
             talos: self.lab.talos(),
-            kubernetes: None,
+            kubernetes: Some(self.lab.kubernetes()),
             clock,
             holder: format!("test-{number}"),
             take_over: false,
@@ -204,10 +243,10 @@ impl Bed {
 
     /// Looks, plans, has the plan checked and carries it out.
     pub(crate) async fn converge(&self, request: &Request, number: u32) -> Result<Summary, String> {
-        let keeper = Keeper::new(&self.desired);
+        let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, number);
-        let (client, nonce, stop) = (self.lab.root(), Nonce::new(number), CancellationToken::new());
+        let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
         let images = self.lab.images();
         let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
         let observed = observed.map_err(|error| told(&error))?;
@@ -229,6 +268,20 @@ impl Bed {
         apply(&run, &made).await.map_err(|error| told(&error))
     }
 
+    /// The same by a client that may be killed: then nothing of it goes on.
+    pub(crate) async fn converge_mortally(&self, request: &Request, number: u32) -> Result<Summary, String> {
+        let death = async {
+            while !self.lab.transport().client_died() {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        let (work, death) = (std::pin::pin!(self.converge(request, number)), std::pin::pin!(death));
+        match futures_util::future::select(work, death).await {
+            Either::Left((end, _)) => end,
+            Either::Right(_) => Err("killed".to_owned()),
+        }
+    }
+
     /// The plan as it is now, which must be sound.
     pub(crate) async fn plan(&self, request: &Request) -> Plan {
         let observed = self.look(request).await;
@@ -241,11 +294,24 @@ impl Bed {
     /// The plan of somebody who has other secrets.
     pub(crate) async fn with_other_secrets(&self, request: &Request) -> Plan {
         let secrets = Secrets::generate();
-        let keeper = Keeper { secrets: &secrets, ..Keeper::new(&self.desired) };
+        let keeper = Keeper { secrets: &secrets, ..Keeper::new(self) };
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, 98);
-        let observed = observe_whole(&self.lab.root(), &self.desired, request, Some(&reach)).await.unwrap();
+        let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap();
         plan(&self.desired, &observed, request, &Nonce::new(98))
+    }
+
+    /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
+    /// that looked in the moment between had nothing to do.
+    pub(crate) async fn settles(&self) {
+        for _ in 0..12 {
+            let observed = self.look(&healthy()).await;
+            let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
+            if observed.talos.values().all(is_well) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
     }
 
     /// Every machine is up and ready, every control plane a member and nobody else.
@@ -268,6 +334,16 @@ impl Bed {
                 assert_eq!(members, controllers, "{node}");
             }
         }
+        let SeenKubernetes::Answers(cluster) = &observed.kubernetes else {
+            panic!("{:?}", observed.kubernetes)
+        };
+        assert_eq!(cluster.nodes.len(), self.desired.nodes.len());
+        assert!(cluster.nodes.values().all(|node| node.ready && node.schedulable), "{cluster:?}");
+    }
+
+    /// Seconds since 1970, by the lab's clock.
+    pub(crate) fn now(&self) -> u64 {
+        LabClock(self.lab.shared()).now()
     }
 
     /// How many clusters of etcd were ever made.

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use talmox_sim_talos::{MachineId, Trouble};
+use futures_util::future::{Either, select};
+use talmox_plan::Until;
+use talmox_sim_talos::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform, Trouble};
 use talmox_talos::Code;
 use talmox_test::{Fault, Lab, When};
+use talmox_types::{LeaseWord, Mark};
 
-use crate::bed::{Bed, described, healthy};
+use crate::bed::{Bed, described, healthy, until};
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
@@ -48,48 +51,47 @@ async fn a_machine_that_hangs_once_comes_up_after_the_second_switch() {
     bed.is_healthy().await;
 }
 
-/// A VM of somebody else's with Talos in maintenance mode, at an address of ours.
-async fn stranger(lab: &Lab, vmid: u32, address: &str) {
-    let source = lab.world(|world| {
-        let dump = world.dump();
-        let template =
-            dump.vms.iter().find(|(_, vm)| vm.config.get("template").is_some_and(|one| one == "1"));
-        template.map(|(vmid, _)| *vmid)
-    });
-    let client = lab.root();
-    let clone = talmox_pve::client::CloneVm {
-        newid: talmox_test::vmid(vmid),
-        name: Some("somebody".to_owned()),
-        description: None,
-        target: None,
-        kind: talmox_pve::client::CloneKind::Full {
-            storage: Some(talmox_test::storage("local-zfs")),
-            format: None,
-        },
-        pool: None,
+/// A machine of somebody else's on our network, with Talos in maintenance mode, at an address of ours.
+fn stranger(lab: &Lab, address: &str) {
+    let image = Image {
+        version: "1.13.9".to_owned(),
+        schematic: "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba".to_owned(),
+        extensions: Vec::new(),
+        platform: Platform::Nocloud,
+        installed: true,
     };
-    let source = talmox_test::vmid(source.expect("a template is there"));
-    let task = client.clone_vm(&talmox_test::host(1), source, &clone).await.unwrap();
-    lab.done(&client, &task).await.unwrap();
-    let change = talmox_pve::client::ConfigChange::new()
-        .set("ide2", "local-zfs:cloudinit")
-        .and_then(|change| change.set("ipconfig0", &format!("ip={address}/24,gw=10.0.7.1")))
-        .unwrap();
-    let task =
-        client.change_config_in_task(&talmox_test::host(1), talmox_test::vmid(vmid), &change).await.unwrap();
-    if let Some(task) = task {
-        lab.done(&client, &task).await.unwrap();
-    }
-    let task = client.start_vm(&talmox_test::host(1), talmox_test::vmid(vmid)).await.unwrap();
-    lab.done(&client, &task).await.unwrap();
+    let network = format!(
+        "version: 1\nconfig:\n- type: physical\n  name: eth0\n  mac_address: bc:24:11:ff:00:01\n  \
+         subnets:\n  - type: static\n    address: {address}\n    netmask: 255.255.255.0\n"
+    );
+    let files = [("meta-data", "instance-id: x\n".to_owned()), ("network-config", network)];
+    let files = files.into_iter().map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
+    let disk = Disk {
+        id: DiskId(u64::MAX),
+        copy_of: None,
+        name: "sda".to_owned(),
+        size: 20 << 30,
+        content: Content::Talos(image),
+    };
+    let nic = Nic { mac: "bc:24:11:ff:00:01".to_owned(), bridge: "vmbr0".to_owned(), vlan: None };
+    // Where two have one address, the one with the lower number answers.
+    let hardware = Hardware {
+        id: MachineId(1),
+        uuid: "00000000-1111-2222-3333-444444444444".to_owned(),
+        serial: String::new(),
+        memory: 4 << 30,
+        cpus: 2,
+        nics: vec![nic],
+        drives: vec![Drive::Disk(disk), Drive::Cd(Content::Cidata(files))],
+    };
+    lab.nodes(|nodes| nodes.power_on(hardware));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stranger_in_maintenance_at_our_address_gets_nothing() {
     let mut bed = Bed::new(23, described(1, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
-    // Its id is lower than ours will be: where two have one address, it answers.
-    stranger(&bed.lab, 110, "10.0.7.12").await;
+    stranger(&bed.lab, "10.0.7.12");
     tokio::time::sleep(Duration::from_mins(1)).await;
     bed.desired = described(1, 1, "");
     let before = bed.accepted("ApplyConfiguration");
@@ -99,6 +101,45 @@ async fn a_stranger_in_maintenance_at_our_address_gets_nothing() {
     // Nor does anything change once the VM is there and a plan can tell.
     let plan = bed.plan(&healthy()).await;
     assert!(plan.refusals.iter().any(|refusal| refusal.problem.contains("10.0.7.12")), "{plan:#?}");
+}
+
+/// Puts somebody's lease into the mark of the first control plane.
+async fn lease(bed: &Bed, holder: &str, renewed: u64) {
+    let (client, host, vmid) = (bed.lab.root(), talmox_test::host(1), talmox_test::vmid(2000));
+    let config = client.vm_config(&host, vmid).await.unwrap();
+    let mut mark = Mark::of_description(config.description().unwrap()).unwrap();
+    mark.lease = Some(LeaseWord { holder: holder.to_owned(), renewed });
+    let change = talmox_pve::client::ConfigChange::new().set("description", &mark.to_string()).unwrap();
+    client.change_config(&host, vmid, &change).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_works_is_waited_for_and_somebody_who_died_too() {
+    let bed = Bed::new(25, described(1, 0, ""));
+    bed.converge(&until(Until::Configured), 1).await.unwrap();
+    // Whoever renews is at work.
+    let busy = async {
+        for _ in 0..20 {
+            lease(&bed, "ann", bed.now()).await;
+            tokio::time::sleep(Duration::from_secs(40)).await;
+        }
+    };
+    let request = healthy();
+    let work = std::pin::pin!(bed.converge(&request, 2));
+    let Either::Left((end, _)) = select(work, std::pin::pin!(busy)).await else { panic!("it never ends") };
+    let error = end.unwrap_err();
+    assert!(error.contains("ann works on this cluster"), "{error}");
+    assert_eq!(bed.etcd_clusters(), 0);
+    // Whoever does not any more is gone after two minutes.
+    let begun = bed.now();
+    lease(&bed, "ben", begun).await;
+    bed.converge(&healthy(), 3).await.unwrap();
+    assert!(bed.now() - begun >= 120);
+    bed.is_healthy().await;
+    let dump = bed.lab.world(|world| world.dump());
+    let mark = Mark::of_description(&dump.vms[&2000].config["description"]).unwrap();
+    assert_eq!(mark.lease, None, "it was given back");
+    assert!(mark.bootstrap.is_some_and(|word| word.done));
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,21 +158,25 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
     if let Some((when, fault)) = when {
         bed.lab.plan(when, fault);
     }
-    let first = bed.converge(&healthy(), 0xa).await.map(drop);
+    let first = bed.converge_mortally(&healthy(), 0xa).await.map(drop);
     if calm {
         return (bed, first);
     }
     bed.lab.transport().revive_client();
     let second = bed.converge(&healthy(), 0xb).await;
     if let Err(error) = second {
-        let last: Vec<String> = bed.told.lines().into_iter().rev().take(40).rev().collect();
-        panic!("the run after it failed: {error}\n{}\n{}", last.join("\n"), bed.lab.calls());
+        let mut told = bed.told.lines();
+        told.dedup();
+        let last: Vec<String> = told.into_iter().rev().take(20).rev().collect();
+        let writes: Vec<String> = bed.lab.calls().writes().map(ToString::to_string).collect();
+        panic!("the run after it failed: {error}\n{}\n{}", last.join("\n"), writes.join("\n"));
     }
     (bed, first)
 }
 
 /// The cluster must be healthy and one: of Bootstraps that got through, one.
 async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
+    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.etcd_clusters(), 1, "{what}");
     let log = bed.lab.calls();

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use talmox_plan::{SeenMachine, Until};
-use talmox_types::desired::{Desired, Role};
 
 use crate::bed::{Bed, described, desired, healthy, until};
 
@@ -45,9 +44,10 @@ async fn three_control_planes_and_two_workers() {
 
 #[tokio::test(start_paused = true)]
 async fn workers_that_come_later() {
-    let mut bed = Bed::new(3, described(3, 0, ""));
+    let same = "allow_scheduling_on_control_planes: true";
+    let mut bed = Bed::new(3, described(3, 0, same));
     comes_up(&mut bed).await;
-    bed.desired = described(3, 2, "");
+    bed.desired = described(3, 2, same);
     comes_up(&mut bed).await;
     assert_eq!((bed.accepted("Bootstrap"), bed.accepted("ApplyConfiguration")), (1, 5));
 }
@@ -135,10 +135,21 @@ async fn as_far_as_asked_and_on_from_there() {
     bed.is_healthy().await;
 }
 
-/// Every control plane and nobody else is a member.
-#[test]
-fn descriptions_have_the_nodes_they_say() {
-    let count = |desired: &Desired, role| desired.nodes.iter().filter(|node| node.role == role).count();
-    let desired = described(3, 2, "");
-    assert_eq!((count(&desired, Role::Controller), count(&desired, Role::Worker)), (3, 2));
+#[tokio::test(start_paused = true)]
+async fn manifests_and_a_program_of_the_users_are_handed_over_once() {
+    let more = "cni: none\nbootstrap_manifests: [cilium.yaml]\npost_bootstrap: [flux, bootstrap]";
+    let mut bed = Bed::new(8, described(1, 1, more));
+    let plugin = "apiVersion: v1\nkind: Namespace\nmetadata: {name: cilium}\n---\n\
+        apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cilium, namespace: kube-system, labels: {k8s-app: cilium}}\n\
+        spec:\n\x20 selector: {matchLabels: {k8s-app: cilium}}\n\x20 template:\n\x20   metadata: {labels: {k8s-app: cilium}}\n\
+        \x20   spec:\n\x20     hostNetwork: true\n\x20     containers: [{name: agent, image: cilium}]\n\
+        \x20     volumes: [{name: cni, hostPath: {path: /etc/cni/net.d}}]\n";
+    bed.handed.manifests.insert("cilium.yaml".to_owned(), plugin.to_owned());
+    let summary = bed.converge(&healthy(), 1).await;
+    summary.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(*bed.handed.ran.lock().unwrap(), ["flux bootstrap"]);
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.is_empty(), "{plan:#?}");
+    bed.converge(&healthy(), 2).await.unwrap();
+    assert_eq!(bed.handed.ran.lock().unwrap().len(), 1);
 }

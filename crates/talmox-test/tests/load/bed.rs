@@ -69,6 +69,7 @@ fn world(seed: u64) -> World {
                 storage: id.to_owned(),
                 bridge: "vmbr0".to_owned(),
                 uefi: true,
+                talos: None,
             })
             .into(),
         ..Fit::default()
@@ -143,16 +144,21 @@ impl Bed {
 
     /// A client that knows every host.
     pub(crate) fn client(&self) -> Client {
-        self.client_of(&self.lab)
+        self.client_with(Settings::default())
+    }
+
+    /// The same with settings of its own.
+    pub(crate) fn client_with(&self, settings: Settings) -> Client {
+        self.client_of(&self.lab, settings)
     }
 
     /// A client that knows one host, as most descriptions have it.
-    pub(crate) fn client_of_one(&self) -> Client {
-        self.client_of(&self.lab.through(1))
+    pub(crate) fn client_of_one(&self, settings: Settings) -> Client {
+        self.client_of(&self.lab.through(1), settings)
     }
 
-    fn client_of(&self, lab: &Lab) -> Client {
-        lab.client_as(&Credentials::token(&self.token).unwrap(), Settings::default())
+    fn client_of(&self, lab: &Lab, settings: Settings) -> Client {
+        lab.client_as(&Credentials::token(&self.token).unwrap(), settings)
     }
 
     /// Has the image every node of the description may come from.

@@ -38,7 +38,12 @@ pub(crate) const STOPPED_WHILE_WAITING: &str =
 
 /// A client that sends everything at once, and once.
 fn eager(lab: &Lab) -> Client {
-    let settings = Settings { in_flight_per_host: 64, retry: RetryPolicy::ONCE, ..Settings::default() };
+    let settings = Settings {
+        in_flight_per_host: 64,
+        writes_in_flight_per_host: 64,
+        retry: RetryPolicy::ONCE,
+        ..Settings::default()
+    };
     lab.client_as(&token(TOKEN), settings)
 }
 

@@ -115,7 +115,7 @@ pub enum Boot {
 }
 
 /// A template somebody else made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TemplateRef {
     Name(String),

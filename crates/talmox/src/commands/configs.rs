@@ -10,7 +10,7 @@ use talmox_machine::client::{Context, TalosRole, Talosconfig};
 use talmox_machine::{Bundle, Time};
 use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
 use talmox_pve::property::Smbios;
-use talmox_render::{Inputs, PatchText, RenderError, Rendered, Variables, Whereabouts, render};
+use talmox_render::{Common, PatchText, RenderError, Rendered, Renderer, Variables, Whereabouts};
 use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Patch, Role};
 use talmox_types::{FamilyPair, NodeName};
 
@@ -101,37 +101,45 @@ impl Workshop {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
         let mut remarks = Remarks::default();
-        let rendered = self.render_member(
-            (node, &member),
-            &Ingredients::read(&self.desired, &self.folder)?,
-            &mut remarks,
-        )?;
+        let ingredients = Ingredients::read(&self.desired, &self.folder)?;
+        let whole = self.whole();
+        let rendered =
+            self.render_member(&whole, (node, &member), &whole.renderer(&ingredients), &mut remarks)?;
         remarks.say(printer);
         Ok(rendered)
     }
 
-    /// The configurations of all nodes, in the order of the description.
-    pub(super) fn render_all(&self, printer: &Printer) -> anyhow::Result<Vec<(&Node, Rendered)>> {
+    /// Hands over the configurations of all nodes one by one, in the order of the description.
+    pub(super) fn render_all(
+        &self,
+        printer: &Printer,
+        mut take: impl FnMut(&Node, Rendered),
+    ) -> anyhow::Result<()> {
         let members = self.outcome.description.members();
         let mut remarks = Remarks::default();
         let ingredients = Ingredients::read(&self.desired, &self.folder)?;
-        let mut all = Vec::with_capacity(members.len());
+        let whole = self.whole();
+        let renderer = whole.renderer(&ingredients);
         for (node, member) in self.desired.nodes.iter().zip(&members) {
-            all.push((node, self.render_member((node, member), &ingredients, &mut remarks)?));
+            take(node, self.render_member(&whole, (node, member), &renderer, &mut remarks)?);
         }
         remarks.say(printer);
-        Ok(all)
+        Ok(())
+    }
+
+    fn whole(&self) -> Whole<'_> {
+        Whole { outcome: &self.outcome, desired: &self.desired, bundle: &self.secrets.bundle }
     }
 
     fn render_member(
         &self,
+        whole: &Whole<'_>,
         (node, member): (&Node, &Member<'_>),
-        ingredients: &Ingredients,
+        renderer: &Renderer<'_>,
         remarks: &mut Remarks,
     ) -> anyhow::Result<Rendered> {
         let whereabouts = self.whereabouts(node, remarks)?;
-        let whole = Whole { outcome: &self.outcome, desired: &self.desired, bundle: &self.secrets.bundle };
-        let rendered = whole.render((node, member), &whereabouts, ingredients)?;
+        let rendered = whole.render((node, member), &whereabouts, renderer)?;
         for warning in &rendered.warnings {
             remarks.add(node, format!("Talos would warn: {warning}"));
         }
@@ -200,27 +208,28 @@ pub(super) struct Whole<'a> {
     pub(super) bundle: &'a Bundle,
 }
 
-impl Whole<'_> {
+impl<'a> Whole<'a> {
+    /// What renders its nodes.
+    pub(super) fn renderer(&self, ingredients: &'a Ingredients) -> Renderer<'a> {
+        Renderer::new(Common {
+            desired: self.desired,
+            bundle: self.bundle,
+            install_images: &ingredients.images,
+            cni_manifest: ingredients.manifest.as_deref(),
+            variables: &ingredients.variables,
+        })
+    }
+
     /// What a node is configured with, of which this much is known.
     pub(super) fn render(
         &self,
         (node, member): (&Node, &Member<'_>),
         whereabouts: &Whereabouts,
-        ingredients: &Ingredients,
+        renderer: &Renderer<'_>,
     ) -> Result<Rendered, Failure> {
         let patches = self.outcome.description.patches(member);
         let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
-        let rendered = render(&Inputs {
-            desired: self.desired,
-            node,
-            bundle: self.bundle,
-            whereabouts,
-            install_images: &ingredients.images,
-            patches: &patches,
-            cni_manifest: ingredients.manifest.as_deref(),
-            variables: &ingredients.variables,
-        });
-        rendered.map_err(|error| failure(node, &error))
+        renderer.render(node, whereabouts, &patches).map_err(|error| failure(node, &error))
     }
 }
 

@@ -65,13 +65,13 @@ struct Written {
 pub(super) fn all(args: &RenderAll, printer: &Printer) -> anyhow::Result<()> {
     let workshop = Workshop::open(&args.making, printer)?;
     let mut pieces: Vec<Piece> = Vec::new();
-    for (node, rendered) in workshop.render_all(printer)? {
+    workshop.render_all(printer, |node, rendered| {
         pieces.push(Piece {
             path: args.to.join(file_name(&workshop.desired, &node.name)),
             node: Some(node.name.to_string()),
             text: SecretString::from(rendered.config.to_yaml()),
         });
-    }
+    })?;
     // Where nodes come from pools, what was said of their addresses is not said twice.
     let quiet = Printer::silent();
     let talosconfig = workshop.talosconfig(now(), &quiet)?.to_yaml();

@@ -234,10 +234,11 @@ pub(super) fn nonce() -> anyhow::Result<Nonce> {
     Ok(Nonce::new(u32::from_be_bytes(bytes)))
 }
 
-/// Runs what waits for the network. What still blocks at the end, such as a question nobody answered, is left behind.
+/// Runs what waits for the network, on this thread: nearly all of it is waiting, and what is not has threads of its own. What
+/// still blocks at the end, such as a question nobody answered, is left behind.
 pub(super) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("could not start")?;
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("could not start")?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result

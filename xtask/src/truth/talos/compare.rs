@@ -92,6 +92,7 @@ impl Comparison<'_> {
             if let Some(messages) = side.get_mut("messages").and_then(Value::as_array_mut) {
                 messages.sort_by_key(|one| one.pointer("/metadata/hostname").map(Value::to_string));
                 messages.iter_mut().for_each(shorten_services);
+                messages.iter_mut().for_each(sort_members);
             }
         }
         self.values("", &theirs, &mine, found);
@@ -250,6 +251,16 @@ fn chunks(messages: &[Value]) -> Vec<Value> {
         all.push(message);
     }
     all
+}
+
+/// Members of etcd come in the order of their ids, which are drawn by lot.
+fn sort_members(message: &mut Value) {
+    if let Some(members) = message.get_mut("members").and_then(Value::as_array_mut) {
+        members.sort_by_key(|one| one["hostname"].to_string());
+    }
+    if let Some(names) = message.get_mut("legacy_members").and_then(Value::as_array_mut) {
+        names.sort_by_key(Value::to_string);
+    }
 }
 
 /// How a service came to be what it is: the states it went through, and the last thing it said. What it waited for in between

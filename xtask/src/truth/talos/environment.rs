@@ -1,9 +1,10 @@
 //! What the recordings' surroundings lacked, as far as the nodes say so.
 //!
-//! Nobody wrote down when the registry beside the nodes had the kubelet's image, and when a time server could be reached. The
-//! last words of a group about either tell it for the whole group.
+//! Nobody wrote down when the registry beside the nodes had the kubelet's image, and when a time server could be reached. What
+//! nodes say about either in a group tells it for the whole group, and for those after it that say nothing.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde_json::Value;
 
@@ -33,30 +34,83 @@ pub(super) fn missing_images(calls: &[Call]) -> Vec<String> {
     found
 }
 
-/// By group.
+/// What groups say about theirs; most say nothing.
 pub(super) fn environments(calls: &[Call]) -> BTreeMap<String, Environment> {
-    let mut found: BTreeMap<String, Environment> = BTreeMap::new();
+    let mut found: BTreeMap<String, Signs> = BTreeMap::new();
     for call in calls {
-        let environment = found.entry(call.group.clone()).or_default();
-        look(&call.reply, environment);
+        look(&call.reply, found.entry(call.group.clone()).or_default());
     }
-    found
+    found.into_iter().filter_map(|(group, signs)| Some((group, signs.environment()?))).collect()
 }
 
-fn look(value: &Value, environment: &mut Environment) {
+/// What was seen of the kubelet and of the clock.
+#[derive(Default)]
+struct Signs {
+    kubelet_up: bool,
+    kubelet_down: bool,
+    unsynced: bool,
+}
+
+impl Signs {
+    /// A kubelet that was up once had its image.
+    fn environment(&self) -> Option<Environment> {
+        let Self { kubelet_up, kubelet_down, unsynced } = *self;
+        (kubelet_up || kubelet_down || unsynced)
+            .then_some(Environment { kubelet: kubelet_up || !kubelet_down, clock: !unsynced })
+    }
+}
+
+fn look(value: &Value, signs: &mut Signs) {
     match value {
         Value::String(text) if text.starts_with("stage: booting") || text.starts_with("stage: running") => {
-            environment.kubelet = !text.contains("kubelet not running");
-            environment.clock = !text.contains("time is not synced");
+            let down = text.contains("kubelet not running");
+            signs.kubelet_down |= down;
+            signs.kubelet_up |= !down;
+            signs.unsynced |= text.contains("time is not synced");
         }
         Value::Object(map) => {
             if map.get("id").and_then(Value::as_str) == Some("kubelet") {
                 let state = map.get("state").and_then(Value::as_str);
-                environment.kubelet = state.map_or(environment.kubelet, |state| state == "Running");
+                signs.kubelet_up |= state == Some("Running");
+                signs.kubelet_down |= state.is_some_and(|state| state != "Running");
             }
-            map.values().for_each(|value| look(value, environment));
+            map.values().for_each(|value| look(value, signs));
         }
-        Value::Array(items) => items.iter().for_each(|value| look(value, environment)),
+        Value::Array(items) => items.iter().for_each(|value| look(value, signs)),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// The names hosts had, by the address they were called at: from what they say of their node of Kubernetes.
+pub(super) fn hosts(calls: &[Call]) -> BTreeMap<IpAddr, String> {
+    let mut found = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.metadata.is_none()) {
+        let Some(address) = call.address() else { continue };
+        let text = call.reply.to_string();
+        let Some((_, rest)) = text.split_once("reason: node \\\"") else { continue };
+        let Some((name, _)) = rest.split_once("\\\"") else { continue };
+        found.entry(address).or_insert_with(|| name.to_owned());
+    }
+    found
+}
+
+/// What nodes are: those that were called directly say so, others are control planes if they do what only those do.
+pub(super) fn roles(calls: &[Call]) -> BTreeMap<IpAddr, String> {
+    let mut found = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.code == "OK") {
+        let target: Option<IpAddr> = call.values("node").next().and_then(|text| text.parse().ok());
+        let control_plane = call.method.contains("/Etcd")
+            || call.method.ends_with("/Kubeconfig")
+            || ["controlplane", "etcd"].iter().any(|name| call.request["namespace"] == *name);
+        match (target, call.address()) {
+            (Some(target), _) if control_plane => {
+                found.insert(target, "controlplane".to_owned());
+            }
+            (None, Some(address)) if call.node_role != "none" => {
+                found.entry(address).or_insert_with(|| call.node_role.clone());
+            }
+            _ => {}
+        }
+    }
+    found
 }

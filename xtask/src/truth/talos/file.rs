@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) message: String,
     #[serde(default)]
     pub(super) reply: Value,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pub(super) elapsed_ms: u64,
     #[serde(default)]
     pub(super) note: Option<String>,
@@ -168,6 +168,11 @@ fn collect(value: &talmox_machine::Value, path: &str, into: &mut Vec<(String, St
     } else if let Some(text) = value.as_text() {
         into.push((format!("<{path}>"), text.to_owned()));
     }
+}
+
+/// What was not measured took no time.
+fn or_nothing<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(Option::<u64>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 pub(super) fn parse(calls: &Value) -> anyhow::Result<Vec<Call>> {

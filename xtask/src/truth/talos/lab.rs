@@ -9,7 +9,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use talmox_proto::machine::{ApplyConfigurationRequest, BootstrapRequest, apply_configuration_request::Mode};
+use talmox_proto::machine::{
+    ApplyConfigurationRequest, BootstrapRequest, EtcdLeaveClusterRequest, apply_configuration_request::Mode,
+};
 use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
@@ -53,8 +55,9 @@ pub(super) struct Lab {
 #[derive(Clone)]
 struct Machine {
     id: MachineId,
-    /// What it was configured to be when it was made.
+    /// What it was configured to be when it was made, and the last state it was brought into.
     role: String,
+    state: String,
     platform: Platform,
 }
 
@@ -100,9 +103,8 @@ impl Lab {
     }
 
     /// What a machine is configured to be, if it is configured and answers.
-    pub(super) fn role(&self, address: IpAddr) -> Option<String> {
-        let role =
-            self.clone().resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
+    pub(super) fn role(&mut self, address: IpAddr) -> Option<String> {
+        let role = self.resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
         Some(role.trim().to_owned())
     }
 
@@ -126,26 +128,69 @@ impl Lab {
     pub(super) fn bring(&mut self, address: IpAddr, known: &Known, in_a_vm: bool, files: &Payloads) {
         let wanted = wanted(&known.state, &known.role);
         let platform = platform(&known.state, in_a_vm);
-        if self.machines.get(&address).is_some_and(|machine| machine.platform == platform) {
-            let role = known.role.as_str();
-            if self.comes_to(address, wanted, role) || self.led_to(address, wanted, role) {
-                return;
-            }
+        let running = matches!(wanted, Wanted::Running { .. });
+        if running {
+            self.surround(Environment::default());
         }
         if known.state.contains("before-bootstrap") {
             self.clear(address);
         }
-        self.make(address, platform, known, files);
-        self.lead(address, wanted);
-        if let Wanted::Running { control_planes, workers } = wanted {
-            self.company(address, control_planes, workers, known, platform, files);
+        let there = self.machines.get(&address).is_some_and(|machine| machine.platform == platform);
+        let role = known.role.as_str();
+        if !there || !self.comes_to(address, wanted, role) && !self.led_to(address, wanted, role) {
+            if role == "worker" {
+                self.sponsor(address, platform, known, files);
+            }
+            self.make(address, platform, known, files);
+            self.lead(address, wanted);
         }
+        if let Some(machine) = self.machines.get_mut(&address) {
+            machine.state = known.state.clone();
+        }
+        if let Wanted::Running { control_planes, workers } = wanted {
+            self.company(control_planes, workers, known, platform, files);
+        }
+    }
+
+    /// A worker gets its certificate from a control plane: there is one, as far as its own state is.
+    fn sponsor(&mut self, address: IpAddr, platform: Platform, known: &Known, files: &Payloads) {
+        if self.machines.values().any(|machine| machine.role == "controlplane") {
+            return;
+        }
+        let first = self.endpoint(files).filter(|first| *first != address).unwrap_or_else(|| after(address));
+        let other = Known { role: "controlplane".to_owned(), ..known.clone() };
+        self.make(first, platform, &other, files);
+        self.lead(first, wanted(&other.state, &other.role));
+    }
+
+    /// Control planes that are part of a cluster.
+    fn control_planes(&mut self) -> Vec<IpAddr> {
+        let mut all: Vec<IpAddr> = self.machines.keys().copied().collect();
+        all.retain(|address| self.has_etcd(*address));
+        all
+    }
+
+    /// The address of the first control plane, by the configuration.
+    fn endpoint(&self, files: &Payloads) -> Option<IpAddr> {
+        let text = files.file(&self.version, "controlplane.yaml").ok()?;
+        text.split_once("endpoint: https://")?.1.split(':').next()?.parse().ok()
+    }
+
+    /// What a machine calls itself.
+    pub(super) fn host(&mut self, address: IpAddr) -> Option<String> {
+        let yaml = self.resource(address, "network", "HostnameStatuses.net.talos.dev", "hostname")?;
+        let name = yaml.lines().find_map(|line| line.strip_prefix("hostname: "))?;
+        Some(name.trim_matches('"').to_owned())
     }
 
     /// Nobody else has a cluster this machine could join.
     fn clear(&mut self, address: IpAddr) {
-        let others = self.machines.keys().copied().filter(|other| *other != address && self.has_etcd(*other));
-        for other in others.collect::<Vec<IpAddr>>() {
+        let harmless = |machine: &Machine| {
+            machine.role == "worker"
+                || ["try-", "maintenance"].iter().any(|state| machine.state.starts_with(state))
+        };
+        let others = self.machines.iter().filter(|(other, machine)| **other != address && !harmless(machine));
+        for other in others.map(|(other, _)| *other).collect::<Vec<IpAddr>>() {
             if let Some(machine) = self.machines.remove(&other) {
                 self.nodes.power_off(machine.id);
             }
@@ -154,6 +199,11 @@ impl Lab {
 
     /// Switches a new machine on and gives it its configuration.
     fn make(&mut self, address: IpAddr, platform: Platform, known: &Known, files: &Payloads) {
+        if self.has_etcd(address) && self.control_planes().len() > 1 {
+            let path = talmox_proto::machine::machine_service::ETCD_LEAVE_CLUSTER.path;
+            self.ask(address, self.admin(), path, &EtcdLeaveClusterRequest {});
+            self.pass(5000);
+        }
         if let Some(old) = self.machines.remove(&address) {
             self.nodes.power_off(old.id);
         }
@@ -165,7 +215,8 @@ impl Lab {
             self.nodes.faults.trouble(id, Trouble::ClockOff);
         }
         self.nodes.power_on(hardware(id, mac, host_name(address), platform, &self.version));
-        self.machines.insert(address, Machine { id, role: known.role.clone(), platform });
+        let (role, state) = (known.role.clone(), known.state.clone());
+        self.machines.insert(address, Machine { id, role, state, platform });
         self.wait(|lab| matches!(lab.nodes.listener(address), Listener::Maintenance { .. }));
         if wanted(&known.state, &known.role) == Wanted::Maintenance {
             return;
@@ -207,7 +258,7 @@ impl Lab {
     fn bootstrap(&mut self, address: IpAddr) {
         self.wait(|lab| matches!(lab.nodes.listener(address), Listener::Secure { .. }));
         let worker = self.role(address).as_deref() == Some("worker");
-        let joins = self.machines.keys().any(|other| *other != address && self.has_etcd(*other));
+        let joins = self.control_planes().iter().any(|other| *other != address);
         if worker || joins || self.has_etcd(address) {
             return;
         }
@@ -221,33 +272,33 @@ impl Lab {
         }
     }
 
-    /// The other machines a state speaks of: control planes beside it, a worker.
+    /// The other machines a state speaks of: control planes and workers beside each other.
     fn company(
         &mut self,
-        address: IpAddr,
         control_planes: usize,
         workers: usize,
         known: &Known,
         platform: Platform,
         files: &Payloads,
     ) {
-        let is_worker = known.role == "worker";
-        for (role, count) in [("controlplane", control_planes), ("worker", workers)] {
-            let mut there = self.machines.values().filter(|machine| machine.role == role).count();
-            let mut next = address;
-            while there < count {
-                next = after(next);
-                if self.has(next) {
-                    continue;
-                }
-                let other = Known { role: role.to_owned(), ..known.clone() };
+        let Some(mut next) = self.control_planes().first().copied() else { return };
+        let wanted = Wanted::Running { control_planes: 1, workers: 0 };
+        for _ in 1..control_planes {
+            next = after(next);
+            if self.control_planes().len() < control_planes && !self.has_etcd(next) {
+                let other = Known { role: "controlplane".to_owned(), ..known.clone() };
                 self.make(next, platform, &other, files);
-                self.lead(next, Wanted::Running { control_planes: 1, workers: 0 });
-                there += 1;
+                self.lead(next, wanted);
             }
         }
-        if is_worker {
-            self.wait(|lab| lab.is(address, Wanted::Running { control_planes, workers }));
+        let all: Vec<IpAddr> = self.machines.keys().copied().collect();
+        let there =
+            all.into_iter().filter(|address| self.role(*address).as_deref() == Some("worker")).count();
+        for _ in there..workers {
+            next = after(next);
+            let other = Known { role: "worker".to_owned(), ..known.clone() };
+            self.make(next, platform, &other, files);
+            self.lead(next, wanted);
         }
     }
 
@@ -265,13 +316,9 @@ impl Lab {
             Wanted::Tried => secure,
             Wanted::Stranded => matches!(listener, Listener::Closed),
             Wanted::Etcd => secure && self.lacks(address) && self.has_etcd(address),
-            Wanted::Running { control_planes, .. } => {
+            Wanted::Running { .. } => {
                 let status = self.status(address);
-                let there = self.machines.values().filter(|machine| machine.role != "worker").count();
-                secure
-                    && there >= control_planes
-                    && status.contains("stage: running")
-                    && status.contains("ready: true")
+                secure && status.contains("stage: running") && status.contains("ready: true")
             }
         }
     }
@@ -289,14 +336,14 @@ impl Lab {
     /// Whether it can be led there; if so, it is there now.
     fn led_to(&mut self, address: IpAddr, wanted: Wanted, role: &str) -> bool {
         let mut later = self.clone();
-        let there = later.plays(address, role) && later.lead(address, wanted);
+        let there = later.plays(address, role) && later.lead(address, wanted) && later.is(address, wanted);
         if there {
             *self = later;
         }
         there
     }
 
-    fn plays(&self, address: IpAddr, role: &str) -> bool {
+    fn plays(&mut self, address: IpAddr, role: &str) -> bool {
         role == "none" || self.role(address).as_deref() == Some(role)
     }
 
@@ -322,16 +369,16 @@ impl Lab {
         self.resource(address, "runtime", "MachineStatuses.runtime.talos.dev", "machine").unwrap_or_default()
     }
 
-    /// Whether it does without what the surroundings lack.
-    fn lacks(&self, address: IpAddr) -> bool {
-        let kubelet = || self.clone().resource(address, "runtime", "Services.v1alpha1.talos.dev", "kubelet");
-        let time = || self.clone().resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
-        (self.environment.kubelet || kubelet().is_none())
-            && (self.environment.clock || time().is_some_and(|time| time.contains("synced: false")))
+    /// Whether it does without what the surroundings lack, and has the time if they give it.
+    fn lacks(&mut self, address: IpAddr) -> bool {
+        let kubelet = self.resource(address, "runtime", "Services.v1alpha1.talos.dev", "kubelet");
+        let time = self.resource(address, "runtime", "TimeStatuses.v1alpha1.talos.dev", "node");
+        let synced = time.is_some_and(|time| time.contains("synced: true"));
+        (self.environment.kubelet || kubelet.is_none()) && self.environment.clock == synced
     }
 
-    fn has_etcd(&self, address: IpAddr) -> bool {
-        self.clone().resource(address, "etcd", "EtcdMembers.etcd.talos.dev", "local").is_some()
+    fn has_etcd(&mut self, address: IpAddr) -> bool {
+        self.resource(address, "etcd", "EtcdMembers.etcd.talos.dev", "local").is_some()
     }
 
     fn resource(&mut self, address: IpAddr, namespace: &str, kind: &str, id: &str) -> Option<String> {

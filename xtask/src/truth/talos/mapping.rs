@@ -9,6 +9,8 @@ use regex_lite::Regex;
 pub(super) struct Mapping {
     theirs: BTreeMap<(Sort, String), String>,
     ours: BTreeMap<(Sort, String), String>,
+    /// Names of hosts: ours, and what they were called.
+    hosts: BTreeMap<String, String>,
 }
 
 /// What a name is a name of.
@@ -18,8 +20,6 @@ pub(super) enum Sort {
     Member,
     /// Whoever started a sequence.
     Actor,
-    /// A host.
-    Host,
 }
 
 impl Mapping {
@@ -33,13 +33,24 @@ impl Mapping {
         known == ours && back == theirs
     }
 
+    /// Another group begins: its machines may be others.
+    pub(super) fn forget(&mut self) {
+        self.theirs.clear();
+        self.ours.clear();
+    }
+
+    /// A host has another name with us.
+    pub(super) fn name(&mut self, theirs: &str, ours: &str) {
+        if theirs != ours {
+            self.hosts.insert(ours.to_owned(), theirs.to_owned());
+        }
+    }
+
     /// Our text with the recorded hosts in the place of ours.
     pub(super) fn hosts(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        for ((sort, ours), theirs) in &self.ours {
-            if *sort == Sort::Host && ours != theirs && ours.len() > 2 {
-                text = text.replace(ours.as_str(), theirs);
-            }
+        for (ours, theirs) in &self.hosts {
+            text = text.replace(&format!("\"{ours}\""), &format!("\"{theirs}\""));
         }
         text
     }
@@ -52,7 +63,9 @@ pub(super) struct Blank {
     hunks: Regex,
 }
 
-const PATTERNS: [(&str, &str); 7] = [
+const PATTERNS: [(&str, &str); 8] = [
+    // What a node is known by in its cluster.
+    (r"\b[0-9A-Za-z]{43,44}\b", "IDENTITY"),
     // Link-local addresses are made of MAC addresses.
     (r"fe80::[0-9a-f:]+", "fe80::"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),

@@ -103,10 +103,13 @@ fn openings(calls: &[Call]) -> BTreeMap<usize, Vec<usize>> {
             if other.group != call.group {
                 continue;
             }
-            if other.elapsed_ms > left || other.endpoint != call.endpoint {
+            if other.endpoint != call.endpoint {
                 break;
             }
             if !replay::is_long(other) {
+                if other.elapsed_ms > left {
+                    break;
+                }
                 left -= other.elapsed_ms;
             }
             first = earlier;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use talmox_sim_talos::{ApiCall, ApiReply, Code, Listener, Peer, Status, StreamId};
 
 use super::compare::{Comparison, Outcome};
-use super::environment::{Environment, environments, missing_images};
+use super::environment::{Environment, environments, hosts, missing_images, roles};
 use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
@@ -19,7 +19,11 @@ use super::messages::Messages;
 const LONG: u64 = 5000;
 /// How long a call may have come after the one before it, in milliseconds and in things that happened meanwhile.
 const PAUSE: u64 = 180_000;
-const EVENTS: usize = 60;
+const EVENTS: usize = 40;
+/// The longer it is ago, the less it matters when exactly.
+const STRIDES: [(usize, u64); 3] = [(30, 5000), (15, 1000), (0, 1)];
+/// How long a client waits that did not give up in the recording.
+const PATIENCE: u64 = 60_000;
 /// How far calls that are made in parallel lie apart.
 const OVERLAP: u64 = 20;
 
@@ -29,6 +33,10 @@ pub(super) struct Replay<'a> {
     pub(super) blank: &'a Blank,
     environments: BTreeMap<String, Environment>,
     missing: Vec<String>,
+    /// What hosts were called.
+    hosts: BTreeMap<IpAddr, String>,
+    /// What nodes are, as far as it is known without asking them directly.
+    roles: BTreeMap<IpAddr, String>,
     labs: BTreeMap<(String, bool), Place>,
 }
 
@@ -72,6 +80,8 @@ impl<'a> Replay<'a> {
             blank,
             environments: environments(calls),
             missing: missing_images(calls),
+            hosts: hosts(calls),
+            roles: roles(calls),
             labs: BTreeMap::new(),
         }
     }
@@ -124,7 +134,7 @@ impl<'a> Replay<'a> {
         let mut later = place.clone();
         let end = place.lab.now() + PAUSE;
         let mut fallback: Option<(Place, Replayed)> = None;
-        for _ in 0..EVENTS {
+        for attempt in 0..EVENTS {
             let mut tried = later.clone();
             let outcome = self.send(&mut tried, call, method, request);
             let what = self.compare(&mut tried, call, &outcome, same_bytes);
@@ -140,7 +150,11 @@ impl<'a> Replay<'a> {
             }
             let parallel = made_in_parallel(call).then_some(later.lab.now() + OVERLAP);
             match later.lab.nodes.next_event().into_iter().chain(parallel).min() {
-                Some(next) if next <= end => later.lab.nodes.advance_to(next.max(later.lab.now() + 1)),
+                Some(next) if next <= end => {
+                    let stride =
+                        STRIDES.iter().find(|(from, _)| attempt >= *from).map_or(1, |(_, stride)| *stride);
+                    later.lab.nodes.advance_to(next.max(later.lab.now() + stride));
+                }
                 _ => break,
             }
         }
@@ -189,7 +203,8 @@ impl<'a> Replay<'a> {
             Opening::Ended(outcome) => return outcome,
             Opening::Stream(id) => id,
         };
-        let end = opened.since + call.elapsed_ms;
+        let gives_up = is_deadline(call) || closed_by_client(call);
+        let end = opened.since + if gives_up { call.elapsed_ms } else { call.elapsed_ms.max(PATIENCE) };
         let mut messages = Vec::new();
         let status = loop {
             let streamed = place.lab.poll(id);
@@ -207,10 +222,9 @@ impl<'a> Replay<'a> {
         if call.method.ends_with("/EtcdSnapshot") {
             place.lab.snapshot = messages.iter().flat_map(|message| data_of(message)).collect();
         }
-        let closed = call.reply["ended"].as_str().is_some_and(|words| words.contains("client"));
         let mut outcome = match status {
             Some(status) => of_status(&status),
-            None if closed => failed("OK", ""),
+            None if closed_by_client(call) => failed(&call.code, &call.message),
             None => deadline(),
         };
         outcome.messages = self.decode(method, &messages);
@@ -296,14 +310,37 @@ impl<'a> Replay<'a> {
         let known =
             Known { state: call.state.clone(), role: call.node_role.clone(), group: call.group.clone() };
         let before = place.known.insert(subject, known.clone());
+        if before.as_ref().is_none_or(|before| before.group != call.group) {
+            place.mapping.forget();
+        }
         let same_group = before.as_ref().is_some_and(|before| before.group == call.group);
         // Within a group a call may fail on the way from one state to the next.
         let on_the_way = same_group && call.code == "Unavailable";
         if before.as_ref() == Some(&known) || on_the_way {
             return;
         }
-        place.lab.surround(self.environments.get(&call.group).copied().unwrap_or_default());
+        if let Some(environment) = self.environments.get(&call.group) {
+            place.lab.surround(*environment);
+        }
         place.lab.bring(subject, &known, call.in_a_vm(), self.files);
+        if let (Some(theirs), Some(ours)) = (self.hosts.get(&subject), place.lab.host(subject)) {
+            place.mapping.name(theirs, &ours);
+        }
+    }
+}
+
+impl Replay<'_> {
+    /// A node that was reached through another is there, in the same state; what it is its calls tell.
+    fn bring_target(&self, place: &mut Place, call: &Call, endpoint: IpAddr, target: Option<IpAddr>) {
+        let Some(target) = target.filter(|target| *target != endpoint) else { return };
+        let reached = !["Unavailable", "PermissionDenied"].contains(&call.code.as_str());
+        if !reached || place.lab.has(target) || !place.lab.has(endpoint) {
+            return;
+        }
+        let role = self.roles.get(&target).map_or("worker", String::as_str).to_owned();
+        let known = Known { state: call.state.clone(), role, group: call.group.clone() };
+        place.known.insert(target, known.clone());
+        place.lab.bring(target, &known, call.in_a_vm(), self.files);
     }
 }
 
@@ -336,6 +373,11 @@ fn peer(place: &Place, call: &Call) -> Peer {
         }
         peer => peer,
     }
+}
+
+/// The client had what it wanted.
+fn closed_by_client(call: &Call) -> bool {
+    call.code == "Canceled" || call.reply["ended"].as_str().is_some_and(|words| words.contains("client"))
 }
 
 fn is_deadline(call: &Call) -> bool {

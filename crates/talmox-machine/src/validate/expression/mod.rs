@@ -1,35 +1,28 @@
 //! CEL expressions: selectors of disks, volumes and links, and what decides on running out of memory.
 //!
-//! They are parsed by the grammar of CEL. Names have to be those Talos gives, and a result whose kind is plain to see has to be
-//! the wanted one. What fields of objects and most functions give is not known here, so Talos may still refuse what passes.
+//! They are parsed by the grammar of CEL and their types are found as CEL finds them, with the names, objects and functions
+//! Talos gives: a field that is not there, a number of another kind or a result that is not the wanted one is refused.
 
+mod functions;
+mod objects;
 mod parse;
 mod tokens;
+mod types;
 
 use super::Checker;
 use crate::document::Document;
-use crate::fault::Path;
-use crate::schema::{Struct, Type};
+use crate::fault::Trail;
+use crate::schema::{Struct, Type as FieldType};
 use crate::value::{Map, Value};
 
-/// The kind of a value, as far as it is plain to see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Bool,
-    Int,
-    Uint,
-    Double,
-    Text,
-    /// A list, a mapping, an object or nothing.
-    Other,
-    Unknown,
-}
+use functions::{Library, Shape};
+use types::Type;
 
-/// What an expression may name.
+/// What an expression may name, and what it has to give.
 pub(super) struct Environment {
-    wanted: Kind,
-    names: &'static [(&'static str, Kind)],
-    functions: &'static [&'static str],
+    wanted: Type,
+    names: &'static [(&'static str, Shape)],
+    libraries: &'static [Library],
     has_units: bool,
     memory: Memory,
 }
@@ -49,100 +42,83 @@ const UNITS: [&str; 12] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "kB", "MB",
 /// Classes of processes.
 const CLASSES: [&str; 5] = ["Besteffort", "Burstable", "Guaranteed", "Podruntime", "System"];
 
-/// Functions every expression has.
-const FUNCTIONS: [&str; 13] = [
-    "bool",
-    "bytes",
-    "double",
-    "duration",
-    "dyn",
-    "has",
-    "int",
-    "matches",
-    "size",
-    "string",
-    "timestamp",
-    "type",
-    "uint",
-];
-
 static DISK: Environment = Environment {
-    wanted: Kind::Bool,
-    names: &[("disk", Kind::Other), ("system_disk", Kind::Bool)],
-    functions: &["glob"],
+    wanted: Type::Bool,
+    names: &[("disk", Shape::Nested(&objects::DISK)), ("system_disk", Shape::Bool)],
+    libraries: &[Library::Standard, Library::Glob],
     has_units: true,
     memory: Memory::Nothing,
 };
 static VOLUME: Environment = Environment {
-    wanted: Kind::Bool,
-    names: &[("volume", Kind::Other), ("disk", Kind::Other)],
-    functions: &[],
+    wanted: Type::Bool,
+    names: &[("volume", Shape::Nested(&objects::VOLUME)), ("disk", Shape::Nested(&objects::DISK))],
+    libraries: &[Library::Standard],
     has_units: true,
     memory: Memory::Nothing,
 };
 static MEMBER: Environment = Environment {
-    wanted: Kind::Bool,
+    wanted: Type::Bool,
     names: &[
-        ("volume", Kind::Other),
-        ("disk", Kind::Other),
-        ("volume_id", Kind::Text),
-        ("system_disk", Kind::Bool),
+        ("volume", Shape::Nested(&objects::VOLUME)),
+        ("disk", Shape::Nested(&objects::DISK)),
+        ("volume_id", Shape::Text),
+        ("system_disk", Shape::Bool),
     ],
-    functions: &["glob"],
+    libraries: &[Library::Standard, Library::Glob],
     has_units: true,
     memory: Memory::Nothing,
 };
 static LINK: Environment = Environment {
-    wanted: Kind::Bool,
-    names: &[("link", Kind::Other)],
-    functions: &["glob", "mac"],
+    wanted: Type::Bool,
+    names: &[("link", Shape::Nested(&objects::LINK))],
+    libraries: &[Library::Standard, Library::Glob, Library::Mac],
     has_units: false,
     memory: Memory::Nothing,
 };
 static TRIGGER: Environment = Environment {
-    wanted: Kind::Bool,
-    names: &[("time_since_trigger", Kind::Other)],
-    functions: &["multiply_qos_vectors"],
+    wanted: Type::Bool,
+    names: &[("time_since_trigger", Shape::Duration)],
+    libraries: &[Library::Standard, Library::Optional, Library::Classes],
     has_units: true,
     memory: Memory::Pressure,
 };
 static RANKING: Environment = Environment {
-    wanted: Kind::Double,
+    wanted: Type::Double,
     names: &[
-        ("memory_max", Kind::Other),
-        ("memory_current", Kind::Other),
-        ("memory_peak", Kind::Other),
-        ("path", Kind::Text),
-        ("class", Kind::Int),
+        ("memory_max", Shape::OptionalUint),
+        ("memory_current", Shape::OptionalUint),
+        ("memory_peak", Shape::OptionalUint),
+        ("path", Shape::Text),
+        ("class", Shape::Int),
     ],
-    functions: &[],
+    libraries: &[Library::Standard, Library::Optional],
     has_units: true,
     memory: Memory::Classes,
 };
 
 impl Environment {
-    /// The kind of what a name stands for, if it stands for anything.
-    fn name(&self, name: &str) -> Option<Kind> {
-        if let Some((_, kind)) = self.names.iter().find(|(known, _)| *known == name) {
-            return Some(*kind);
+    /// The type of what a name stands for, if it stands for anything.
+    fn name(&self, name: &str) -> Option<Type> {
+        if let Some((_, shape)) = self.names.iter().find(|(known, _)| *known == name) {
+            return Some(shape.plain());
         }
         if self.has_units && UNITS.contains(&name) {
-            return Some(Kind::Uint);
+            return Some(Type::Uint);
         }
         match self.memory {
-            Memory::Classes | Memory::Pressure if CLASSES.contains(&name) => Some(Kind::Int),
+            Memory::Classes | Memory::Pressure if CLASSES.contains(&name) => Some(Type::Int),
             Memory::Pressure => pressure(name),
             Memory::Nothing | Memory::Classes => None,
         }
     }
 
-    fn has_function(&self, name: &str) -> bool {
-        FUNCTIONS.contains(&name) || self.functions.contains(&name)
+    fn has(&self, library: Library) -> bool {
+        self.libraries.contains(&library)
     }
 }
 
 /// `[d_][qos_]memory_some|full_avg10|avg60|avg300|total`, and what a class of processes uses.
-fn pressure(name: &str) -> Option<Kind> {
+fn pressure(name: &str) -> Option<Type> {
     let name = name.strip_prefix("d_").unwrap_or(name);
     let (name, by_class) = match name.strip_prefix("qos_") {
         Some(rest) => (rest, true),
@@ -152,25 +128,25 @@ fn pressure(name: &str) -> Option<Kind> {
     let metric = |rest: &str| ["avg10", "avg60", "avg300", "total"].contains(&rest);
     let stalled = ["some_", "full_"].iter().any(|kind| rest.strip_prefix(kind).is_some_and(metric));
     let used = by_class && ["current", "peak", "max"].contains(&rest);
-    (stalled || used).then_some(if by_class { Kind::Other } else { Kind::Double })
+    (stalled || used).then(|| if by_class { Shape::MapIntDouble.plain() } else { Type::Double })
 }
 
 /// Looks at every expression of a config.
 pub(super) fn check(checker: &mut Checker<'_>) {
     for document in checker.config.documents() {
-        structure(checker, document, &document.body, document.kind.body, &Path::default());
+        structure(checker, document, &document.body, document.kind.body, &Trail::default());
     }
 }
 
-fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &Struct, path: &Path) {
+fn structure(checker: &mut Checker<'_>, document: &Document, map: &Map, known: &Struct, path: &Trail<'_>) {
     for (key, value) in map.iter() {
         let Some(field) = known.field(key) else { continue };
         let path = path.key(key);
         match (value, &field.kind) {
-            (Value::Map(map), Type::Struct(known)) => structure(checker, document, map, known, &path),
-            (Value::Text(text), Type::Expression) if !text.is_empty() => {
+            (Value::Map(map), FieldType::Struct(known)) => structure(checker, document, map, known, &path),
+            (Value::Text(text), FieldType::Expression) if !text.is_empty() => {
                 let environment = environment(document.kind(), key);
-                if let Err(message) = judge(text, environment) {
+                if let Err(message) = judge(text, environment, checker.talos.minor) {
                     checker.error(document, path.to_string(), message);
                 }
             }
@@ -191,11 +167,11 @@ fn environment(kind: &str, field: &str) -> &'static Environment {
 }
 
 /// What is wrong with an expression.
-fn judge(text: &str, environment: &Environment) -> Result<(), String> {
-    let kind = parse::kind_of(text, environment)?;
-    match (environment.wanted, kind) {
-        (wanted, found) if wanted == found || found == Kind::Unknown => Ok(()),
-        (Kind::Double, _) => Err("is an expression that gives a number with a point".to_owned()),
+fn judge(text: &str, environment: &Environment, minor: u16) -> Result<(), String> {
+    let found = parse::type_of(text, environment, minor)?;
+    match environment.wanted {
+        ref wanted if *wanted == found => Ok(()),
+        Type::Double => Err("is an expression that gives a number with a point".to_owned()),
         _ => Err("is an expression that is true or false".to_owned()),
     }
 }
@@ -213,25 +189,26 @@ mod tests {
             "disk.size > 10u * GiB && disk.size < 1u * TB",
             "glob(\"00:*\", disk.serial) || disk.model in ['a', r'b\\d', \"\"\"c\"\"\"]",
             "disk.symlinks.exists(link, link.startsWith('/dev/disk')) ? true : disk.rotational",
-            "has(disk.wwid) && size(disk.serial) > 0x10 && disk.serial[0] != 'x'",
+            "has(disk.wwid) && size(disk.serial) > 0x10 && disk.symlinks[0] != 'x'",
             "-1 < 2 && 1.5e3 >= .5 && {'a': 1}['a'] == 1 // why",
         ] {
-            assert_eq!(judge(text, &DISK), Ok(()), "{text}");
+            assert_eq!(judge(text, &DISK, 14), Ok(()), "{text}");
         }
-        assert_eq!(judge("glob('00:*', mac(link.hardware_addr))", &LINK), Ok(()));
-        assert_eq!(judge("volume_id == 'r-data'", &MEMBER), Ok(()));
+        assert_eq!(judge("glob('00:*', mac(link.hardware_addr))", &LINK, 14), Ok(()));
+        assert_eq!(judge("volume_id == 'r-data'", &MEMBER, 14), Ok(()));
         assert_eq!(
-            judge("memory_full_avg10 > 12.0 && time_since_trigger > duration('500ms')", &TRIGGER),
+            judge("memory_full_avg10 > 12.0 && time_since_trigger > duration('500ms')", &TRIGGER, 14),
             Ok(())
         );
         assert_eq!(
-            judge("multiply_qos_vectors(d_qos_memory_full_total, {System: 8.0}) > 3000.0", &TRIGGER),
+            judge("multiply_qos_vectors(d_qos_memory_full_total, {System: 8.0}) > 3000.0", &TRIGGER, 14),
             Ok(())
         );
         assert_eq!(
             judge(
                 "memory_max.hasValue() ? 0.0 : {Besteffort: 1.0}[class] * double(memory_current.orValue(0u))",
-                &RANKING
+                &RANKING,
+                14
             ),
             Ok(())
         );
@@ -265,8 +242,8 @@ mod tests {
             "\"\\q\"",
             "volume.name == ''",
         ] {
-            assert!(judge(text, &DISK).is_err(), "{text}");
+            assert!(judge(text, &DISK, 14).is_err(), "{text}");
         }
-        assert!(judge("true", &RANKING).is_err() && judge("1.0", &TRIGGER).is_err());
+        assert!(judge("true", &RANKING, 14).is_err() && judge("1.0", &TRIGGER, 14).is_err());
     }
 }

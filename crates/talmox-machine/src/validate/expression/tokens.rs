@@ -1,12 +1,12 @@
 //! The words of CEL.
 
-use super::Kind;
+use super::types::Type;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Name(String),
     /// A number, a text, or a truth value.
-    Literal(Kind),
+    Literal(Type),
     Sign(&'static str),
 }
 
@@ -36,9 +36,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
 
 fn one(rest: &str) -> Result<(Token, usize), String> {
     if let Some(length) = text_literal(rest)? {
-        return Ok((Token::Literal(Kind::Text), length));
+        let prefix = rest.bytes().take_while(|b| b"rRbB".contains(b));
+        let kind = if prefix.into_iter().any(|b| b"bB".contains(&b)) { Type::Bytes } else { Type::Text };
+        return Ok((Token::Literal(kind), length));
     }
     if let Some((kind, length)) = number(rest) {
+        if !is_in_range(&kind, &rest[..length]) {
+            return Err("has a number that is too large".to_owned());
+        }
         return Ok((Token::Literal(kind), length));
     }
     let name = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
@@ -51,15 +56,15 @@ fn one(rest: &str) -> Result<(Token, usize), String> {
 
 fn word(name: &str) -> Token {
     match name {
-        "true" | "false" => Token::Literal(Kind::Bool),
-        "null" => Token::Literal(Kind::Other),
+        "true" | "false" => Token::Literal(Type::Bool),
+        "null" => Token::Literal(Type::Null),
         "in" => Token::Sign("in"),
         _ => Token::Name(name.to_owned()),
     }
 }
 
 /// How long a number at the beginning is, and of what kind.
-fn number(rest: &str) -> Option<(Kind, usize)> {
+fn number(rest: &str) -> Option<(Type, usize)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     if let Some(hex) = rest.strip_prefix("0x") {
         let length = 2 + hex.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -76,9 +81,20 @@ fn number(rest: &str) -> Option<(Kind, usize)> {
     let so_far = whole + fraction;
     let exponent = exponent(&rest[so_far..]);
     if fraction + exponent > 0 {
-        return Some((Kind::Double, so_far + exponent));
+        return Some((Type::Double, so_far + exponent));
     }
     Some(unsigned(rest, so_far))
+}
+
+/// Whether a number fits into 64 bits. The smallest of all has a minus before it, and its digits alone would not fit.
+fn is_in_range(kind: &Type, text: &str) -> bool {
+    let digits = text.trim_end_matches(['u', 'U']);
+    let (digits, base) = digits.strip_prefix("0x").map_or((digits, 10), |digits| (digits, 16));
+    match kind {
+        Type::Uint => u64::from_str_radix(digits, base).is_ok(),
+        Type::Int => u64::from_str_radix(digits, base).is_ok_and(|number| number <= 1 << 63),
+        _ => text.parse::<f64>().is_ok_and(f64::is_finite),
+    }
 }
 
 fn exponent(rest: &str) -> usize {
@@ -88,8 +104,8 @@ fn exponent(rest: &str) -> usize {
     if digits == 0 { 0 } else { 1 + sign + digits }
 }
 
-fn unsigned(rest: &str, length: usize) -> (Kind, usize) {
-    if rest[length..].starts_with(['u', 'U']) { (Kind::Uint, length + 1) } else { (Kind::Int, length) }
+fn unsigned(rest: &str, length: usize) -> (Type, usize) {
+    if rest[length..].starts_with(['u', 'U']) { (Type::Uint, length + 1) } else { (Type::Int, length) }
 }
 
 /// How long a text in quotes at the beginning is: with one or three quotes, raw or of bytes.

@@ -139,7 +139,7 @@ impl Planner<'_> {
             return Vec::new();
         }
         let shared = self.observed.storage(host, storage).is_some_and(|storage| storage.shared);
-        let planned = self.plan.steps.iter().find(|planned| {
+        let planned = self.shared_steps().find(|planned| {
             matches!(&planned.step, Step::FetchImage { host: on, storage: to, image: planned, .. }
                 if to == storage && planned.file == image.file && (shared || on == host))
         });
@@ -159,7 +159,7 @@ impl Planner<'_> {
         let Some(schematic) = image.schematic.clone() else { return Vec::new() };
         let part = schematic.id.as_str()[..12].to_owned();
         let id = StepId::new(None, &format!("register-schematic-{part}"));
-        if !self.plan.steps.iter().any(|planned| planned.id == id) {
+        if !self.shared_steps().any(|planned| planned.id == id) {
             let step = Step::RegisterSchematic { schematic };
             let reason = "the factory makes images of schematics it knows";
             self.push(Draft { part: Some(part), ..Draft::new(None, step, reason, Effect::Create) });
@@ -186,7 +186,7 @@ impl Planner<'_> {
         let Some(pool) = pool.filter(|pool| !self.observed.pools.contains(*pool)) else { return Vec::new() };
         let part = pool.as_str().replace('/', "-");
         let id = StepId::new(None, &format!("create-pool-{part}"));
-        if !self.plan.steps.iter().any(|planned| planned.id == id) {
+        if !self.shared_steps().any(|planned| planned.id == id) {
             let step = Step::CreatePool { pool: pool.clone(), comment: "talmox:v1 templates".to_owned() };
             let draft = Draft::new(None, step, "templates live in it", Effect::Create);
             self.push(Draft { part: Some(part), ..draft });
@@ -204,7 +204,7 @@ impl Planner<'_> {
         let range = self.desired.proxmox.template_vmid_range;
         let observed = self.observed;
         let mut waits = false;
-        for guest in observed.guests.values().filter(|guest| range.contains(guest.vmid)) {
+        for (_, guest) in observed.guests.range(range.start..=range.end) {
             let Some(lock) = guest.lock.clone().filter(|lock| matches!(lock.as_str(), "create" | "clone"))
             else {
                 continue;

@@ -4,18 +4,18 @@ mod build;
 mod prune;
 mod site;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::VmConfig;
-use talmox_types::desired::Template;
+use talmox_types::desired::{Template, TemplateRef};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{Digest16, HostName, StorageId};
 
 use super::ids::Ids;
 use super::{Draft, Planner};
 use crate::{
-    Effect, ExpectedTemplate, NoteKind, Observed, OwnTemplate, Step, StepId, TemplateSource, TemplateState,
-    image_digest, own_templates, settings_digest, wanted_templates,
+    Effect, ExpectedTemplate, NamedTemplate, NoteKind, Observed, OwnTemplate, Step, StepId, TemplateSource,
+    TemplateState, image_digest, named_templates, own_templates, settings_digest, wanted_templates,
 };
 
 pub(super) use build::volume;
@@ -24,6 +24,8 @@ pub(super) use site::{NoSite, Site, file_storage, find as find_site};
 /// What is known of templates while a plan is made.
 pub(super) struct Templates {
     own: Vec<OwnTemplate>,
+    /// What each reference of the description means, looked up once for all nodes.
+    named: BTreeMap<TemplateRef, Vec<NamedTemplate>>,
     ids: Ids,
     built: BTreeMap<Key, Built>,
 }
@@ -43,11 +45,20 @@ pub(super) struct Built {
 
 impl Templates {
     pub(super) fn new(desired: &talmox_types::desired::Desired, observed: &Observed) -> Self {
+        let references: BTreeSet<&TemplateRef> =
+            desired.nodes.iter().filter_map(|node| node.vm.template.as_ref()).collect();
+        let named = references.into_iter().map(|wanted| (wanted.clone(), named_templates(observed, wanted)));
         Self {
             own: own_templates(observed),
+            named: named.collect(),
             ids: Ids::for_templates(desired, observed),
             built: BTreeMap::new(),
         }
+    }
+
+    /// What a reference means, usable or not.
+    pub(super) fn named(&self, wanted: &TemplateRef) -> &[NamedTemplate] {
+        self.named.get(wanted).map_or(&[], Vec::as_slice)
     }
 
     /// Templates of ours that are made from this image and can be cloned.

@@ -141,12 +141,12 @@ fn found(text: &str, path: &str) -> Option<Value> {
 fn put(tree: &mut Map, keys: &[&str], value: Value) {
     let Some((first, rest)) = keys.split_first() else { return };
     if rest.is_empty() {
-        tree.set(first, value);
+        tree.set(*first, value);
         return;
     }
     let mut inner = tree.get(first).and_then(Value::as_map).cloned().unwrap_or_default();
     put(&mut inner, rest, value);
-    tree.set(first, Value::Map(inner));
+    tree.set(*first, Value::Map(inner));
 }
 
 fn header(text: &str, node: &Node) -> Result<Header, String> {

@@ -76,7 +76,9 @@ impl View<'_> {
     /// What a node is known by in its cluster: drawn once, and kept.
     fn node_id(&self, id: MachineId) -> String {
         let state = self.nodes.system_disk(id).and_then(|disk| disk.state.as_ref());
-        state.map(|state| state.identity.clone()).unwrap_or_default()
+        let identity = state.map(|state| state.identity.clone()).unwrap_or_default();
+        // As long as those of genuine nodes.
+        identity.chars().cycle().take(if identity.is_empty() { 0 } else { 43 }).collect()
     }
 
     fn affiliates(&self, settings: &Settings) -> Vec<Resource> {

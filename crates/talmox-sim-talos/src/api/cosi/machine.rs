@@ -268,9 +268,13 @@ impl View<'_> {
     }
 
     fn meta_keys(&self) -> Vec<Resource> {
-        let keys = self.nodes.system_disk(self.machine).and_then(|disk| disk.meta.as_ref());
-        keys.into_iter()
-            .flatten()
+        let disk = self.nodes.system_disk(self.machine).filter(|_| !self.run.is_container());
+        let mut keys = disk.and_then(|disk| disk.meta.clone()).unwrap_or_default();
+        if self.run.volumes {
+            // How STATE is encrypted: not at all.
+            keys.insert(9, b"null".to_vec());
+        }
+        keys.iter()
             .map(|(key, value)| {
                 let place = ("runtime", "MetaKeys.runtime.talos.dev");
                 Resource::new(place, format!("0x{key:02x}"), "", self.run.started)

@@ -7,7 +7,7 @@ use talmox_test::{Fault, When};
 use talmox_types::desired::OUR_SEEDS;
 
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::{runtime, stride};
+use crate::trouble::{runtime, every};
 
 fn bed(seed: u64) -> Bed {
     Bed::new(seed, described(1, 1, "config_delivery: cidata"))
@@ -55,7 +55,7 @@ fn killed_at_any_call() {
     });
     let mut runs = 0;
     for sent in [false, true] {
-        for number in (1..=calls).step_by(3 * stride()) {
+        for number in (1..=calls).step_by(every(37)) {
             runtime().block_on(async {
                 let bed = bed(52);
                 bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });

@@ -24,7 +24,8 @@ fn transcripts() -> Option<PathBuf> {
 
 #[expect(clippy::disallowed_methods, reason = "test data")]
 fn calls(file: &Path) -> Vec<Value> {
-    serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+    let text = std::fs::read_to_string(file).expect("the transcripts can be read");
+    serde_json::from_str(&text).expect("they are JSON")
 }
 
 #[test]

@@ -113,10 +113,9 @@ fn blocks(waiting: &Waiting, after: &Observed) -> Option<String> {
                 keys.iter().map(String::as_str).filter(|key| !pending.contains(key)).collect();
             (!new.is_empty()).then(|| format!("{} would wait for a restart", new.join(", ")))
         }
-        Waiting::InFlight { .. } => None,
         Waiting::Locked { lock, .. } => Some(format!("it is locked ({lock})")),
         Waiting::HostDown { host, .. } => Some(format!("{host} does not answer")),
-        Waiting::Answer { .. } | Waiting::Bootstrap { .. } => None,
+        Waiting::InFlight { .. } | Waiting::Answer { .. } | Waiting::Bootstrap { .. } => None,
     }
 }
 

@@ -15,10 +15,13 @@ use rustls::{Error, RootCertStore};
 use sha2::Digest as _;
 use talmox_sim_talos::Peer;
 
+/// A certificate, the digest of who is believed, and the address it was shown at.
+type Shown = (String, Vec<u8>, IpAddr);
+
 /// Judges certificates, each pair once.
 #[derive(Default)]
 pub(crate) struct Trust {
-    servers: Mutex<BTreeMap<(String, Vec<u8>, IpAddr), Result<(), String>>>,
+    servers: Mutex<BTreeMap<Shown, Result<(), String>>>,
     clients: Mutex<BTreeMap<Vec<u8>, Peer>>,
 }
 

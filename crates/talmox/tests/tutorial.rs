@@ -3,6 +3,8 @@
 //! A block of `console` is a session: lines after `$ ` are given to a shell, the lines below are what it prints. A line `...`
 //! stands for any lines, `…` within a line for any text. A block of `yaml FILE` or `sh FILE` is that file.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::process::Command;
 
@@ -89,6 +91,7 @@ fn same(expected: &str, line: &str) -> bool {
     true
 }
 
+#[expect(clippy::disallowed_methods, reason = "the shell and its tools are found by it")]
 fn run(folder: &Path, command: &str) -> Vec<String> {
     let binary = Path::new(env!("CARGO_BIN_EXE_talmox"));
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -96,7 +99,12 @@ fn run(folder: &Path, command: &str) -> Vec<String> {
         .args(["-c", &format!("{{ {command}\n}} 2>&1")])
         .current_dir(folder)
         .env_clear()
-        .envs([("PATH", path.as_str()), ("HOME", folder.to_str().unwrap()), ("NO_COLOR", "1"), ("COLUMNS", "120")])
+        .envs([
+            ("PATH", path.as_str()),
+            ("HOME", folder.to_str().unwrap()),
+            ("NO_COLOR", "1"),
+            ("COLUMNS", "120"),
+        ])
         .output()
         .expect("there is a shell");
     String::from_utf8_lossy(&output.stdout).lines().map(str::trim_end).map(str::to_owned).collect()

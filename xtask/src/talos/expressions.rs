@@ -139,7 +139,7 @@ fn words(text: &str) -> Vec<String> {
         } else if is_word(first) {
             // A point belongs to a number, and to nothing else.
             let number = first.is_ascii_digit();
-            rest.find(|c: char| !is_word(c) && !(number && c == '.')).unwrap_or(rest.len())
+            rest.find(|c: char| !(is_word(c) || number && c == '.')).unwrap_or(rest.len())
         } else {
             let two = ["==", "!=", "<=", ">=", "&&", "||"].iter().any(|sign| rest.starts_with(sign));
             if two { 2 } else { first.len_utf8() }

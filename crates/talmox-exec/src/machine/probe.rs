@@ -34,13 +34,12 @@ pub(crate) enum Probe {
 
 /// Looks at an address. `uuid` is that of the VM.
 pub(crate) async fn probe(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
-    match once(reach, address, uuid).await {
-        Probe::Stranger { .. } => {
-            tokio::time::sleep(SECOND_LOOK).await;
-            once(reach, address, uuid).await
-        }
-        found => found,
+    let found = once(reach, address, uuid).await;
+    if !matches!(found, Probe::Stranger { .. }) {
+        return found;
     }
+    tokio::time::sleep(SECOND_LOOK).await;
+    once(reach, address, uuid).await
 }
 
 async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {

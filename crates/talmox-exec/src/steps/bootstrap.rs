@@ -44,7 +44,7 @@ pub(super) async fn run(
     let found = work.expect(vm).await?;
     let called_before = write_intent(work, vm, &found).await?;
     let order = Order { work, vm, client: &client, address };
-    if !taken && !(called_before && is_taken(&client).await) {
+    if !(taken || called_before && is_taken(&client).await) {
         order.call().await?;
     }
     order.watch().await?;
@@ -153,10 +153,9 @@ impl Order<'_> {
             let Err(error) = self.client.bootstrap(false).await else { return Ok(()) };
             match error.kind() {
                 Kind::AlreadyThere => return Ok(()),
-                Kind::NotReady | Kind::NotReached | Kind::NotTrusted => {}
                 // Whatever became of it, it is not called again where it shows.
                 Kind::Uncertain | Kind::Failed if is_taken(self.client).await => return Ok(()),
-                Kind::Uncertain => {}
+                Kind::NotReady | Kind::NotReached | Kind::NotTrusted | Kind::Uncertain => {}
                 Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
                     return Err(StepError::machine(format!("bootstrap {}", self.vm.mark.node))(error));
                 }

@@ -108,10 +108,8 @@ async fn answering(work: &Work<'_>, reach: &Reach<'_>) -> Result<Client> {
 async fn apply(work: &Work<'_>, client: &Client, manifests: &[Manifest], doing: &str) -> Result<()> {
     let mut tries = 1;
     loop {
-        let error = match client.apply(manifests, Apply { force: true, ..Apply::default() }).await {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
+        let order = Apply { force: true, ..Apply::default() };
+        let Err(error) = client.apply(manifests, order).await else { return Ok(()) };
         let passing = matches!(&error, ApplyError::Call { source, .. } if matches!(
             source.kind(),
             Kind::NotReached | Kind::Uncertain | Kind::NotReady | Kind::Conflict

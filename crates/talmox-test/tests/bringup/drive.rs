@@ -7,7 +7,7 @@ use talmox_test::{Fault, When};
 use talmox_types::desired::OUR_SEEDS;
 
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::{runtime, every};
+use crate::trouble::{every, runtime};
 
 fn bed(seed: u64) -> Bed {
     Bed::new(seed, described(1, 1, "config_delivery: cidata"))

@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "counts and times are part of what is shown")]
-#![expect(clippy::large_futures, reason = "a whole run is one, and a test has room for it")]
 
 mod bed;
 mod drive;

@@ -139,14 +139,14 @@ impl Workshop {
         remarks: &mut Remarks,
     ) -> anyhow::Result<Rendered> {
         let whereabouts = self.whereabouts(node, remarks)?;
-        let rendered = whole.render((node, member), &whereabouts, renderer)?;
-        for warning in &rendered.warnings {
+        let config = whole.render((node, member), &whereabouts, renderer)?;
+        for warning in &config.warnings {
             remarks.add(node, format!("Talos would warn: {warning}"));
         }
-        for left_out in &rendered.left_out {
+        for left_out in &config.left_out {
             remarks.add(node, format!("left out {left_out}"));
         }
-        Ok(rendered)
+        Ok(config)
     }
 
     fn whereabouts(&self, node: &Node, remarks: &mut Remarks) -> Result<Whereabouts, Failure> {

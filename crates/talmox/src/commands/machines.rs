@@ -256,8 +256,7 @@ impl<'a> Inside<'a> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), address.primary());
         let whereabouts = talmox_render::Whereabouts { address, vmid, host, uuid };
         let whole = Whole { outcome, desired, bundle: &known.secrets.bundle };
-        let renderer = whole.renderer(&known.ingredients);
-        let rendered = whole.render((declared, &member), &whereabouts, &renderer);
+        let rendered = whole.render((declared, &member), &whereabouts, &whole.renderer(&known.ingredients));
         let rendered = rendered.map_err(|failure| failure.to_string())?;
         Ok(MachineConfig { text: SecretString::from(rendered.config.to_yaml()) })
     }

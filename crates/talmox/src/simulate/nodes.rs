@@ -33,7 +33,7 @@ fn leases(desired: &Desired) -> BTreeMap<String, IpAddr> {
 /// Every address a node of the description may have, and the one control planes share.
 pub(super) fn reachable(desired: &Desired) -> Vec<IpAddr> {
     let own = desired.nodes.iter().flat_map(addresses);
-    let shared = desired.network.vip.iter().flat_map(|vip| vip.iter());
+    let shared = desired.network.vip.iter().flat_map(talmox_types::FamilyPair::iter);
     own.chain(shared).collect()
 }
 

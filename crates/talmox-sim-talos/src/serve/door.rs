@@ -94,7 +94,8 @@ impl Door {
     fn opening(&self) -> Option<Opening> {
         let listener = self.listener();
         let old = self.shared.beside.nodes().takes_old_tls(self.address);
-        let tls = tls::configuration(&listener, self.api, old, tls::LaterClock(Arc::clone(&self.shared.beside)))?;
+        let tls =
+            tls::configuration(&listener, self.api, old, tls::LaterClock(Arc::clone(&self.shared.beside)))?;
         Some(Opening { listener, tls: Arc::new(tls) })
     }
 
@@ -152,7 +153,8 @@ async fn serve(caller: Caller, api: Api, stream: TcpStream, opening: Opening) {
     let _ = stream.set_nodelay(true);
     let accepting = TlsAcceptor::from(Arc::clone(&opening.tls)).accept(stream);
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
-    let peer = tls::peer(stream.get_ref().1, &opening.listener, &tls::LaterClock(Arc::clone(&caller.shared.beside)));
+    let peer =
+        tls::peer(stream.get_ref().1, &opening.listener, &tls::LaterClock(Arc::clone(&caller.shared.beside)));
     match api {
         Api::Talos => grpc::serve(caller, peer, stream).await,
         Api::Kubernetes => kube::serve(caller, peer, stream).await,

@@ -205,10 +205,15 @@ pub(crate) fn described(controllers: usize, workers: usize, more: &str) -> Desir
 pub(crate) fn desired(more: &str) -> Desired {
     let cidr =
         if more.contains("node_cidr") { "" } else { "node_cidr: 10.0.7.0/24\nnode_gateway: 10.0.7.1\n" };
+    let versions = if more.contains("talos_version") {
+        ""
+    } else {
+        "talos_version: 1.13.9\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n"
+    };
     let text = format!(
         "cluster_name: lab\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: https://pve1:8006\n\
          proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\ncluster_api_addr: 10.0.7.10\n{cidr}\
-         talos_version: 1.13.9\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n{more}"
+         {versions}{more}"
     );
     let outcome = read_files(Files::from_texts(&text, None));
     assert!(!outcome.has_errors(), "{:#?}\n{text}", outcome.problems);
@@ -217,7 +222,10 @@ pub(crate) fn desired(more: &str) -> Desired {
 
 impl Bed {
     pub(crate) fn new(seed: u64, desired: Desired) -> Self {
-        let lab = Lab::one_host(seed).with_nodes();
+        Self::in_lab(Lab::one_host(seed).with_nodes(), desired)
+    }
+
+    pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
         Self { handed: Handed::default(), lab, desired, told: Told::default() }
     }
 

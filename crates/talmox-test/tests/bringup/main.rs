@@ -4,5 +4,7 @@
 
 mod bed;
 mod drive;
+mod matrix;
+mod scale;
 mod trouble;
 mod up;

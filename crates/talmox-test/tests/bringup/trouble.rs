@@ -124,7 +124,8 @@ async fn somebody_who_works_is_waited_for_and_somebody_who_died_too() {
             tokio::time::sleep(Duration::from_secs(40)).await;
         }
     };
-    let work = std::pin::pin!(bed.converge(&healthy(), 2));
+    let request = healthy();
+    let work = std::pin::pin!(bed.converge(&request, 2));
     let Either::Left((end, _)) = select(work, std::pin::pin!(busy)).await else { panic!("it never ends") };
     let error = end.unwrap_err();
     assert!(error.contains("ann works on this cluster"), "{error}");

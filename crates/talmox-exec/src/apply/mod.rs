@@ -52,7 +52,7 @@ pub async fn apply(run: &Run<'_>, approved: &Plan) -> Result<Summary, ApplyError
         return Ok(Summary { waiting: approved.waiting.clone(), ..rounds.summary });
     }
     let mut lease = None;
-    let end = rounds.go(approved, &mut lease).await;
+    let end = Box::pin(rounds.go(approved, &mut lease)).await;
     if let Some(lease) = lease {
         lease.release().await;
     }

@@ -56,11 +56,11 @@ pub(super) async fn run(
 pub(super) async fn record(work: &Work<'_>, vm: &Expected) -> Result {
     let found = work.expect(vm).await?;
     let Some(mark) = found.mark() else { return Ok(End::Unchanged) };
-    if mark.bootstrap.as_ref().is_some_and(|word| word.done) {
+    if mark.bootstrap.as_ref().is_some_and(|intent| intent.done) {
         return Ok(End::Unchanged);
     }
-    let word = BootstrapWord { incarnation: mark.incarnation.clone(), done: true };
-    write_mark(work.run, &found, &Mark { bootstrap: Some(word), ..mark }).await?;
+    let intent = BootstrapWord { incarnation: mark.incarnation.clone(), done: true };
+    write_mark(work.run, &found, &Mark { bootstrap: Some(intent), ..mark }).await?;
     Ok(End::Changed)
 }
 
@@ -111,16 +111,16 @@ async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<b
     let changed = || StepError::Changed { what: format!("the mark of {}", found.name()) };
     let mark = found.mark().ok_or_else(changed)?;
     match &mark.bootstrap {
-        Some(word) if word.done => return Err(changed()),
-        Some(word) if word.incarnation == vm.mark.incarnation => return Ok(true),
+        Some(intent) if intent.done => return Err(changed()),
+        Some(intent) if intent.incarnation == vm.mark.incarnation => return Ok(true),
         Some(_) | None => {}
     }
-    let word = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false };
-    write_mark(work.run, found, &Mark { bootstrap: Some(word), ..mark }).await?;
+    let intent = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false };
+    write_mark(work.run, found, &Mark { bootstrap: Some(intent), ..mark }).await?;
     // What was written is read before anything is called.
     let again = work.expect(vm).await?;
     let written = again.mark().and_then(|mark| mark.bootstrap);
-    if written.is_some_and(|word| word.incarnation == vm.mark.incarnation) {
+    if written.is_some_and(|intent| intent.incarnation == vm.mark.incarnation) {
         Ok(false)
     } else {
         Err(changed())

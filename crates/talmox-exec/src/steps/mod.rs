@@ -90,14 +90,14 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::AttachSeed { vm, address, storage } => seed::attach(work, vm, *address, storage).await,
         Step::EjectSeed { vm, volume, address } => seed::eject(work, vm, volume, *address).await,
         Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
-        Step::ConfigureNode { vm, address } => configure_node::run(work, vm, *address).await,
+        Step::ConfigureNode { vm, address } => Box::pin(configure_node::run(work, vm, *address)).await,
         Step::Bootstrap { vm, address, control_planes } => {
-            bootstrap::run(work, vm, *address, control_planes).await
+            Box::pin(bootstrap::run(work, vm, *address, control_planes)).await
         }
         Step::RecordBootstrap { vm } => bootstrap::record(work, vm).await,
-        Step::ApplyManifests { .. } => hand_over::manifests(work).await,
-        Step::PostBootstrap { command } => hand_over::post_bootstrap(work, command).await,
-        Step::AwaitHealth => health::wait(work).await,
+        Step::ApplyManifests { .. } => Box::pin(hand_over::manifests(work)).await,
+        Step::PostBootstrap { command } => Box::pin(hand_over::post_bootstrap(work, command)).await,
+        Step::AwaitHealth => Box::pin(health::wait(work)).await,
     }
 }
 

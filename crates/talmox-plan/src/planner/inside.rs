@@ -9,6 +9,8 @@
 //! What is not known yet becomes an intent, so that approving the first plan of a new cluster approves all of it. What is
 //! configured already is compared and shown, and left as it is.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "of all standings one matters to each question")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

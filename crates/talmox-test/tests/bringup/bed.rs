@@ -15,7 +15,9 @@ use talmox_exec::{
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
 use talmox_machine::{Bundle, SystemRandom, Time};
-use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, Until, check, plan};
+use talmox_plan::{
+    Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Until, check, plan,
+};
 use talmox_render::{Inputs, Variables, render};
 use talmox_talos::Identity;
 use talmox_test::{Lab, MemoryTransport};
@@ -305,6 +307,19 @@ impl Bed {
         let reach = self.reach(&keeper, &clock, 98);
         let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap();
         plan(&self.desired, &observed, request, &Nonce::new(98))
+    }
+
+    /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
+    /// that looked in the moment between had nothing to do.
+    pub(crate) async fn settles(&self) {
+        for _ in 0..12 {
+            let observed = self.look(&healthy()).await;
+            let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
+            if observed.talos.values().all(is_well) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
     }
 
     /// Every machine is up and ready, every control plane a member and nobody else.

@@ -1,6 +1,8 @@
 //! From nothing to a cluster that works: VMs, configurations, the bootstrap, members.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::print_stdout, reason = "counts and times are part of what is shown")]
+#![expect(clippy::large_futures, reason = "a whole run is one, and a test has room for it")]
 
 mod bed;
 mod drive;

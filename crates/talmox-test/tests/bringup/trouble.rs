@@ -11,7 +11,7 @@ use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
 
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
+fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
@@ -176,6 +176,7 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
 
 /// The cluster must be healthy and one: of Bootstraps that got through, one.
 async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
+    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.etcd_clusters(), 1, "{what}");
     let log = bed.lab.calls();
@@ -185,10 +186,8 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
     assert_eq!(accepted, 1, "{what}\n{log}");
 }
 
-/// Every so many calls: all of them take minutes where the machine is busy with much else.
-pub(crate) fn stride() -> usize {
-    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(7)
-}
+/// Every so many calls are tried: all of them take long.
+const STRIDE: usize = 37;
 
 #[test]
 fn killed_at_any_call_of_all_layers() {
@@ -200,7 +199,7 @@ fn killed_at_any_call_of_all_layers() {
     });
     let mut runs = 0;
     for sent in [false, true] {
-        for number in (1..=calls).step_by(stride()) {
+        for number in (1..=calls).step_by(STRIDE) {
             runtime().block_on(async {
                 let fault = Fault::KillClient { sent };
                 let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;

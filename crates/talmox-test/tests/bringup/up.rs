@@ -142,7 +142,8 @@ async fn manifests_and_a_program_of_the_users_are_handed_over_once() {
     let plugin = "apiVersion: v1\nkind: Namespace\nmetadata: {name: cilium}\n---\n\
         apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cilium, namespace: kube-system, labels: {k8s-app: cilium}}\n\
         spec:\n\x20 selector: {matchLabels: {k8s-app: cilium}}\n\x20 template:\n\x20   metadata: {labels: {k8s-app: cilium}}\n\
-        \x20   spec:\n\x20     hostNetwork: true\n\x20     containers: [{name: agent, image: cilium}]\n";
+        \x20   spec:\n\x20     hostNetwork: true\n\x20     containers: [{name: agent, image: cilium}]\n\
+        \x20     volumes: [{name: cni, hostPath: {path: /etc/cni/net.d}}]\n";
     bed.handed.manifests.insert("cilium.yaml".to_owned(), plugin.to_owned());
     let summary = bed.converge(&healthy(), 1).await;
     summary.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));

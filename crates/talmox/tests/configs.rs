@@ -166,8 +166,9 @@ fn differences_field_by_field() {
     let key = bundles()[0].lines().find_map(|line| line.trim().strip_prefix("secret: ")).unwrap();
     assert!(!secrets.stdout.contains(key));
 
+    // Without a file the node itself is asked, and where it is Proxmox says.
     let nothing = on(&lab, &["diff", "cp-1"]).failed();
-    assert!(nothing.stderr.contains("talmox diff cp-1 FILE"), "{}", nothing.stderr);
+    assert!(nothing.stderr.contains("PROXMOX_VE_API_TOKEN"), "{}", nothing.stderr);
     let not_one = on(&lab, &["diff", "cp-1", &lab.path("secrets.yaml")]).failed();
     assert!(not_one.stderr.contains("is not a machine configuration"), "{}", not_one.stderr);
 }

@@ -22,6 +22,7 @@ fn machine<'w>(world: &'w mut World, address: &str) -> &'w mut Machine {
     world.machines.get_mut(&address.parse().unwrap()).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "every caller makes it on the spot")]
 fn answer(world: &mut World, path: &str, items: serde_json::Value) {
     world.kubernetes.as_mut().unwrap().insert(path.to_owned(), json!({ "items": items }));
 }
@@ -54,7 +55,7 @@ async fn each_check_says_what_is_missing_and_where() {
     add(missing(|world| machine(world, WORKER).ephemeral_mib = 3000).await);
     add(missing(|world| machine(world, WORKER).ephemeral_mib = 0).await);
     add(missing(|world| {
-        machine(world, WORKER).diagnostics.push(("address-overlap", "host and pod networks overlap"))
+        machine(world, WORKER).diagnostics.push(("address-overlap", "host and pod networks overlap"));
     })
     .await);
     add(missing(|world| {
@@ -82,7 +83,7 @@ async fn each_check_says_what_is_missing_and_where() {
     })
     .await);
     add(missing(|world| {
-        answer(world, "/api/v1/pods?k8s-app=kube-scheduler", json!([pod("kube-scheduler-cp-1", false)]))
+        answer(world, "/api/v1/pods?k8s-app=kube-scheduler", json!([pod("kube-scheduler-cp-1", false)]));
     })
     .await);
     add(missing(|world| {
@@ -91,7 +92,7 @@ async fn each_check_says_what_is_missing_and_where() {
     })
     .await);
     add(missing(|world| {
-        answer(world, "/api/v1/pods?k8s-app=kube-proxy", json!([pod("kube-proxy-a", true)]))
+        answer(world, "/api/v1/pods?k8s-app=kube-proxy", json!([pod("kube-proxy-a", true)]));
     })
     .await);
     add(missing(|world| {
@@ -99,7 +100,7 @@ async fn each_check_says_what_is_missing_and_where() {
             world,
             "/api/v1/pods?k8s-app=kube-dns",
             json!([pod("coredns-a", true), pod("coredns-b", false)]),
-        )
+        );
     })
     .await);
     add(missing(|world| {
@@ -160,7 +161,7 @@ async fn it_waits_and_says_for_what() {
     };
     let cluster = cluster(&world);
     let (health, ()) = tokio::join!(
-        await_health(&cluster, Duration::from_secs(60), &report),
+        await_health(&cluster, Duration::from_mins(1), &report),
         becomes(world.clone(), 5, |world| {
             machine(world, CONTROL_PLANE).services.insert("etcd", ("Running", true));
         })
@@ -193,7 +194,7 @@ async fn what_held_must_still_hold_in_the_end() {
             machine(&mut world.lock().unwrap(), CONTROL_PLANE).services.insert("etcd", ("Running", true));
         }
     };
-    let health = await_health(&cluster, Duration::from_secs(60), &report).await.unwrap();
+    let health = await_health(&cluster, Duration::from_mins(1), &report).await.unwrap();
     assert!(health.is_healthy());
     let waited = waiting.into_inner().unwrap();
     assert_eq!(waited, ["all k8s nodes to report ready", "etcd to be healthy", "etcd to be healthy"]);

@@ -49,15 +49,17 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::Bootstrap { .. }
         | Step::ApplyManifests { .. }
         | Step::PostBootstrap { .. } => step.effect == Effect::Create,
-        Step::RecordBootstrap { .. } | Step::EjectSeed { .. } | Step::RemoveSeed { .. } => {
-            step.effect == Effect::ChangeLive
-        }
-        Step::AttachSeed { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
         Step::AwaitHealth => step.effect == Effect::Wait,
-        Step::ConfigureTemplate { .. } => matches!(step.effect, Effect::Create | Effect::ChangeLive),
-        Step::AddHa { .. } | Step::SetHaGroup { .. } | Step::SetHaRule { .. } | Step::DeleteHaRule { .. } => {
-            step.effect == Effect::ChangeLive
+        Step::ConfigureTemplate { .. } | Step::AttachSeed { .. } => {
+            matches!(step.effect, Effect::Create | Effect::ChangeLive)
         }
+        Step::AddHa { .. }
+        | Step::SetHaGroup { .. }
+        | Step::SetHaRule { .. }
+        | Step::DeleteHaRule { .. }
+        | Step::RecordBootstrap { .. }
+        | Step::EjectSeed { .. }
+        | Step::RemoveSeed { .. } => step.effect == Effect::ChangeLive,
         Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
             step.effect == Effect::Destroy
         }

@@ -21,7 +21,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
         }
         if let Step::ConfigureVm { vm, set, .. } = &step.step
             && set.values().any(|value| makes_cloud_init(value))
-            && drives(court, vm).iter().any(|disk| is_seed(disk))
+            && drives(court, vm).iter().any(is_seed)
         {
             court.violate(Rule::OneDrive, step, "a cloud-init drive would be beside a drive of ours");
         }
@@ -33,22 +33,23 @@ fn attach(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if court.desired.talos.config_delivery != ConfigDelivery::Cidata {
         court.violate(Rule::AskedFor, step, "configuration does not come by drive in this description");
     }
-    let gets_another = court.before(step).iter().any(|before| match &before.step {
-        Step::ConfigureVm { vm: other, set, .. } => {
-            other.vmid() == vm.vmid() && set.values().any(|value| makes_cloud_init(value))
-        }
-        Step::CreateVm { mark, set, .. } => {
-            mark.vmid == vm.vmid() && set.values().any(|value| makes_cloud_init(value))
-        }
-        _ => false,
+    let gets_another = court.before(step).iter().any(|before| {
+        let (id, set) = if let Step::ConfigureVm { vm, set, .. } = &before.step {
+            (vm.vmid(), set)
+        } else if let Step::CreateVm { mark, set, .. } = &before.step {
+            (mark.vmid, set)
+        } else {
+            return false;
+        };
+        id == vm.vmid() && set.values().any(|value| makes_cloud_init(value))
     });
     // What this plan takes away before is no longer there.
     let gone: BTreeSet<&str> = court
         .before(step)
         .into_iter()
-        .filter_map(|before| match &before.step {
-            Step::ConfigureVm { vm: other, delete, .. } if other.vmid() == vm.vmid() => Some(delete),
-            _ => None,
+        .filter_map(|before| {
+            let Step::ConfigureVm { vm: other, delete, .. } = &before.step else { return None };
+            (other.vmid() == vm.vmid()).then_some(delete)
         })
         .flatten()
         .map(String::as_str)

@@ -261,7 +261,9 @@ impl<'a> Planner<'a> {
         let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
         let etcd = |standing: &Standing<'a>| match standing {
             Standing::Configured(seen) => seen.etcd.as_ref(),
-            _ => None,
+            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
+                None
+            }
         };
         let marked = vms.values().find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
         let member = |(node, standing): &(&Node, Standing<'a>)| {
@@ -310,7 +312,11 @@ impl<'a> Planner<'a> {
             let controllers = standings.iter().filter(|(node, _)| node.role == Role::Controller);
             let control_planes = controllers.filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
-                _ => None,
+                Standing::Off
+                | Standing::Later
+                | Standing::Unknown
+                | Standing::Fresh(_)
+                | Standing::Refused => None,
             });
             let step =
                 Step::Bootstrap { vm, address: seen.address, control_planes: control_planes.collect() };
@@ -436,7 +442,11 @@ impl<'a> Planner<'a> {
         let configured = || {
             standings.iter().filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((*node, *seen)),
-                _ => None,
+                Standing::Off
+                | Standing::Later
+                | Standing::Unknown
+                | Standing::Fresh(_)
+                | Standing::Refused => None,
             })
         };
         if let Some((node, seen)) = configured().find(|(_, seen)| !seen.is_well()) {

@@ -77,7 +77,9 @@ fn what_a_run_left_behind_goes() {
     assert_eq!(left.len(), 1, "{plan:#?}");
     assert_eq!(left[0].effect, Effect::ChangeLive);
     // One that is in a VM is not left behind, and one of another cluster is none of our business.
-    edit(&mut observed, 2000, |config| config.set("ide0", &format!("{},media=cdrom", volume(2000))));
+    edit(&mut observed, 2000, |config| {
+        config.set("ide0", &format!("{},media=cdrom", volume(2000)));
+    });
     assert!(rules(&plan, &desired, &observed).contains(&Rule::OursOnly));
     let plan = planned(&desired, &observed, &Request::default());
     assert!(plan.steps.iter().all(|step| !matches!(step.step, Step::RemoveSeed { .. })), "{plan:#?}");

@@ -255,6 +255,7 @@ pub(crate) struct Destroy {
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox status                                 one look
+  talmox status --until vms                     ask Proxmox alone, and none of the machines
   talmox status --watch                         again every two seconds; --watch=10 every ten
   talmox status -o json | jq '.nodes[] | select(.state != \"present\")'")]
 pub(crate) struct Status {
@@ -273,6 +274,9 @@ pub(crate) struct Status {
         value_parser = clap::value_parser!(u16).range(1..=3600)
     )]
     pub watch: Option<u16>,
+    /// How far to look: with vms Proxmox alone is asked, and no machine
+    #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
+    pub until: Option<UntilWord>,
     /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
     pub ignore_drift: Vec<String>,

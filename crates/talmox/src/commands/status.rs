@@ -26,28 +26,32 @@ pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
             node.vm.drift.extend(ignored.iter().map(|field| (field.clone(), DriftPolicy::Show)));
         }
         let result = match args.watch {
-            None => once(&job, args.output.output, "", printer).await,
-            Some(seconds) => watch(&job, args.output.output, seconds, printer).await,
+            None => once(&job, args, "", printer).await,
+            Some(seconds) => watch(&job, args, seconds, printer).await,
         };
         job.session.close().await?;
         result
     })
 }
 
-async fn once(job: &Job, format: Format, before: &str, printer: &Printer) -> anyhow::Result<()> {
+async fn once(job: &Job, args: &Status, before: &str, printer: &Printer) -> anyhow::Result<()> {
     let inside = Inside::open(job, &Printer::silent())?;
     let reach = inside.reach(false);
-    let request = Request { until: Until::Healthy, ..Request::default() };
-    let observed = job.observe_whole(&request, inside.has_secrets().then_some(&reach)).await?;
+    let until = args.until.map_or(Until::Healthy, Into::into);
+    let asks = inside.has_secrets() && until > Until::Vms;
+    let request = Request { until, ..Request::default() };
+    let observed = job.observe_whole(&request, asks.then_some(&reach)).await?;
     let mut view = view(&job.desired, &observed);
-    let inside = if inside.has_secrets() { Some(inside.view(observed).await) } else { None };
+    let inside = if asks { Some(inside.view(observed).await) } else { None };
     add_tasks(&job.session.client, &mut view).await;
     add_obstacles(&job.session.client, &mut view).await;
-    match format {
+    match args.output.output {
         Format::Table => {
             printer.data(&format!("{before}{}", status_text(&view, inside.as_ref(), &job.flags)))
         }
-        Format::Json | Format::Yaml => printer.structured(format, &StatusData::new(&view, inside.as_ref())),
+        format @ (Format::Json | Format::Yaml) => {
+            printer.structured(format, &StatusData::new(&view, inside.as_ref()))
+        }
     }
 }
 
@@ -98,12 +102,12 @@ fn running(view: &View) -> impl Iterator<Item = &NodeView> {
 }
 
 /// Again and again until Ctrl-C. A look that fails is told, and the next one may succeed.
-async fn watch(job: &Job, format: Format, seconds: u16, printer: &Printer) -> anyhow::Result<()> {
+async fn watch(job: &Job, args: &Status, seconds: u16, printer: &Printer) -> anyhow::Result<()> {
     let signals = Signals::listen()?;
     let before = if Printer::data_is_watched() { CLEAR } else { "" };
     loop {
         let looked = tokio::select! {
-            looked = once(job, format, before, printer) => looked,
+            looked = once(job, args, before, printer) => looked,
             () = signals.once() => return Ok(()),
         };
         match looked {

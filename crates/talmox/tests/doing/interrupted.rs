@@ -47,7 +47,7 @@ fn the_first_finishes_what_is_under_way() {
     let (code, rest) = running.end();
     assert_eq!(code, Some(1), "{rest}");
     assert!(rest.contains("stopped as asked") && rest.contains("retry: safe"), "{rest}");
-    assert!(rest.contains("talmox apply --simulate="), "{rest}");
+    assert!(rest.contains("talmox apply --until vms --simulate="), "{rest}");
     lab.run(&["apply", "--auto-approve"]).succeeded();
     assert!(lab.run(&["plan"]).succeeded().stdout.starts_with("No changes."));
 }

@@ -58,7 +58,7 @@ fn configuration_by_drive() {
 #[test]
 fn as_far_as_asked() {
     let lab = Lab::new("until");
-    let apply = |until: &str| run(&lab, &["apply", "--auto-approve", "--until", until]).succeeded().stderr;
+    let apply = |until: &str| run(&lab, &["apply", "--auto-approve", "--until", until]).succeeded().whole();
     assert!(apply("vms").contains("3 VMs as described"));
     let reached = apply("reachable");
     assert!(reached.contains("3 nodes answer") || reached.contains("No changes"), "{reached}");

@@ -19,8 +19,9 @@ use talmox_plan::{
     Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Until, check, plan,
 };
 use talmox_render::{Inputs, Variables, render};
+use talmox_sim::{AclEntry, World};
 use talmox_talos::Identity;
-use talmox_test::{Lab, MemoryTransport};
+use talmox_test::{Lab, MemoryTransport, TOKEN};
 use talmox_types::desired::{Desired, Role};
 use talmox_types::{Contract, NodeName};
 use tokio_util::sync::CancellationToken;
@@ -222,12 +223,27 @@ pub(crate) fn desired(more: &str) -> Desired {
     outcome.desired.unwrap()
 }
 
+/// Whoever delivers configurations on a drive must be able to delete it.
+fn may_delete_drives(world: &mut World) {
+    let role = "TalmoxSeeds";
+    world.access.roles.insert(role.to_owned(), ["Datastore.Allocate".to_owned()].into());
+    let (user, _) = TOKEN.split_once('!').unwrap();
+    world.access.acl.extend([("user", user), ("token", TOKEN)].map(|(kind, subject)| AclEntry {
+        path: "/".to_owned(),
+        kind: kind.to_owned(),
+        subject: subject.to_owned(),
+        role: role.to_owned(),
+        propagate: true,
+    }));
+}
+
 impl Bed {
     pub(crate) fn new(seed: u64, desired: Desired) -> Self {
         Self::in_lab(Lab::one_host(seed).with_nodes(), desired)
     }
 
     pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
+        lab.world(may_delete_drives);
         Self { handed: Handed::default(), lab, desired, told: Told::default() }
     }
 

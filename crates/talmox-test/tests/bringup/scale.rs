@@ -143,6 +143,8 @@ fn at_least(milliseconds: u64) -> Duration {
 fn measure(nodes: usize) {
     let begun = Instant::now();
     let lab = Lab::three_hosts(nodes as u64).with_nodes();
+    // As many fit as are wanted.
+    lab.world(|world| world.nodes.values_mut().for_each(|node| (node.memory, node.cpus) = (1 << 44, 4096)));
     let bed = Bed::in_lab(lab, description(nodes));
     runtime().block_on(async {
         let end = bed.converge(&healthy(), 1).await;
@@ -151,6 +153,14 @@ fn measure(nodes: usize) {
         let calls = bed.lab.calls().len();
         let least = Durations::of(&bed.lab).least();
         let ratio = time.as_secs_f64() / least.as_secs_f64();
+        if std::env::var_os("DEBUGX").is_some() {
+            for call in bed.lab.calls().iter() {
+                println!("DBG {call}");
+            }
+            for line in bed.told.lines() {
+                println!("TLD {line}");
+            }
+        }
         println!(
             "{nodes:>3} nodes on {HOSTS} hosts: {:.1} s simulated, at least {:.1} s: {ratio:.2} times; {} calls a node ({:.1} s real)",
             time.as_secs_f64(),

@@ -11,7 +11,7 @@ use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
@@ -186,8 +186,10 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
     assert_eq!(accepted, 1, "{what}\n{log}");
 }
 
-/// Every so many calls are tried: all of them take long.
-const STRIDE: usize = 37;
+/// Every so many calls: all of them take minutes where the machine is busy with much else.
+pub(crate) fn stride() -> usize {
+    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(7)
+}
 
 #[test]
 fn killed_at_any_call_of_all_layers() {
@@ -199,7 +201,7 @@ fn killed_at_any_call_of_all_layers() {
     });
     let mut runs = 0;
     for sent in [false, true] {
-        for number in (1..=calls).step_by(STRIDE) {
+        for number in (1..=calls).step_by(stride()) {
             runtime().block_on(async {
                 let fault = Fault::KillClient { sent };
                 let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;

@@ -70,18 +70,20 @@ struct Took {
 }
 
 impl Took {
-    fn of(bed: &Bed) -> Self {
+    /// Everything after so many milliseconds and calls.
+    fn since(bed: &Bed, begun: u64, skip: usize) -> Self {
         let calls = bed.lab.calls();
+        let since = || calls.iter().filter(|call| call.number > skip);
         // Methods of Talos have the name of a package first; Proxmox is asked by the name of a host.
         let of_talos = |call: &Call| call.path.split('/').nth(1).is_some_and(|first| first.contains('.'));
         let of_proxmox = |call: &Call| call.host.starts_with("pve");
-        let talos = calls.iter().filter(|call| of_talos(call)).count();
-        let proxmox = calls.iter().filter(|call| of_proxmox(call)).count();
+        let talos = since().filter(|call| of_talos(call)).count();
+        let proxmox = since().filter(|call| of_proxmox(call)).count();
         Self {
-            time: Duration::from_millis(bed.lab.transport().now()),
+            time: Duration::from_millis(bed.lab.transport().now() - begun),
             proxmox,
             talos,
-            kubernetes: calls.len() - talos - proxmox,
+            kubernetes: since().count() - talos - proxmox,
             writes: calls.writes().count(),
         }
     }
@@ -106,9 +108,10 @@ async fn comes_up(combination: Combination, seed: u64) -> Took {
     let bed = combination.bed(seed);
     let planned = bed.plan(&healthy()).await;
     let drives = planned.steps.iter().filter(|step| matches!(step.step, Step::AttachSeed { .. })).count();
+    let (begun, calls) = (bed.lab.transport().now(), bed.lab.calls().len());
     let end = bed.converge(&healthy(), 1).await;
     end.unwrap_or_else(|error| panic!("{combination}: {error}\n{}", bed.told.lines().join("\n")));
-    let took = Took::of(&bed);
+    let took = Took::since(&bed, begun, calls);
     bed.is_healthy().await;
     let nodes = bed.desired.nodes.len();
     let by_drive = combination.delivery == "cidata";

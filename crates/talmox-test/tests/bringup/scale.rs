@@ -22,10 +22,12 @@ use crate::trouble::runtime;
 
 const HOSTS: usize = 3;
 const CONTROLLERS: usize = 3;
-/// How many times as long as the lower bound a bring-up may take.
-const MOST: f64 = 1.6;
-/// How many calls a node may take, on all layers together.
-const MOST_CALLS: usize = 150;
+/// How many times as long as the lower bound a bring-up may take. Looks that are a second or two apart, and VMs that are all
+/// made before the first is configured, weigh more where everything else takes a tenth of the time it really takes.
+const MOST_SCALED: f64 = 2.2;
+const MOST_RECORDED: f64 = 1.5;
+/// How many calls a node may take, on all layers together. Those of a small cluster that waits are looks at the same few.
+const MOST_CALLS: usize = 250;
 
 fn description(nodes: usize) -> Desired {
     let mut text =
@@ -140,52 +142,77 @@ fn at_least(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds * 9 / 10)
 }
 
-fn measure(nodes: usize) {
+/// Brings so many nodes up and holds the time against the bound.
+fn measure(nodes: usize, (named, timing): (&str, Timing), most: f64) {
     let begun = Instant::now();
     let lab = Lab::three_hosts(nodes as u64).with_nodes();
     // As many fit as are wanted.
     lab.world(|world| world.nodes.values_mut().for_each(|node| (node.memory, node.cpus) = (1 << 44, 4096)));
+    lab.nodes(|nodes| nodes.timing = timing);
     let bed = Bed::in_lab(lab, description(nodes));
-    runtime().block_on(async {
+    // The cluster's clock goes on only in there.
+    let time = runtime().block_on(async {
         let end = bed.converge(&healthy(), 1).await;
         end.unwrap_or_else(|error| panic!("{nodes} nodes: {error}"));
-        let time = Duration::from_millis(bed.lab.transport().now());
-        let calls = bed.lab.calls().len();
-        let least = Durations::of(&bed.lab).least();
-        let ratio = time.as_secs_f64() / least.as_secs_f64();
-        if std::env::var_os("DEBUGX").is_some() {
-            for call in bed.lab.calls().iter() {
-                println!("DBG {call}");
-            }
-            for line in bed.told.lines() {
-                println!("TLD {line}");
-            }
-        }
-        println!(
-            "{nodes:>3} nodes on {HOSTS} hosts: {:.1} s simulated, at least {:.1} s: {ratio:.2} times; {} calls a node ({:.1} s real)",
-            time.as_secs_f64(),
-            least.as_secs_f64(),
-            calls / nodes,
-            begun.elapsed().as_secs_f64()
-        );
-        assert_eq!((bed.accepted("Bootstrap"), bed.etcd_clusters()), (1, 1));
-        assert!(ratio >= 1.0, "{ratio:.2}: the bound is none");
-        assert!(ratio <= MOST, "{ratio:.2} times the lower bound");
-        assert!(calls / nodes <= MOST_CALLS, "{} calls a node", calls / nodes);
+        Duration::from_millis(bed.lab.transport().now())
     });
+    let calls = bed.lab.calls().len() / nodes;
+    let durations = Durations::of(&bed.lab);
+    let least = durations.least();
+    let ratio = time.as_secs_f64() / least.as_secs_f64();
+    println!(
+        "{nodes} nodes on {HOSTS} hosts, {named}: {:.1} s simulated, at least {:.1} s: {ratio:.2} times; {calls} calls a node; \
+         {}; {:.1} s in all",
+        time.as_secs_f64(),
+        least.as_secs_f64(),
+        milestones(&bed),
+        begun.elapsed().as_secs_f64()
+    );
+    assert_eq!((bed.accepted("Bootstrap"), bed.etcd_clusters()), (1, 1));
+    assert!(ratio >= 1.0, "{ratio:.2}: the bound is none");
+    assert!(ratio <= most, "{ratio:.2} times the lower bound");
+    assert!(calls <= MOST_CALLS, "{calls} calls a node");
+}
+
+/// When the last machine was switched on, and the last was configured, and etcd began.
+fn milestones(bed: &Bed) -> String {
+    let calls = bed.lab.calls();
+    let last = |method, part| {
+        let at = calls.asking(method, part).last().map_or(0, |call| call.at);
+        Duration::from_millis(at).as_secs_f64()
+    };
+    format!(
+        "started by {:.1} s, configured by {:.1} s, bootstrap at {:.1} s",
+        last("POST", "/status/start"),
+        last("CALL", "ApplyConfiguration"),
+        last("CALL", "Bootstrap")
+    )
+}
+
+/// Lengths of time the simulator has by default, about a tenth of real ones.
+fn scaled() -> (&'static str, Timing) {
+    ("scaled", Timing::default())
+}
+
+/// As genuine machines were seen to take.
+fn recorded() -> (&'static str, Timing) {
+    ("recorded", Timing::recorded())
 }
 
 #[test]
 fn six_nodes() {
-    measure(6);
+    measure(6, scaled(), MOST_SCALED);
+    measure(6, recorded(), MOST_RECORDED);
 }
 
 #[test]
 fn fifty_nodes() {
-    measure(50);
+    measure(50, scaled(), MOST_SCALED);
+    measure(50, recorded(), MOST_RECORDED);
 }
 
 #[test]
 fn three_hundred_nodes() {
-    measure(300);
+    measure(300, scaled(), MOST_SCALED);
+    measure(300, recorded(), MOST_RECORDED);
 }

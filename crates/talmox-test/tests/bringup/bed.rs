@@ -19,8 +19,9 @@ use talmox_plan::{
     Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Until, check, plan,
 };
 use talmox_render::{Inputs, Variables, render};
+use talmox_sim::{AclEntry, World};
 use talmox_talos::Identity;
-use talmox_test::{Lab, MemoryTransport};
+use talmox_test::{Lab, MemoryTransport, TOKEN};
 use talmox_types::desired::{Desired, Role};
 use talmox_types::{Contract, NodeName};
 use tokio_util::sync::CancellationToken;
@@ -207,19 +208,42 @@ pub(crate) fn described(controllers: usize, workers: usize, more: &str) -> Desir
 pub(crate) fn desired(more: &str) -> Desired {
     let cidr =
         if more.contains("node_cidr") { "" } else { "node_cidr: 10.0.7.0/24\nnode_gateway: 10.0.7.1\n" };
+    let versions = if more.contains("talos_version") {
+        ""
+    } else {
+        "talos_version: 1.13.9\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n"
+    };
     let text = format!(
         "cluster_name: lab\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: https://pve1:8006\n\
          proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\ncluster_api_addr: 10.0.7.10\n{cidr}\
-         talos_version: 1.13.9\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n{more}"
+         {versions}{more}"
     );
     let outcome = read_files(Files::from_texts(&text, None));
     assert!(!outcome.has_errors(), "{:#?}\n{text}", outcome.problems);
     outcome.desired.unwrap()
 }
 
+/// Whoever delivers configurations on a drive must be able to delete it.
+fn may_delete_drives(world: &mut World) {
+    let role = "TalmoxSeeds";
+    world.access.roles.insert(role.to_owned(), ["Datastore.Allocate".to_owned()].into());
+    let (user, _) = TOKEN.split_once('!').unwrap();
+    world.access.acl.extend([("user", user), ("token", TOKEN)].map(|(kind, subject)| AclEntry {
+        path: "/".to_owned(),
+        kind: kind.to_owned(),
+        subject: subject.to_owned(),
+        role: role.to_owned(),
+        propagate: true,
+    }));
+}
+
 impl Bed {
     pub(crate) fn new(seed: u64, desired: Desired) -> Self {
-        let lab = Lab::one_host(seed).with_nodes();
+        Self::in_lab(Lab::one_host(seed).with_nodes(), desired)
+    }
+
+    pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
+        lab.world(may_delete_drives);
         Self { handed: Handed::default(), lab, desired, told: Told::default() }
     }
 

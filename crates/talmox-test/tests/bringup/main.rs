@@ -5,5 +5,7 @@
 
 mod bed;
 mod drive;
+mod matrix;
+mod scale;
 mod trouble;
 mod up;

@@ -294,6 +294,8 @@ pub enum Step {
     EjectSeed {
         vm: Expected,
         volume: VolumeId,
+        /// Where the machine says what it read from it.
+        address: FamilyPair<IpAddr>,
     },
     /// Removes a drive that a run left behind and no VM has.
     RemoveSeed {

@@ -88,7 +88,7 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::DeleteHaRule { rule } => ha::delete_rule(work, rule).await,
         Step::RemoveVm { vm, detach, .. } => remove::run(work, vm, detach).await,
         Step::AttachSeed { vm, address, storage } => seed::attach(work, vm, *address, storage).await,
-        Step::EjectSeed { vm, volume } => seed::eject(work, vm, volume).await,
+        Step::EjectSeed { vm, volume, address } => seed::eject(work, vm, volume, *address).await,
         Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
         Step::ConfigureNode { vm, address } => configure_node::run(work, vm, *address).await,
         Step::Bootstrap { vm, address, control_planes } => {

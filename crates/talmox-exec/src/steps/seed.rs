@@ -23,6 +23,7 @@ use talmox_types::{FamilyPair, HostName, StorageId};
 
 use super::{CHANGE_LIMIT, configure, follow};
 use crate::find::Found;
+use crate::machine::{differences, looking};
 use crate::work::{End, Result, Work};
 use crate::{StepError, Whereabouts};
 
@@ -57,13 +58,43 @@ pub(super) async fn attach(
     Ok(End::Changed)
 }
 
-pub(super) async fn eject(work: &Work<'_>, vm: &Expected, volume: &VolumeId) -> Result {
+pub(super) async fn eject(
+    work: &Work<'_>,
+    vm: &Expected,
+    volume: &VolumeId,
+    address: FamilyPair<IpAddr>,
+) -> Result {
     let found = work.expect(vm).await?;
     if let Some((slot, _)) = seed_in(&found.config).filter(|(_, held)| held == volume) {
         put(work, vm, &slot, "none,media=cdrom").await?;
     }
     remove(work, &found.host, volume).await?;
+    read_back(work, vm, &found, address).await?;
     Ok(End::Changed)
+}
+
+/// What the machine has is what was on the drive, every document. It is asked once the drive is gone: whatever it says,
+/// secrets do not stay.
+async fn read_back(work: &Work<'_>, vm: &Expected, found: &Found, address: FamilyPair<IpAddr>) -> Result<()> {
+    let (reach, node) = (work.reach()?, &vm.mark.node);
+    let Some(client) = reach.secure(address.primary()) else { return Ok(()) };
+    let at = whereabouts(found, address);
+    match differences(reach, node, &at, &client.with_deadlines(looking())).await {
+        Ok(changes) if changes.is_empty() => Ok(()),
+        Ok(changes) => {
+            let fields = changes.into_iter().map(|change| change.key).collect();
+            Err(StepError::ReadBack { node: node.clone(), fields })
+        }
+        Err(reason) => {
+            work.warn(&format!("what {node} read from its drive could not be compared: {reason}"));
+            Ok(())
+        }
+    }
+}
+
+fn whereabouts(found: &Found, address: FamilyPair<IpAddr>) -> Whereabouts {
+    let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
+    Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid }
 }
 
 /// Removes a drive from its storage; one that is gone is none.
@@ -121,8 +152,7 @@ fn image(
     let failed = |reason: String| StepError::NoConfig { node: node.clone(), reason };
     let declared = desired.nodes.iter().find(|declared| declared.name == *node);
     let declared = declared.ok_or_else(|| failed("it is not described".to_owned()))?;
-    let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
-    let at = Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid };
+    let at = whereabouts(found, address);
     let config = work.reach()?.machines.config(node, &at).map_err(failed)?;
     let about = meta_data(node, &format!("{}-{}", found.vmid, vm.mark.incarnation));
     let seed = Seed::new(config.text, about, network_config(desired, declared, address));

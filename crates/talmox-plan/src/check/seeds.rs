@@ -13,7 +13,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if let Step::AttachSeed { vm, .. } = &step.step {
             attach(court, step, vm);
         }
-        if let Step::EjectSeed { vm, volume } = &step.step {
+        if let Step::EjectSeed { vm, volume, .. } = &step.step {
             eject(court, step, vm, volume);
         }
         if let Step::RemoveSeed { volume, .. } = &step.step {

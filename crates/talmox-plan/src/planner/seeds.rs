@@ -55,8 +55,12 @@ impl Planner<'_> {
     pub(super) fn eject(&mut self, node: &Node, vm: &Expected, after: Option<StepId>) {
         let guest = self.observed.guests.get(&vm.vmid());
         let held = guest.and_then(Guest::seen).and_then(|seen| seed_in(&seen.live));
-        let Some((_, volume)) = held.filter(|_| self.request.covers(&node.name)) else { return };
-        let step = Step::EjectSeed { vm: vm.clone(), volume };
+        let address = self.addresses.get(&node.name).copied();
+        let (Some((_, volume)), Some(address), true) = (held, address, self.request.covers(&node.name))
+        else {
+            return;
+        };
+        let step = Step::EjectSeed { vm: vm.clone(), volume, address };
         let reason = "it holds secrets, and is not needed any more";
         let needs = after.into_iter().collect();
         self.push(Draft::new(Some(&node.name), step, reason, Effect::ChangeLive).after(needs));

@@ -17,5 +17,6 @@ mod identity;
 mod inside;
 mod placing;
 mod removing;
+mod seeds;
 mod support;
 mod templates;

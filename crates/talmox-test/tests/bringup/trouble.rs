@@ -11,7 +11,7 @@ use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
@@ -185,7 +185,7 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
 }
 
 /// Every so many calls: all of them take minutes where the machine is busy with much else.
-fn stride() -> usize {
+pub(crate) fn stride() -> usize {
     std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(7)
 }
 

@@ -364,7 +364,11 @@ fn later(story: &Story<'_>) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let told = groups.iter().map(|(step, names)| format!("{} {}", verb_of(step), listed(names)));
+    let told = groups.iter().map(|(step, names)| {
+        // More names than a person reads are counted.
+        let whom = if names.len() > 3 { plural(names.len(), "node") } else { listed(names) };
+        format!("{} {whom}", verb_of(step))
+    });
     format!("then: {}\n", told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join(" · "))
 }
 

@@ -32,6 +32,13 @@ pub(super) fn verb_of(word: &str) -> &str {
         "join-pool" => "put into the pool",
         "delete-pool" => "remove the pool",
         "reboot" => "restart",
+        "attach-seed" => "put a configuration drive into",
+        "eject-seed" => "take the configuration drive out of",
+        "configure-node" => "configure Talos on",
+        "bootstrap" => "bootstrap etcd on",
+        "apply-manifests" => "apply the bootstrap manifests",
+        "post-bootstrap" => "run post_bootstrap",
+        "await-health" => "wait until healthy",
         other => other,
     }
 }
@@ -120,7 +127,7 @@ fn parts(step: &Step) -> (Verb, String) {
         ),
         Step::EjectSeed { vm, .. } => (
             verb("take", "taking", "took"),
-            format!("the configuration drive out of {}, and remove it", vm.vmid()),
+            format!("the configuration drive out of {} and off its storage", vm.vmid()),
         ),
         Step::RemoveSeed { volume, .. } => (
             verb("remove", "removing", "removed"),

@@ -37,8 +37,10 @@ fn a_new_vm_gets_its_drive_before_it_starts() {
     let (desired, observed) = (described(), empty());
     let plan = planned(&desired, &observed, &healthy());
     let words = words(&plan, "cp-1");
-    let (drive, start) =
-        (words.iter().position(|word| *word == "attach-seed"), words.iter().position(|word| *word == "start"));
+    let (drive, start) = (
+        words.iter().position(|word| *word == "attach-seed"),
+        words.iter().position(|word| *word == "start"),
+    );
     assert!(drive.is_some() && drive < start, "{words:?}");
     assert!(rules(&plan, &desired, &observed).is_empty());
     // Only as far as configuration is part of it.

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::ensure;
-
 use super::layout::Layout;
 use super::own::{Simulator, talmox};
 use super::programs::{Program, Talosctl};
@@ -12,6 +10,10 @@ use crate::scratch::Scratch;
 
 /// Simulated seconds per second while others talk to the nodes.
 const SPEED: &str = "4";
+
+/// Every node, and whether it is ready.
+const READY: &str =
+    "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"Ready\")].status} {end}";
 
 /// Runs everything; gives the number of calls of others.
 pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result<usize> {
@@ -30,9 +32,8 @@ pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result
     for kubeconfig in kubeconfigs {
         let environment = vec![("KUBECONFIG", kubeconfig)];
         let kubectl = Program { program: kubectl, home: home.path(), environment };
-        let nodes =
-            kubectl.ask(&["get", "nodes", "--no-headers"])?.well(&["cp-1", "cp-2", "cp-3", "worker-1"])?;
-        ensure!(nodes.text.matches(" Ready ").count() == 4, "not every node is ready:\n{}", nodes.text);
+        let ready = ["cp-1=True", "cp-2=True", "cp-3=True", "worker-1=True"];
+        kubectl.ask(&["get", "nodes", "-o", READY])?.well(&ready)?;
     }
     drop(simulator);
     own.ask(&["plan", &simulate])?.well(&["No changes."])?;

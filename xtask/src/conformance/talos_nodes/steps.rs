@@ -119,7 +119,7 @@ pub(super) fn etcd(talosctl: &mut Talosctl<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(super) fn upgrade(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
+fn upgrade(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
     let worker = layout.worker.to_string();
     let first = talosctl.first.clone();
     let image = format!("ghcr.io/siderolabs/installer:v{}", layout.next);
@@ -129,7 +129,7 @@ pub(super) fn upgrade(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::R
     Ok(())
 }
 
-pub(super) fn reset(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
+fn reset(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
     let (first, worker) = (talosctl.first.clone(), layout.worker.to_string());
     let args = [
         "-e",

@@ -28,8 +28,7 @@ pub(super) fn run(own: &Path, talosctl: &Path, cluster: &Cluster) -> anyhow::Res
     scratch.write("cluster.yaml", &description(&endpoint, layout))?;
     let own = talmox(own, scratch.path());
     own.ask(&["adopt", "--all-matching", "--auto-approve"])?.well(&["4 VMs adopted"])?;
-    let plan = own.ask(&["plan"])?.well(&["No changes."])?;
-    println!("{}", plan.text);
+    own.ask(&["plan"])?.well(&["No changes."])?;
     for number in 0..=layout.control_planes.len() {
         own.ask(&["diff", &name(number)])?.well(&["No differences"])?;
     }
@@ -81,6 +80,7 @@ proxmox_endpoint: {endpoint}
 proxmox_ca_file: proxmox.pem
 proxmox_api_token: file:token
 proxmox_storage: local-zfs
+proxmox_pool: none
 node_cidr: {network}/24
 node_gateway: {gateway}
 cluster_endpoint: https://{first}:6443

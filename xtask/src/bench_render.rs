@@ -6,8 +6,8 @@
 #![expect(clippy::cast_precision_loss, reason = "numbers of nodes are far below 2^52")]
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 use secrecy::ExposeSecret as _;
@@ -16,6 +16,7 @@ use talmox_machine::{Bundle, SystemRandom, Time};
 use talmox_types::Contract;
 
 use crate::conformance::peers::{self, Peer};
+use crate::own_program;
 use crate::scratch::Scratch;
 
 const SIZES: [usize; 2] = [100, 1_000];
@@ -53,7 +54,7 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
             return Ok(format!("not run: {excuse}"));
         }
     };
-    let talmox = talmox()?;
+    let talmox = own_program::build(&["--release"])?;
     let bundle = Bundle::generate(
         Contract { major: 1, minor: 13 },
         Time::from_unix(1_790_000_000),
@@ -96,24 +97,6 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
         "talosctl: {SAMPLE} nodes are patched, the rest is computed. Wall and CPU are the middle of {ROUNDS} runs, the spread is that of wall times."
     )?;
     Ok(text)
-}
-
-/// Our program, as it is released.
-fn talmox() -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "talmox", "--message-format", "json"])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("could not run cargo")?;
-    ensure!(built.status.success(), "talmox could not be built");
-    let messages = String::from_utf8(built.stdout)?;
-    let mut programs = messages.lines().filter_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        let is_ours = message["target"]["name"] == "talmox";
-        message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
-    });
-    programs.next_back().context("cargo named no program")
 }
 
 /// Drawn files name no others and have no variables.

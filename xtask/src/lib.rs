@@ -5,6 +5,7 @@ pub mod bench_render;
 pub mod conformance;
 pub mod docs;
 pub mod golden;
+mod own_program;
 pub mod parameters;
 pub mod recorded;
 pub mod sabotage;

@@ -6,8 +6,8 @@
 //!                   └─▶ conformance/NAME/expected.txt: every line must be the same
 //! ```
 //! `kubernetes` runs a script against a genuine API server and against the simulated one, and compares what they say.
-//! `sops` needs no simulator: it reads and writes the files `talmox-secrets` reads and writes. `talos-nodes` has nodes of
-//! its own.
+//! `sops` needs no simulator: it reads and writes the files `talmox-secrets` reads and writes. `talos-nodes`,
+//! `talos-cluster` and `talos-adopt` have nodes of their own.
 //!
 //! Calls to endpoints the simulator does not have are failures, whatever the program made of the answer.
 
@@ -70,6 +70,9 @@ const SOPS: &str = "sops";
 const KUBERNETES: &str = "kubernetes";
 /// The real `talosctl` of each version against simulated nodes.
 const NODES: [(&str, &str); 2] = [("talos-nodes", "1.13"), ("talos-nodes-1.12", "1.12")];
+/// talmox and the real `talosctl` at one cluster.
+const CLUSTERS: [(&str, fn() -> anyhow::Result<String>); 2] =
+    [("talos-cluster", talos_nodes::judge_brought_up), ("talos-adopt", talos_nodes::judge_adopted)];
 
 /// Runs the named programs, all without a name; gives what to print.
 pub fn command(args: impl Iterator<Item = String>) -> anyhow::Result<String> {
@@ -78,10 +81,12 @@ pub fn command(args: impl Iterator<Item = String>) -> anyhow::Result<String> {
         [SOPS, KUBERNETES].contains(&name.as_str())
             || PROGRAMS.iter().any(|program| program.name == name)
             || NODES.iter().any(|(known, _)| known == name)
+            || CLUSTERS.iter().any(|(known, _)| known == name)
     };
     if let Some(name) = names.iter().find(|name| !known(name)) {
         bail!(
-            "unknown program {name}: proxmoxer, ansible, bpg, sops, kubernetes, talos-nodes or talos-nodes-1.12"
+            "unknown program {name}: proxmoxer, ansible, bpg, sops, kubernetes, talos-nodes, talos-nodes-1.12, \
+             talos-cluster or talos-adopt"
         );
     }
     let wanted = |wanted: &str| names.is_empty() || names.iter().any(|name| name == wanted);
@@ -89,7 +94,9 @@ pub fn command(args: impl Iterator<Item = String>) -> anyhow::Result<String> {
     let files = wanted(SOPS).then(sops::judge);
     let clusters = wanted(KUBERNETES).then(kubernetes::judge);
     let nodes = NODES.iter().filter(|(name, _)| wanted(name)).map(|(_, version)| talos_nodes::judge(version));
-    let outcomes: Result<Vec<String>, _> = programs.chain(files).chain(clusters).chain(nodes).collect();
+    let together = CLUSTERS.iter().filter(|(name, _)| wanted(name)).map(|(_, judge)| judge());
+    let outcomes: Result<Vec<String>, _> =
+        programs.chain(files).chain(clusters).chain(nodes).chain(together).collect();
     outcomes.map(|texts| texts.join("\n"))
 }
 

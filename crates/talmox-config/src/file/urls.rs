@@ -1,5 +1,7 @@
 //! URLs and places of manifests. Messages about them never repeat what stands there: a mistyped URL may hold a password.
 
+use std::net::{IpAddr, SocketAddr};
+
 use talmox_types::Url;
 use talmox_yaml::Node;
 
@@ -9,6 +11,15 @@ use crate::read::{Reading, Shape, Text, Value};
 /// The URL of an API: scheme, host and port, no path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiUrl(pub Url);
+
+impl ApiUrl {
+    /// Whether it leads to an address of loopback.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let authority = self.0.authority();
+        let with_port = authority.parse::<SocketAddr>().map(|address| address.ip());
+        with_port.or_else(|_| authority.parse::<IpAddr>()).is_ok_and(|address| address.is_loopback())
+    }
+}
 
 /// A URL with a path.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
     let network = subject.description.node_cidr();
     let reserved = subject.description.reserved_addresses();
     let used = used(subject, &reserved);
+    let here = proxmox_is_here(subject);
     for node in &subject.description.nodes {
         let Some(address) = &node.address else {
             if !node.broken.contains(&"address") {
@@ -42,7 +43,7 @@ pub(super) fn check(subject: &Subject<'_>, problems: &mut Vec<Problem>) {
                 inside(ip, address.location, &network, &name, problems);
             }
             taken(&reserved, ip, address.location, &name, problems);
-            usable(ip, address.location, problems);
+            usable(ip, here, address.location, problems);
         }
     }
     further_devices(subject, &mut seen, &reserved, problems);
@@ -85,16 +86,22 @@ fn further_devices(
                 });
             }
             taken(reserved, ip, address.location, &name, problems);
-            usable(ip, address.location, problems);
+            usable(ip, proxmox_is_here(subject), address.location, problems);
         }
     }
 }
 
-/// Addresses no machine can have, whatever the network.
-fn usable(ip: IpAddr, location: Location, problems: &mut Vec<Problem>) {
+/// Whether the Proxmox that is described is on this machine: then it is a simulated one, and so are its nodes.
+fn proxmox_is_here(subject: &Subject<'_>) -> bool {
+    let endpoints = subject.description.cluster.file.proxmox_endpoint.as_ref();
+    endpoints.is_some_and(|endpoints| endpoints.value.0.iter().all(|url| url.value.is_loopback()))
+}
+
+/// Addresses no machine can have, whatever the network. Simulated nodes can be on loopback, where programs reach them.
+fn usable(ip: IpAddr, simulated: bool, location: Location, problems: &mut Vec<Problem>) {
     let what = match ip {
         _ if ip.is_multicast() => "a multicast address",
-        _ if ip.is_loopback() => "a loopback address",
+        _ if ip.is_loopback() && !simulated => "a loopback address",
         _ if ip.is_unspecified() => "no address at all",
         IpAddr::V4(v4) if v4.is_broadcast() => "the broadcast address",
         IpAddr::V4(_) | IpAddr::V6(_) => return,
@@ -166,5 +173,27 @@ fn taken(reserved: &[Reserved], ip: IpAddr, location: Location, name: &str, prob
             Some(place) => problem.related(*place, format!("the {owner}")),
             None => problem.hint("without node_gateway the gateway is the first address of node_cidr"),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Files, read_files};
+
+    /// Whether a node may have an address beside a Proxmox there.
+    fn accepts(endpoint: &str, address: &str) -> bool {
+        let text = format!(
+            "proxmox_endpoint: {endpoint}\nnodes:\n  - {{name: cp-1, address: {address}, controller: true}}\n"
+        );
+        read_files(Files::from_texts(&text, None)).desired.is_some()
+    }
+
+    #[test]
+    fn only_a_simulated_proxmox_has_nodes_on_loopback() {
+        assert!(accepts("https://127.0.0.1:8006", "127.30.40.11"));
+        assert!(accepts("['https://127.0.0.1:8006', 'https://[::1]:8007']", "127.30.40.11"));
+        assert!(!accepts("https://pve.lan:8006", "127.30.40.11"));
+        assert!(!accepts("['https://127.0.0.1:8006', 'https://10.0.7.2:8006']", "127.30.40.11"));
+        assert!(!accepts("https://127.0.0.1:8006", "224.0.0.9"));
     }
 }

@@ -9,6 +9,8 @@ use talmox_sim::serve::{Server, Settings};
 use talmox_sim::{Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
+use super::layout::Layout;
+
 /// Simulated seconds per second.
 const SPEED: f64 = 4.0;
 /// Firmware and kernel of a machine that is watched while it restarts, in simulated milliseconds: `talosctl` looks again
@@ -16,38 +18,33 @@ const SPEED: f64 = 4.0;
 const SLOW_BOOT: u64 = 10_000;
 /// The schematic of images without changes.
 const PLAIN: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
-const CONTROL_PLANES: u8 = 3;
 
 pub(super) struct Cluster {
-    /// `1.13.9`.
-    pub(super) version: &'static str,
-    /// The version an upgrade goes to.
-    pub(super) next: &'static str,
-    pub(super) control_planes: Vec<Ipv4Addr>,
-    pub(super) worker: Ipv4Addr,
+    pub(super) layout: Layout,
     beside: Arc<Beside>,
     server: Server,
     nodes: NodesServer,
+    token: String,
+}
+
+/// The machine of an address: its VMID.
+const FIRST_ID: usize = 101;
+
+/// The names of the machines, in the order of the layout.
+pub(super) fn name(index: usize) -> String {
+    format!("node-{}", FIRST_ID + index)
 }
 
 impl Cluster {
     /// Starts three machines for control planes and one for a worker, in a network of their own.
-    pub(super) async fn start(version: &str) -> anyhow::Result<Self> {
-        let (version, next) = if version == "1.12" { ("1.12.6", "1.12.7") } else { ("1.13.9", "1.13.10") };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
-        let epoch = u64::try_from(now.as_millis())?;
-        // Whoever else runs this at the same time has another network, most likely.
-        let [a, b] =
-            [now.subsec_nanos() >> 3, std::process::id()].map(|number| u8::try_from(number % 200 + 20));
-        let (a, b) = (a?, b?);
-        let address = |last: u8| Ipv4Addr::new(127, a, b, last);
-        let control_planes: Vec<Ipv4Addr> = (1..=CONTROL_PLANES).map(|number| address(10 + number)).collect();
-        let worker = address(21);
+    pub(super) async fn start(layout: Layout) -> anyhow::Result<Self> {
+        let epoch = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
         let mut world = Starter::new(1, epoch, epoch).build().world;
-        fetch(&mut world, version)?;
-        for (index, address) in control_planes.iter().chain([&worker]).enumerate() {
-            start(&mut world, 101 + index, *address)?;
+        fetch(&mut world, layout.version)?;
+        for (index, address) in layout.everybody().enumerate() {
+            start(&mut world, index, address)?;
         }
+        let token = world.starter_token().context("there is a token")?;
         let beside = Arc::new(Beside::of_world(&mut world, epoch));
         let settings = Settings {
             latency: Duration::from_millis(1),
@@ -57,7 +54,13 @@ impl Cluster {
         };
         let server = Server::start(world, settings).await?;
         let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), []).await?;
-        Ok(Self { version, next, control_planes, worker, beside, server, nodes })
+        Ok(Self { layout, beside, server, nodes, token })
+    }
+
+    /// Where Proxmox listens, the certificate that vouches for it, and a token.
+    pub(super) fn proxmox(&self) -> anyhow::Result<(String, &str, &str)> {
+        let host = self.server.hosts().first().context("there is a host")?;
+        Ok((host.endpoint(), self.server.authority(), &self.token))
     }
 
     /// Machines take as long to boot as real ones from now on.
@@ -77,9 +80,9 @@ fn fetch(world: &mut World, version: &str) -> anyhow::Result<()> {
     work(world, "/nodes/pve1/storage/local/download-url", &form)
 }
 
-fn start(world: &mut World, vmid: usize, address: Ipv4Addr) -> anyhow::Result<()> {
-    let (id, [a, b, c, _]) = (vmid.to_string(), address.octets());
-    let name = format!("node-{vmid}");
+fn start(world: &mut World, index: usize, address: Ipv4Addr) -> anyhow::Result<()> {
+    let (id, [a, b, c, _]) = ((FIRST_ID + index).to_string(), address.octets());
+    let name = name(index);
     let network = format!("ip={address}/24,gw={a}.{b}.{c}.1");
     let vm = [
         ("vmid", id.as_str()),

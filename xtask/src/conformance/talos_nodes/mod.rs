@@ -1,7 +1,18 @@
-//! The real `talosctl` against simulated nodes: from machines in maintenance mode to a healthy cluster, and through an
-//! upgrade and a reset. The nodes are at addresses of their own within 127.0.0.0/8, on Talos' and Kubernetes' own ports.
+//! The real `talosctl` and simulated nodes. The nodes are at addresses of their own within 127.0.0.0/8, on Talos' and
+//! Kubernetes' own ports.
+//!
+//! ```text
+//! talos-nodes     talosctl alone: from machines in maintenance mode to a healthy cluster, an upgrade and a reset
+//! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote
+//! talos-adopt     talosctl makes a cluster, talmox adopts it, and has nothing to change
+//! ```
 
+mod adopted;
+mod brought_up;
 mod cluster;
+mod layout;
+mod own;
+mod programs;
 mod steps;
 
 use std::time::Instant;
@@ -9,6 +20,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 
 use super::peers::{self, Peer};
+use crate::own_program;
 
 /// Runs the steps against nodes of a version with the `talosctl` of that version; gives what to print.
 pub(super) fn judge(version: &str) -> anyhow::Result<String> {
@@ -22,13 +34,51 @@ pub(super) fn judge(version: &str) -> anyhow::Result<String> {
         Peer::Unavailable(excuse) => return Ok(format!("talosctl {version} and nodes: not run: {excuse}")),
     };
     let begin = Instant::now();
+    let count = with_machines(version, |cluster| steps::run(&folder.join("talosctl"), cluster))?;
+    Ok(told(&format!("talosctl {version} and nodes"), count, begin))
+}
+
+/// `talosctl` and `kubectl` at a cluster that talmox made.
+pub(super) fn judge_brought_up() -> anyhow::Result<String> {
+    let title = "talosctl 1.13 and kubectl at a cluster of talmox";
+    let (talosctl, kubernetes) = match (peers::get("talosctl113")?, peers::get("kubernetes")?) {
+        (Peer::Folder(talosctl), Peer::Folder(kubernetes)) => (talosctl, kubernetes),
+        (Peer::Unavailable(excuse), _) | (_, Peer::Unavailable(excuse)) => {
+            return Ok(format!("{title}: not run: {excuse}"));
+        }
+    };
+    let own = own_program::build(&[])?;
+    let begin = Instant::now();
+    let count = brought_up::run(&own, &talosctl.join("talosctl"), &kubernetes.join("kubectl"))?;
+    Ok(told(title, count, begin))
+}
+
+/// talmox at a cluster that `talosctl` made.
+pub(super) fn judge_adopted() -> anyhow::Result<String> {
+    let title = "talmox at a cluster of talosctl 1.13";
+    let folder = match peers::get("talosctl113")? {
+        Peer::Folder(folder) => folder,
+        Peer::Unavailable(excuse) => return Ok(format!("{title}: not run: {excuse}")),
+    };
+    let own = own_program::build(&[])?;
+    let begin = Instant::now();
+    let count = with_machines("1.13", |cluster| adopted::run(&own, &folder.join("talosctl"), cluster))?;
+    Ok(told(title, count, begin))
+}
+
+/// Does something with machines in maintenance mode.
+fn with_machines(
+    version: &str,
+    run: impl FnOnce(&cluster::Cluster) -> anyhow::Result<usize>,
+) -> anyhow::Result<usize> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let cluster = runtime.block_on(cluster::Cluster::start(version)).context("the nodes do not come up")?;
-    let outcome = steps::run(&folder.join("talosctl"), &cluster);
+    let layout = layout::Layout::new(version)?;
+    let cluster = runtime.block_on(cluster::Cluster::start(layout)).context("the nodes do not come up")?;
+    let outcome = run(&cluster);
     runtime.block_on(cluster.stop())?;
-    let count = outcome?;
-    Ok(format!(
-        "talosctl {version} and nodes: {count} calls as expected, {:.1} s",
-        begin.elapsed().as_secs_f64()
-    ))
+    outcome
+}
+
+fn told(title: &str, calls: usize, begin: Instant) -> String {
+    format!("{title}: {calls} calls as expected, {:.1} s", begin.elapsed().as_secs_f64())
 }

@@ -157,9 +157,9 @@ async fn nodes_are_kept_with_their_world() {
     let cluster = Cluster::new();
     {
         let state = StateFolder::open(&folder).unwrap();
-        let running = serve(world("v1.12.6"), Keep::World(state)).await;
+        let running = serve(world("v1.13.9"), Keep::World(state)).await;
         let maintenance = running.client(Access::maintenance());
-        assert_eq!(version(&maintenance).await, "v1.12.6");
+        assert_eq!(version(&maintenance).await, "v1.13.9");
         let config = cluster.config().into();
         maintenance.apply_configuration(config, ApplyMode::NoReboot, false).await.unwrap();
         version(&running.client(cluster.access())).await;
@@ -168,7 +168,7 @@ async fn nodes_are_kept_with_their_world() {
     let state = StateFolder::open(&folder).unwrap();
     let world = state.load().unwrap().unwrap();
     let running = serve(world, Keep::World(state)).await;
-    assert_eq!(version(&running.client(cluster.access())).await, "v1.12.6");
+    assert_eq!(version(&running.client(cluster.access())).await, "v1.13.9");
     // The plug is pulled: nobody answers, and the port is closed.
     running.server.with(|simulation| {
         simulation.world.root_call("POST", "/nodes/pve1/qemu/100/status/stop", &[]).unwrap();

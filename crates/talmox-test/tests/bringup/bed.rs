@@ -328,10 +328,13 @@ impl Bed {
     /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
     /// that looked in the moment between had nothing to do.
     pub(crate) async fn settles(&self) {
-        for _ in 0..12 {
+        let mut in_a_row = 0;
+        for _ in 0..24 {
             let observed = self.look(&healthy()).await;
             let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
-            if observed.talos.values().all(is_well) {
+            in_a_row = if observed.talos.values().all(is_well) { in_a_row + 1 } else { 0 };
+            // One that joins is ready for a moment before its pods are.
+            if in_a_row > 3 {
                 return;
             }
             tokio::time::sleep(Duration::from_secs(5)).await;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use talmox_exec::Reach;
-use talmox_plan::{Goal, Nonce, Plan, Request, Until, identify};
+use talmox_plan::{Goal, Nonce, Plan, Request, Until, Waiting, identify};
 use talmox_types::ClusterUid;
 
 use super::Exit;
@@ -38,10 +38,12 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     }
     refuse_without_uid(job)?;
     let first_secrets = needs_secrets(job, &request, &inside, printer).await?;
-    if plan.is_empty() {
+    // Machines that do not answer yet are what `--until` waits for; that needs nobody's consent.
+    let silent = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Answer { .. }));
+    if plan.is_empty() && !silent {
         return hand_out(&request, &inside, printer);
     }
-    if !args.approval.auto_approve {
+    if !args.approval.auto_approve && !plan.is_empty() {
         confirm(job, args, &request)?;
     }
     if let Some(first) = first_secrets {

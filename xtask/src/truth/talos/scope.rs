@@ -4,7 +4,7 @@ use talmox_proto::machine::{image_service, lifecycle_service, machine_service as
 use talmox_proto::resource::state;
 
 /// The calls of `talmox-talos`.
-pub(super) const CALLS: [&str; 29] = [
+pub(super) const CALLS: [&str; 30] = [
     machine::APPLY_CONFIGURATION.path,
     machine::BOOTSTRAP.path,
     machine::DMESG.path,
@@ -19,6 +19,7 @@ pub(super) const CALLS: [&str; 29] = [
     machine::KUBECONFIG.path,
     machine::LIST.path,
     machine::LOGS.path,
+    machine::MEMORY.path,
     machine::READ.path,
     machine::REBOOT.path,
     machine::RESET.path,

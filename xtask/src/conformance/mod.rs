@@ -70,8 +70,10 @@ const SOPS: &str = "sops";
 const KUBERNETES: &str = "kubernetes";
 /// The real `talosctl` of each version against simulated nodes.
 const NODES: [(&str, &str); 2] = [("talos-nodes", "1.13"), ("talos-nodes-1.12", "1.12")];
+/// Says what came of a run.
+type Judge = fn() -> anyhow::Result<String>;
 /// talmox and the real `talosctl` at one cluster.
-const CLUSTERS: [(&str, fn() -> anyhow::Result<String>); 2] =
+const CLUSTERS: [(&str, Judge); 2] =
     [("talos-cluster", talos_nodes::judge_brought_up), ("talos-adopt", talos_nodes::judge_adopted)];
 
 /// Runs the named programs, all without a name; gives what to print.

@@ -64,5 +64,7 @@ fn as_far_as_asked() {
     assert!(reached.contains("3 nodes answer") || reached.contains("No changes"), "{reached}");
     assert!(apply("configured").contains("3 nodes configured"));
     assert!(apply("bootstrapped").contains("etcd is bootstrapped"));
-    assert!(apply("healthy").contains("healthy"));
+    // It may have become healthy meanwhile: time goes on between two runs.
+    let last = apply("healthy");
+    assert!(last.contains("healthy") || last.contains("No changes"), "{last}");
 }

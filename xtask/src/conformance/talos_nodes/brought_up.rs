@@ -31,7 +31,7 @@ pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result
     let kubeconfigs = [folder.join("kubeconfig"), home.path().join("kubeconfig")];
     for kubeconfig in kubeconfigs {
         let environment = vec![("KUBECONFIG", kubeconfig)];
-        let kubectl = Program { program: kubectl, home: home.path(), environment };
+        let kubectl = Program { file: kubectl, home: home.path(), environment };
         let ready = ["cp-1=True", "cp-2=True", "cp-3=True", "worker-1=True"];
         kubectl.ask(&["get", "nodes", "-o", READY])?.well(&ready)?;
     }

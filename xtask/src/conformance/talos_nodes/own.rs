@@ -46,5 +46,5 @@ impl Simulator {
 /// Our program in a home of its own.
 pub(super) fn talmox<'a>(program: &'a Path, home: &'a Path) -> Program<'a> {
     let state: PathBuf = home.join("state");
-    Program { program, home, environment: vec![("XDG_STATE_HOME", state)] }
+    Program { file: program, home, environment: vec![("XDG_STATE_HOME", state)] }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 /// Longer than anything takes that is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a call said, and how it ended.
@@ -40,24 +40,22 @@ impl Said {
 
 /// A program in a home of its own, with nothing else of our surroundings.
 pub(super) struct Program<'a> {
-    pub(super) program: &'a Path,
+    pub(super) file: &'a Path,
     pub(super) home: &'a Path,
     pub(super) environment: Vec<(&'static str, PathBuf)>,
 }
 
 impl Program<'_> {
     pub(super) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(self.file);
         command.args(args).current_dir(self.home).env_clear().env("HOME", self.home);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
     pub(super) fn ask(&self, args: &[&str]) -> anyhow::Result<Said> {
-        let Output { stdout, stderr, status } = self
-            .command(args)
-            .output()
-            .with_context(|| format!("could not run {}", self.program.display()))?;
+        let Output { stdout, stderr, status } =
+            self.command(args).output().with_context(|| format!("could not run {}", self.file.display()))?;
         let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         Ok(Said { call: args.join(" "), text, code: status.code() })
     }
@@ -74,7 +72,7 @@ impl<'a> Talosctl<'a> {
     /// One that works in a folder, with this talosconfig.
     pub(super) fn new(program: &'a Path, home: &'a Path, talosconfig: PathBuf, first: String) -> Self {
         let environment = vec![("TALOSCONFIG", talosconfig)];
-        Self { program: Program { program, home, environment }, first, calls: 0 }
+        Self { program: Program { file: program, home, environment }, first, calls: 0 }
     }
 
     pub(super) fn file(&self, name: &str) -> PathBuf {

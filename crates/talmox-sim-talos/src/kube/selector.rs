@@ -160,7 +160,7 @@ pub(super) fn fields_select(selector: &str, resource: &Resource, body: &Value) -
             _ => selectable(resource).contains(&field),
         };
         if !known {
-            return Err(unknown_field(selector, resource, field));
+            return Err(Failure::bad_request(format!("field label not supported: {field}")));
         }
         let pointer = format!("/{}", field.replace('.', "/"));
         let found = match along(body, &pointer) {
@@ -175,14 +175,6 @@ pub(super) fn fields_select(selector: &str, resource: &Resource, body: &Value) -
         }
     }
     Ok(true)
-}
-
-fn unknown_field(selector: &str, resource: &Resource, field: &str) -> Failure {
-    let Resource { group, version, plural, .. } = resource;
-    Failure::bad_request(format!(
-        "Unable to find \"{group}/{version}, Resource={plural}\" that match label selector \"\", field selector \
-         \"{selector}\": field label not supported: {field}"
-    ))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ The system's own count of that (ru_maxrss) is no use: a program takes over the p
 this.
 """
 
+import glob
 import json
 import resource
 import subprocess
@@ -14,12 +15,17 @@ import threading
 import time
 
 
-def tree(pid):
+def children(task):
     try:
-        with open(f"/proc/{pid}/task/{pid}/children") as children:
-            below = children.read().split()
+        with open(f"{task}/children") as words:
+            return words.read().split()
     except OSError:
-        return [pid]
+        return []
+
+
+def tree(pid):
+    # Any thread may have started a process, not only the first: programs in Go start theirs from where they happen to run.
+    below = [child for task in glob.glob(f"/proc/{pid}/task/*") for child in children(task)]
     return [pid] + [process for child in below for process in tree(int(child))]
 
 

@@ -23,6 +23,7 @@ mod reach;
 mod report;
 mod run;
 mod steps;
+mod upkeep;
 mod work;
 
 pub use apply::{ApplyError, Summary, apply};

@@ -13,7 +13,9 @@ mod observed;
 mod plan;
 mod planner;
 mod request;
+mod step;
 mod template;
+mod upkeep;
 mod view;
 
 pub use check::{Rule, Violation, check};
@@ -27,17 +29,19 @@ pub use observed::{
     SeenPool, Storage,
 };
 pub use plan::{
-    Applies, Change, CloneKind, DriveOptions, Effect, Expected, ExpectedTemplate, FileKind, HaRule, HaScope,
-    Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, SubChange, TemplateSource, Volume, Waiting,
+    Applies, Change, Effect, Expected, ExpectedTemplate, Intent, Note, NoteKind, Plan, Planned, Refusal, StepId,
+    SubChange, Volume, Waiting,
 };
 pub use planner::{
     Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,
     seeds_of,
 };
-pub use request::{Goal, Nonce, Request, Until};
+pub use request::{Goal, Nonce, Request, Until, UpkeepRequest};
+pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Step, TemplateSource};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
     import_image, managed_template, named_templates, own_templates, settings_digest, uses_managed_template,
     wanted_templates,
 };
+pub use upkeep::{ChangeMode, Snapshot, Upkeep};
 pub use view::{NodeState, NodeView, View, view};

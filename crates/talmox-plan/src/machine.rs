@@ -43,6 +43,8 @@ pub struct SeenNode {
     pub unmet: Vec<String>,
     /// What of its configuration is not as described, secrets masked. None: it could not be compared.
     pub config: Option<Vec<Change>>,
+    /// Images its configuration names, by the place they are named at: `machine.kubelet.image`.
+    pub images: BTreeMap<String, String>,
     /// Of a control plane; none for a worker.
     pub etcd: Option<SeenEtcd>,
     /// By name.
@@ -120,6 +122,8 @@ pub struct SeenKubernetesNode {
     pub schedulable: bool,
     /// Of its kubelet: `v1.36.3`.
     pub version: String,
+    /// What we keep pods off it for, if it was us.
+    pub cordoned_for: Option<String>,
 }
 
 impl SeenMachine {

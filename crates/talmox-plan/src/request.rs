@@ -28,6 +28,22 @@ pub struct Request {
     /// Fields whose difference is shown and not corrected this time.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ignore_drift: BTreeSet<String>,
+    #[serde(default)]
+    pub upkeep: UpkeepRequest,
+}
+
+/// What was asked for about a cluster that lives.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpkeepRequest {
+    /// How many workers may be away at a time; none: one.
+    pub max_unavailable: Option<std::num::NonZeroUsize>,
+    /// Whether upgrades are installed now, and their restart is left for later.
+    pub stage: bool,
+    /// Whether risky steps may go without a snapshot of etcd.
+    pub no_snapshot: bool,
+    /// The snapshot a cluster without data begins with.
+    pub restore: Option<crate::Snapshot>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -113,7 +113,8 @@ impl Claims {
             | Step::RecordBootstrap { .. }
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
-            | Step::AwaitHealth => {}
+            | Step::AwaitHealth
+            | Step::Upkeep(_) => {}
         }
         storages
     }

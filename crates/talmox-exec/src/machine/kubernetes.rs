@@ -65,6 +65,7 @@ async fn ask(client: &Client, desired: &Desired) -> Result<SeenCluster, Error> {
             ready: node.is_ready(),
             schedulable: !node.spec.unschedulable,
             version: node.status.node_info.kubelet_version.clone(),
+            cordoned_for: node.cordoned_for().map(str::to_owned),
         };
         (node.name().to_owned(), seen)
     });

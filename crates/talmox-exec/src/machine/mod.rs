@@ -11,6 +11,7 @@
 //! does not answer is part of the picture.
 
 mod etcd;
+mod images;
 pub(crate) mod kubernetes;
 mod probe;
 mod words;
@@ -143,7 +144,7 @@ async fn inside(
     };
     let config = async {
         match compare {
-            Compare::Configs => differences(reach, &node.name, at, client).await.ok(),
+            Compare::Configs => Some(against(reach, &node.name, at, client).await),
             Compare::Nothing => None,
         }
     };
@@ -151,6 +152,7 @@ async fn inside(
     let (version, state, services, etcd, config) = parts;
     let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
     let (schematic, extensions) = extensions(client).await;
+    let (config, images) = config.map_or((None, BTreeMap::new()), |(changes, images)| (changes.ok(), images));
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,
@@ -160,6 +162,7 @@ async fn inside(
         ready: state.ready,
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config,
+        images,
         etcd,
         services: services?.into_iter().map(service).collect(),
     })
@@ -196,10 +199,23 @@ pub(crate) async fn differences(
     at: &Whereabouts,
     client: &Client,
 ) -> Result<Vec<Change>, String> {
-    let wanted = reach.machines.config(node, at)?;
-    let has = config_of(client).await.map_err(|error| error.to_string())?;
-    let has = has.ok_or("it has none")?;
-    compare_texts(&has, &wanted.text)
+    against(reach, node, at, client).await.0
+}
+
+/// The same, and the images the configuration names.
+async fn against(
+    reach: &Reach<'_>,
+    node: &NodeName,
+    at: &Whereabouts,
+    client: &Client,
+) -> (Result<Vec<Change>, String>, BTreeMap<String, String>) {
+    let has = match config_of(client).await {
+        Ok(Some(has)) => has,
+        Ok(None) => return (Err("it has none".to_owned()), BTreeMap::new()),
+        Err(error) => return (Err(error.to_string()), BTreeMap::new()),
+    };
+    let wanted = reach.machines.config(node, at);
+    (wanted.and_then(|wanted| compare_texts(&has, &wanted.text)), images::named_in(&has))
 }
 
 /// The configuration a machine has on its disk, or the one it runs with.

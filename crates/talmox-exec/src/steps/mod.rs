@@ -98,6 +98,7 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::ApplyManifests { .. } => Box::pin(hand_over::manifests(work)).await,
         Step::PostBootstrap { command } => Box::pin(hand_over::post_bootstrap(work, command)).await,
         Step::AwaitHealth => Box::pin(health::wait(work)).await,
+        Step::Upkeep(upkeep) => Box::pin(crate::upkeep::run(work, upkeep)).await,
     }
 }
 

@@ -50,6 +50,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::ApplyManifests { .. }
         | Step::PostBootstrap { .. } => step.effect == Effect::Create,
         Step::AwaitHealth => step.effect == Effect::Wait,
+        Step::Upkeep(upkeep) => super::upkeep::is_honest(upkeep, step.effect),
         Step::ConfigureTemplate { .. } | Step::AttachSeed { .. } => {
             matches!(step.effect, Effect::Create | Effect::ChangeLive)
         }

@@ -10,6 +10,7 @@ mod ownership;
 mod requested;
 mod seeds;
 mod templates;
+mod upkeep;
 mod volumes;
 
 use std::collections::BTreeMap;

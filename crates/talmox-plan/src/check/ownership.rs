@@ -56,6 +56,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
             | Step::AwaitHealth
+            | Step::Upkeep(_)
             | Step::RemoveVm { .. } => {}
         }
     }

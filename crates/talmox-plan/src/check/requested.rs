@@ -55,7 +55,8 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::RecordBootstrap { .. }
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
-            | Step::AwaitHealth => {}
+            | Step::AwaitHealth
+            | Step::Upkeep(_) => {}
         }
     }
 }

@@ -58,7 +58,8 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::RecordBootstrap { .. }
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
-            | Step::AwaitHealth => {}
+            | Step::AwaitHealth
+            | Step::Upkeep(_) => {}
         }
         if !step.destroys.is_empty()
             && !matches!(step.step, Step::RemoveVm { .. } | Step::RemoveTemplate { .. })

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedPower, Role};
 use talmox_types::{BootstrapWord, NodeName};
 
+use super::upkeep::Living;
 use super::{Draft, Planner};
 use crate::{
     Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine,
@@ -64,6 +65,18 @@ impl<'a> Planner<'a> {
                 let standing = self.standing(node, &vms, &moving, can_answer);
                 standings.push((node, standing));
             }
+        }
+        let living = standings.iter().filter_map(|(node, standing)| match standing {
+            Standing::Configured(seen) => Some(Living { node: *node, seen: *seen }),
+            Standing::Off
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
+        });
+        let living: Vec<Living<'a>> = living.collect();
+        if self.request.until >= Until::Configured {
+            self.upkeep(&living);
         }
         let configured: Vec<StepId> = standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
         if self.request.until < Until::Bootstrapped {

@@ -19,6 +19,7 @@ mod seeds;
 mod source;
 mod templates;
 mod unknown;
+mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -51,6 +52,8 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.ha();
             planner.inside();
             planner.forgotten_seeds();
+            planner.retire_nodes();
+            planner.snapshot_first();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),

@@ -75,6 +75,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         ready: false,
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
+        images: BTreeMap::new(),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),
         services: BTreeMap::new(),
     }
@@ -104,7 +105,12 @@ fn boxed(node: SeenNode) -> SeenMachine {
 }
 
 fn kubernetes(observed: &mut Observed, desired: &Desired) {
-    let node = SeenKubernetesNode { ready: true, schedulable: true, version: "v1.36.3".to_owned() };
+    let node = SeenKubernetesNode {
+        ready: true,
+        schedulable: true,
+        version: "v1.36.3".to_owned(),
+        cordoned_for: None,
+    };
     let nodes = desired.nodes.iter().map(|one| (one.name.to_string(), node.clone())).collect();
     observed.kubernetes = SeenKubernetes::Answers(SeenCluster { nodes, ..SeenCluster::default() });
 }

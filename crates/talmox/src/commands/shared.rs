@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, check, plan};
+use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, check, plan, UpkeepRequest};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -136,6 +136,7 @@ impl Job {
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
             ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
+            upkeep: UpkeepRequest::default(),
         })
     }
 

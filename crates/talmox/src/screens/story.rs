@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Volume};
+use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Volume, Upkeep};
 use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
 use talmox_types::desired::{Desired, FactorySchematic, Node, NodeAddress};
 use talmox_types::{HostName, NodeName, PoolName, VmId};
@@ -219,6 +219,8 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         Step::PostBootstrap { .. } => (Sign::Create, Subject::Cluster("post_bootstrap"), None),
         Step::RemoveSeed { .. } => (Sign::Destroy, Subject::Cluster("configuration drive"), None),
         Step::AwaitHealth => (Sign::Change, Subject::Cluster("health"), None),
+        Step::Upkeep(Upkeep::SnapshotEtcd { .. }) => (Sign::Create, Subject::Cluster("etcd snapshot"), None),
+        Step::Upkeep(Upkeep::UpgradeKubernetes { .. }) => (Sign::Change, Subject::Cluster("Kubernetes"), None),
         Step::CloneVm { .. }
         | Step::CreateVm { .. }
         | Step::ConfigureVm { .. }
@@ -235,6 +237,7 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }
+        | Step::Upkeep(_)
         | Step::RemoveVm { .. } => return None,
     };
     Some(Act { sign, subject, at, steps: vec![planned], later: Vec::new() })

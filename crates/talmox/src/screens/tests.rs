@@ -337,6 +337,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         ready: true,
         unmet: Vec::new(),
         config: Some(Vec::new()),
+        images: BTreeMap::new(),
         etcd,
         services: BTreeMap::new(),
     }))
@@ -348,7 +349,12 @@ fn status_of_what_is_inside() {
     let machine = |name: &str, seen: SeenMachine| (name.parse::<NodeName>().unwrap(), seen);
     let address = "10.0.7.14".parse().unwrap();
     let member = SeenEtcd::Member { healthy: true, members: Some(vec!["cp-1".to_owned()]), learners: 0 };
-    let ready = SeenKubernetesNode { ready: true, schedulable: true, version: "v1.36.3".to_owned() };
+    let ready = SeenKubernetesNode {
+        ready: true,
+        schedulable: true,
+        version: "v1.36.3".to_owned(),
+        cordoned_for: None,
+    };
     let cordoned = SeenKubernetesNode { schedulable: false, ..ready.clone() };
     let nodes = [("cp-1".to_owned(), ready), ("worker-1".to_owned(), cordoned)].into();
     let silent = SeenMachine::Unreachable { address, reason: "connection refused".to_owned() };

@@ -60,7 +60,8 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         | Step::RecordBootstrap { .. }
         | Step::ApplyManifests { .. }
         | Step::PostBootstrap { .. }
-        | Step::AwaitHealth => Vec::new(),
+        | Step::AwaitHealth
+        | Step::Upkeep(_) => Vec::new(),
     }
 }
 

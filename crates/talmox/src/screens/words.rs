@@ -1,6 +1,6 @@
 //! A step in words: before, during and after.
 
-use talmox_plan::{CloneKind, ExpectedTemplate, Planned, Step};
+use talmox_plan::{CloneKind, ExpectedTemplate, Planned, Step, Upkeep, ChangeMode};
 
 use super::text::{host_of, safe, size};
 
@@ -39,6 +39,13 @@ pub(super) fn verb_of(word: &str) -> &str {
         "apply-manifests" => "apply the bootstrap manifests",
         "post-bootstrap" => "run post_bootstrap",
         "await-health" => "wait until healthy",
+        "snapshot-etcd" => "take a snapshot of etcd",
+        "return" => "let pods back onto",
+        "change-node" => "change the configuration of",
+        "upgrade-node" => "upgrade Talos on",
+        "upgrade-kubernetes" => "upgrade Kubernetes",
+        "forget" => "forget",
+        "recover-etcd" => "recover etcd on",
         other => other,
     }
 }
@@ -151,6 +158,46 @@ fn parts(step: &Step) -> (Verb, String) {
             (verb("run", "running", "ran"), format!("{program} of post_bootstrap"))
         }
         Step::AwaitHealth => (verb("wait", "waiting", "waited"), "until the cluster is healthy".to_owned()),
+        Step::Upkeep(upkeep) => upkeep_parts(upkeep),
+    }
+}
+
+fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
+    match upkeep {
+        Upkeep::SnapshotEtcd { .. } => (verb("take", "taking", "took"), "a snapshot of etcd".to_owned()),
+        Upkeep::DrainNode { node } => {
+            (verb("drain", "draining", "drained"), format!("{node}: its pods go elsewhere"))
+        }
+        Upkeep::ReturnNode { node, .. } => {
+            (verb("wait", "waiting", "waited"), format!("until {node} is well, then let pods back"))
+        }
+        Upkeep::ChangeNode { address, mode, .. } => {
+            let how = match mode {
+                ChangeMode::NoReboot => "without a restart",
+                ChangeMode::Try => "on trial: it takes it back itself unless all is well",
+                ChangeMode::Reboot => "with a restart",
+                ChangeMode::Staged => "for its next restart",
+            };
+            (verb("change", "changing", "changed"), format!("the configuration at {address}, {how}"))
+        }
+        Upkeep::UpgradeNode { from, to, stage, .. } => {
+            let how = if *stage { ", in effect after its next restart" } else { "" };
+            let what = if from == to { format!("Talos {to} anew") } else { format!("Talos {from} to {to}") };
+            (verb("upgrade", "upgrading", "upgraded"), format!("{what}{how}"))
+        }
+        Upkeep::UpgradeKubernetes { from, to, .. } => {
+            (verb("upgrade", "upgrading", "upgraded"), format!("Kubernetes {from} to {to}"))
+        }
+        Upkeep::RetireNode { address, .. } => {
+            (verb("retire", "retiring", "retired"), format!("the machine at {address} and wipe it"))
+        }
+        Upkeep::ForgetNode { node, .. } => {
+            (verb("remove", "removing", "removed"), format!("{node} from etcd and Kubernetes"))
+        }
+        Upkeep::RecoverEtcd { address, snapshot, .. } => {
+            let rest = format!("etcd at {address} from {}", safe(&snapshot.path));
+            (verb("recover", "recovering", "recovered"), rest)
+        }
     }
 }
 

@@ -1,0 +1,31 @@
+//! Steps that are done to a cluster that lives.
+
+mod change_node;
+mod drain;
+mod forget;
+mod recover;
+mod retire;
+mod return_node;
+mod snapshot;
+mod upgrade_kubernetes;
+mod upgrade_node;
+
+use talmox_plan::Upkeep;
+
+use crate::work::{Result, Work};
+
+pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
+    match upkeep {
+        Upkeep::SnapshotEtcd { control_planes } => snapshot::run(work, control_planes).await,
+        Upkeep::DrainNode { node } => drain::run(work, node).await,
+        Upkeep::ReturnNode { node, address } => return_node::run(work, node, *address).await,
+        Upkeep::ChangeNode { vm, address, mode } => change_node::run(work, vm, *address, *mode).await,
+        Upkeep::UpgradeNode { .. } => upgrade_node::run(work, upkeep).await,
+        Upkeep::UpgradeKubernetes { .. } => upgrade_kubernetes::run(work, upkeep).await,
+        Upkeep::RetireNode { vm, address, control_planes } => {
+            retire::run(work, vm, *address, control_planes).await
+        }
+        Upkeep::ForgetNode { node, control_planes } => forget::run(work, node, control_planes).await,
+        Upkeep::RecoverEtcd { .. } => recover::run(work, upkeep).await,
+    }
+}

@@ -1,0 +1,11 @@
+//! Moving Kubernetes to another version.
+
+use talmox_plan::Upkeep;
+
+use crate::StepError;
+use crate::work::{Result, Work};
+
+pub(super) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
+    let _ = (work, upkeep);
+    Err(StepError::NoReach { lacks: "this is not built yet" })
+}

@@ -1,0 +1,34 @@
+//! What is done to a cluster that lives.
+//!
+//! Nodes that run as configured are compared with the description: what differs becomes steps, one node after the other, with a
+//! snapshot of etcd before what is risky.
+
+mod config;
+mod kubernetes;
+mod retire;
+mod returning;
+mod snapshot;
+mod talos;
+
+use talmox_types::desired::Node;
+
+use super::Planner;
+use crate::SeenNode;
+
+/// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.
+#[derive(Clone, Copy)]
+pub(super) struct Living<'a> {
+    pub node: &'a Node,
+    pub seen: &'a SeenNode,
+}
+
+impl<'a> Planner<'a> {
+    /// Plans what is done to nodes that live. What concerns one node only if it is covered; what concerns the cluster only if
+    /// no targets are given.
+    pub(super) fn upkeep(&mut self, living: &[Living<'a>]) {
+        self.return_nodes(living);
+        self.talos_upgrades(living);
+        self.kubernetes_upgrade(living);
+        self.config_changes(living);
+    }
+}

@@ -1,0 +1,126 @@
+//! What is done to a cluster that lives: change, upgrade, drain, retire, recover.
+//!
+//! ```text
+//!  snapshot ─▶ drain ─▶ upgrade, restart, change … ─▶ return (well again, pods welcome) ─▶ the next node
+//!              └── the gate: quorum without it, one at a time ──┘
+//! ```
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use talmox_types::NodeName;
+
+use crate::Expected;
+
+/// A step of upkeep. Like every step it looks before it acts, is done when its result is seen, and may run twice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "upkeep", rename_all = "snake_case")]
+pub enum Upkeep {
+    /// Writes a snapshot of etcd to where the description keeps them, and proves that it can be read.
+    SnapshotEtcd {
+        /// Control planes that can be asked, in the order they are tried.
+        control_planes: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Keeps new pods off a node and moves those on it elsewhere, within the budgets they have.
+    DrainNode { node: NodeName },
+    /// Waits until a node is well again, and lets pods back if it was us who kept them off.
+    ReturnNode { node: NodeName, address: IpAddr },
+    /// Gives a machine the configuration that is described now, and reads it back.
+    ChangeNode { vm: Expected, address: IpAddr, mode: ChangeMode },
+    /// Installs another Talos, or other extensions, beside the one that runs, and restarts into it.
+    UpgradeNode {
+        vm: Expected,
+        address: IpAddr,
+        /// `1.13.6`.
+        from: String,
+        to: String,
+        /// The installer's image.
+        installer: String,
+        /// What the image must say it was made from.
+        schematic: Option<String>,
+        /// Installed now; the restart is left to whoever comes next.
+        stage: bool,
+    },
+    /// Moves every component of Kubernetes to another version, one after the other.
+    UpgradeKubernetes {
+        from: String,
+        to: String,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Takes a node out of etcd in good order and wipes it, before its VM goes.
+    RetireNode {
+        vm: Expected,
+        address: IpAddr,
+        /// Other control planes, who say whether it is still a member.
+        control_planes: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Removes what is left of a node that is gone: a member of etcd that will not come back, and its object in Kubernetes.
+    ForgetNode {
+        node: NodeName,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Makes the first member of etcd from a snapshot. Guarded like the bootstrap.
+    RecoverEtcd {
+        /// With the intent in its mark.
+        vm: Expected,
+        address: IpAddr,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        snapshot: Snapshot,
+    },
+}
+
+/// How a machine takes another configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeMode {
+    /// At once, and nothing restarts but services.
+    NoReboot,
+    /// At once, and taken back by the machine itself unless it is confirmed: for what could cut it off.
+    Try,
+    /// Written down, then a restart.
+    Reboot,
+    /// Written down; in effect after the next restart, which is somebody else's.
+    Staged,
+}
+
+/// A snapshot of etcd: a file, and what its bytes must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub path: String,
+    /// SHA-256 of what is in the file, in hexadecimal digits.
+    pub digest: String,
+}
+
+impl Upkeep {
+    /// The VM the step acts on.
+    pub fn vm(&self) -> Option<&Expected> {
+        match self {
+            Self::ChangeNode { vm, .. }
+            | Self::UpgradeNode { vm, .. }
+            | Self::RetireNode { vm, .. }
+            | Self::RecoverEtcd { vm, .. } => Some(vm),
+            Self::SnapshotEtcd { .. }
+            | Self::DrainNode { .. }
+            | Self::ReturnNode { .. }
+            | Self::UpgradeKubernetes { .. }
+            | Self::ForgetNode { .. } => None,
+        }
+    }
+
+    /// A short word for ids, progress and programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::SnapshotEtcd { .. } => "snapshot-etcd",
+            Self::DrainNode { .. } => "drain",
+            Self::ReturnNode { .. } => "return",
+            Self::ChangeNode { .. } => "change-node",
+            Self::UpgradeNode { .. } => "upgrade-node",
+            Self::UpgradeKubernetes { .. } => "upgrade-kubernetes",
+            Self::RetireNode { .. } => "retire",
+            Self::ForgetNode { .. } => "forget",
+            Self::RecoverEtcd { .. } => "recover-etcd",
+        }
+    }
+}

@@ -163,12 +163,9 @@ impl Outcome {
 /// Whether a step takes down what may be running.
 pub(crate) fn takes_down(planned: &Planned) -> bool {
     match planned.effect {
-        Effect::Drain
-        | Effect::Move
-        | Effect::Reboot
-        | Effect::Stop
-        | Effect::Replace
-        | Effect::Destroy => planned.node.is_some(),
+        Effect::Drain | Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => {
+            planned.node.is_some()
+        }
         Effect::Wait | Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => false,
     }
 }

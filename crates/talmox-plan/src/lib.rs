@@ -29,8 +29,8 @@ pub use observed::{
     SeenPool, Storage,
 };
 pub use plan::{
-    Applies, Change, Effect, Expected, ExpectedTemplate, Intent, Note, NoteKind, Plan, Planned, Refusal, StepId,
-    SubChange, Volume, Waiting,
+    Applies, Change, Effect, Expected, ExpectedTemplate, Intent, Note, NoteKind, Plan, Planned, Refusal,
+    StepId, SubChange, Volume, Waiting,
 };
 pub use planner::{
     Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,

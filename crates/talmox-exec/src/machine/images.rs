@@ -21,7 +21,7 @@ pub(super) fn named_in(config: &SecretString) -> BTreeMap<String, String> {
     let Ok(config) = Config::parse(source) else { return BTreeMap::new() };
     let named = |place: &&str| {
         let path: Vec<&str> = place.split('.').collect();
-        Some(((*place).to_owned(), config.at(&path)?.as_str()?.to_owned()))
+        Some(((*place).to_owned(), config.at(&path)?.as_text()?.to_owned()))
     };
     PLACES.iter().filter_map(named).collect()
 }

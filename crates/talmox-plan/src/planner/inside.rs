@@ -68,11 +68,9 @@ impl<'a> Planner<'a> {
         }
         let living = standings.iter().filter_map(|(node, standing)| match standing {
             Standing::Configured(seen) => Some(Living { node: *node, seen: *seen }),
-            Standing::Off
-            | Standing::Later
-            | Standing::Unknown
-            | Standing::Fresh(_)
-            | Standing::Refused => None,
+            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
+                None
+            }
         });
         let living: Vec<Living<'a>> = living.collect();
         if self.request.until >= Until::Configured {

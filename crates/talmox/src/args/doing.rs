@@ -35,6 +35,15 @@ pub(crate) struct Scope {
     /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
     pub ignore_drift: Vec<String>,
+    /// How many workers may be away at a time (default: 1)
+    #[arg(long, env = "TALMOX_MAX_UNAVAILABLE", value_name = "N")]
+    pub max_unavailable: Option<NonZeroUsize>,
+    /// Install upgrades now, and leave the restart they need for later
+    #[arg(long, env = "TALMOX_STAGE", value_parser = FalseyValueParser::new())]
+    pub stage: bool,
+    /// Do without a snapshot of etcd before risky steps
+    #[arg(long, env = "TALMOX_NO_SNAPSHOT", value_parser = FalseyValueParser::new())]
+    pub no_snapshot: bool,
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
     #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
     pub until: Option<UntilWord>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, check, plan, UpkeepRequest};
+use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, UpkeepRequest, check, plan};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -116,7 +116,19 @@ impl Job {
 
     /// Names must be of declared nodes, unless they are named as gone.
     pub(super) fn request(&self, scope: &Scope) -> anyhow::Result<Request> {
-        let Scope { target, remove, prune, replace, moves, allow_reboot, ignore_drift, until } = scope;
+        let Scope {
+            target,
+            remove,
+            prune,
+            replace,
+            moves,
+            allow_reboot,
+            ignore_drift,
+            max_unavailable,
+            stage,
+            no_snapshot,
+            until,
+        } = scope;
         for name in target
             .iter()
             .filter(|name| !remove.contains(name))
@@ -136,7 +148,12 @@ impl Job {
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
             ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
-            upkeep: UpkeepRequest::default(),
+            upkeep: UpkeepRequest {
+                max_unavailable: *max_unavailable,
+                stage: *stage,
+                no_snapshot: *no_snapshot,
+                restore: None,
+            },
         })
     }
 
@@ -174,7 +191,9 @@ pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
 
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal, until, targets, remove, prune, replace, moves, allow_reboot, ignore_drift } = request;
+    let Request { goal, until, targets, remove, prune, replace, moves, allow_reboot, ignore_drift, upkeep } =
+        request;
+    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore } = upkeep;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -185,7 +204,19 @@ fn with_scope(verb: &str, request: &Request) -> String {
     for (node, host) in moves {
         words.push_str(&format!(" --move {node}={host}"));
     }
-    for (flag, given) in [("--prune", *prune), ("--allow-reboot", *allow_reboot)] {
+    if let Some(workers) = max_unavailable {
+        words.push_str(&format!(" --max-unavailable {workers}"));
+    }
+    if let Some(snapshot) = restore {
+        words.push_str(&format!(" --restore {}", snapshot.path));
+    }
+    let given = [
+        ("--prune", *prune),
+        ("--allow-reboot", *allow_reboot),
+        ("--stage", *stage),
+        ("--no-snapshot", *no_snapshot),
+    ];
+    for (flag, given) in given {
         if given {
             words.push_str(&format!(" {flag}"));
         }

@@ -258,12 +258,9 @@ fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
 
 fn deed(planned: &Planned) -> String {
     let style = match planned.effect {
-        Effect::Drain
-        | Effect::Move
-        | Effect::Reboot
-        | Effect::Stop
-        | Effect::Replace
-        | Effect::Destroy => YELLOW,
+        Effect::Drain | Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => {
+            YELLOW
+        }
         Effect::Wait | Effect::Create | Effect::ChangeLive | Effect::Start | Effect::ChangePending => {
             Style::new()
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Volume, Upkeep};
+use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Upkeep, Volume};
 use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
 use talmox_types::desired::{Desired, FactorySchematic, Node, NodeAddress};
 use talmox_types::{HostName, NodeName, PoolName, VmId};
@@ -220,7 +220,9 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         Step::RemoveSeed { .. } => (Sign::Destroy, Subject::Cluster("configuration drive"), None),
         Step::AwaitHealth => (Sign::Change, Subject::Cluster("health"), None),
         Step::Upkeep(Upkeep::SnapshotEtcd { .. }) => (Sign::Create, Subject::Cluster("etcd snapshot"), None),
-        Step::Upkeep(Upkeep::UpgradeKubernetes { .. }) => (Sign::Change, Subject::Cluster("Kubernetes"), None),
+        Step::Upkeep(Upkeep::UpgradeKubernetes { .. }) => {
+            (Sign::Change, Subject::Cluster("Kubernetes"), None)
+        }
         Step::CloneVm { .. }
         | Step::CreateVm { .. }
         | Step::ConfigureVm { .. }

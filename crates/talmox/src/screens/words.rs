@@ -1,6 +1,6 @@
 //! A step in words: before, during and after.
 
-use talmox_plan::{CloneKind, ExpectedTemplate, Planned, Step, Upkeep, ChangeMode};
+use talmox_plan::{ChangeMode, CloneKind, ExpectedTemplate, Planned, Step, Upkeep};
 
 use super::text::{host_of, safe, size};
 

@@ -11,7 +11,7 @@
 //! does not answer is part of the picture.
 
 mod etcd;
-mod images;
+pub(crate) mod images;
 pub(crate) mod kubernetes;
 mod probe;
 mod words;

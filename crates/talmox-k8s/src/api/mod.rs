@@ -20,6 +20,6 @@ pub use nodes::{CORDONED, Node, NodeAddress, NodeChange, NodeInfo, NodeSpec, Nod
 pub use pods::{Container, Pod, PodSpec, PodStatus};
 pub use server::Version;
 pub use storage::VolumeAttachment;
-pub use workloads::{DaemonSet, Deployment};
+pub use workloads::{DaemonSet, DaemonSetSpec, Deployment, PodTemplate};
 
 pub(crate) use meta::or_default;

@@ -238,7 +238,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
+    pub(super) fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
         let (step, reason) = (step.to_owned(), reason.to_owned());
         self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
     }

@@ -18,8 +18,8 @@ use talmox_types::{BootstrapWord, NodeName};
 use super::upkeep::Living;
 use super::{Draft, Planner};
 use crate::{
-    Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine,
-    SeenNode, Step, StepId, Until, Waiting,
+    Change, Component, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes,
+    SeenMachine, SeenNode, Step, StepId, Until, Waiting,
 };
 
 /// How many fields of a configuration that differs are shown.
@@ -252,8 +252,10 @@ impl<'a> Planner<'a> {
             self.note(Some(&node.name), NoteKind::Inside, text);
         }
         match &seen.config {
-            Some(changes) if !changes.is_empty() => {
-                let text = format!("its configuration differs and is left as it is: {}", in_words(changes));
+            Some(changes) if changes.iter().any(|change| Component::of_change(change).is_none()) => {
+                let others = changes.iter().filter(|change| Component::of_change(change).is_none());
+                let others: Vec<Change> = others.cloned().collect();
+                let text = format!("its configuration differs and is left as it is: {}", in_words(&others));
                 self.note(Some(&node.name), NoteKind::Inside, text);
             }
             Some(_) => {}

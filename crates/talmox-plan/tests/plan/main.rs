@@ -15,6 +15,7 @@ mod drift;
 mod ha;
 mod identity;
 mod inside;
+mod kubernetes;
 mod placing;
 mod removing;
 mod seeds;

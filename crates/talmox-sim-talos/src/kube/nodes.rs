@@ -146,6 +146,7 @@ fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
         version: settings.kubernetes_version.clone(),
         talos: run.image.version.clone(),
         uuid: uuid.to_owned(),
+        boot_id: run.boot_id.clone(),
         labels: settings.labels.iter().cloned().collect(),
         taints: settings.taints.iter().cloned().collect(),
         schedules_everywhere: settings.scheduling_on_control_planes,

@@ -89,6 +89,9 @@ pub enum StepError {
     /// Manifests or the user's own program failed.
     #[error("could not {doing}: {reason}")]
     HandOver { doing: String, reason: String },
+    /// A node does not run the Talos it was to run.
+    #[error("{node}: {fault}")]
+    Upgrade { node: NodeName, fault: crate::UpgradeFault },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -153,6 +156,7 @@ impl StepError {
             | Self::Stalled { .. }
             | Self::Leased { .. }
             | Self::HandOver { .. }
+            | Self::Upgrade { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -241,6 +245,7 @@ impl StepError {
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
+            Self::Upgrade { node, fault } => fault.hints(node.as_str()),
             Self::NoConfig { .. }
             | Self::HandOver { .. }
             | Self::Impossible { .. }

@@ -7,6 +7,7 @@
 mod check;
 mod diff;
 mod identity;
+mod installer;
 mod live;
 mod machine;
 mod observed;

@@ -114,6 +114,8 @@ pub struct SeenCluster {
     /// What of the bootstrap has been done, by the digest of what was to be done.
     pub manifests: Option<String>,
     pub post_bootstrap: Option<String>,
+    /// Installers that were run beside what runs and wait for a restart, by the name of the node.
+    pub installed: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -41,6 +41,8 @@ pub enum Upkeep {
         schematic: Option<String>,
         /// Installed now; the restart is left to whoever comes next.
         stage: bool,
+        /// Where Kubernetes is asked, by name.
+        control_planes: BTreeMap<NodeName, IpAddr>,
     },
     /// Moves every component of Kubernetes to another version, one after the other.
     UpgradeKubernetes {

@@ -12,6 +12,8 @@ mod upgrade_node;
 
 use talmox_plan::Upkeep;
 
+pub use upgrade_node::UpgradeFault;
+
 use crate::work::{Result, Work};
 
 pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {

@@ -53,6 +53,8 @@ pub enum Rule {
     Volumes,
     /// No disk shrinks, and none is put where another hangs.
     DisksGrow,
+    /// What is installed is what the description declares.
+    Installer,
     /// No secret is in a plan.
     NoSecrets,
 }
@@ -69,6 +71,7 @@ impl fmt::Display for Rule {
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
+            Self::Installer => "only the described Talos is installed",
             Self::NoSecrets => "no secrets in plans",
         })
     }
@@ -92,6 +95,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     templates::judge(&mut court);
     inside::judge(&mut court);
     seeds::judge(&mut court);
+    upkeep::judge(&mut court);
     court.violations
 }
 

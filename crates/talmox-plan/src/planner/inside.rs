@@ -238,18 +238,15 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
+    pub(super) fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
         let (step, reason) = (step.to_owned(), reason.to_owned());
         self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
     }
 
     /// Says what of a configured machine is not as described.
     fn compare(&mut self, node: &Node, seen: &SeenNode) {
-        let wanted = self.desired.talos.version.to_string();
-        let has = seen.version.trim_start_matches('v');
-        if !has.is_empty() && has != wanted {
-            let text = format!("runs Talos {has}, described is {wanted}: left as it is");
-            self.note(Some(&node.name), NoteKind::Inside, text);
+        if self.request.until < Until::Configured || !self.request.covers(&node.name) {
+            self.leave_talos(node, seen);
         }
         match &seen.config {
             Some(changes) if !changes.is_empty() => {

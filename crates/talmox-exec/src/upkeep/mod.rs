@@ -3,12 +3,14 @@
 mod change_node;
 mod drain;
 mod forget;
+mod kubernetes;
 mod recover;
 mod retire;
 mod return_node;
 mod snapshot;
 mod upgrade_kubernetes;
 mod upgrade_node;
+mod well;
 
 use talmox_plan::Upkeep;
 

@@ -303,12 +303,9 @@ impl<'a> Planner<'a> {
         if stage {
             return Some(self.push(Draft::new(Some(name), step, reason, Effect::ChangePending).after(after)));
         }
-        let drain = Step::Upkeep(Upkeep::DrainNode { node: name.clone() });
-        let drained = self.push(Draft::new(Some(name), drain, reason, Effect::Drain).after(after));
-        let upgraded = self.push(Draft::new(Some(name), step, reason, Effect::Reboot).after(vec![drained]));
-        let back = Step::Upkeep(Upkeep::ReturnNode { node: name.clone(), address: seen.address });
-        let draft = Draft::new(Some(name), back, "it was drained", Effect::ChangeLive);
-        Some(self.push(draft.after(vec![upgraded])))
+        let drained = self.drain(name, reason, after);
+        let upgraded = self.push(Draft::new(Some(name), step, reason, Effect::Reboot).after(drained));
+        self.give_back(name, vec![upgraded]).pop()
     }
 }
 

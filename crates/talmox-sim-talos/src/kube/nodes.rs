@@ -48,7 +48,11 @@ impl Nodes {
         let Some((authorities, cluster)) = self.kubernetes_behind(id) else { return KubeReply::Refused };
         let version = self.api_server_version(id);
         let decides = self.running_member(id).is_some() && self.has_quorum(cluster);
-        let health = if decides { Health::Serving } else { Health::NoQuorum };
+        let health = match (decides, self.is_full(cluster)) {
+            (false, _) => Health::NoQuorum,
+            (true, true) => Health::NoSpace,
+            (true, false) => Health::Serving,
+        };
         let (time, quick) = (self.epoch + self.clock, self.timing.call);
         let Some(store) = self.kube.get_mut(&cluster) else { return KubeReply::Refused };
         store.set_version(&version);
@@ -58,7 +62,7 @@ impl Nodes {
         if store.has_network_plugin() && !had_network {
             self.wake_all();
         }
-        let after = if status == 500 { ETCD_TIMEOUT } else { quick };
+        let after = if health == Health::NoQuorum && status == 500 { ETCD_TIMEOUT } else { quick };
         KubeReply::Answer { after, status, body }
     }
 

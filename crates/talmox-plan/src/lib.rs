@@ -8,6 +8,7 @@ mod check;
 mod component;
 mod diff;
 mod identity;
+mod installer;
 mod live;
 mod machine;
 mod observed;

@@ -118,6 +118,8 @@ pub struct SeenCluster {
     pub pods: BTreeMap<Component, BTreeMap<String, String>>,
     /// The image of kube-proxy, if there is one and it is to be.
     pub proxy: Option<String>,
+    /// Installers that were run beside what runs and wait for a restart, by the name of the node.
+    pub installed: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -31,6 +31,7 @@ fn facts(number: u8, role: NodeRole, ready: bool) -> KubeletFacts {
         role,
         version: "1.36.3".to_owned(),
         talos: "1.13.9".to_owned(),
+        boot_id: String::new(),
         uuid: format!("00000000-0000-4000-8000-{number:012}"),
         labels: BTreeMap::new(),
         taints: BTreeMap::new(),

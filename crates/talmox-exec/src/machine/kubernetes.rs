@@ -63,7 +63,11 @@ pub(super) async fn look(reach: &Reach<'_>, desired: &Desired, observed: &Observ
 }
 
 async fn ask(client: &Client, desired: &Desired) -> Result<SeenCluster, Error> {
-    let nodes = client.nodes().await?.into_iter().map(|node| {
+    let all = client.nodes().await?;
+    let installed =
+        all.iter().filter_map(|node| Some((node.name().to_owned(), node.installed()?.to_owned())));
+    let installed = installed.collect();
+    let nodes = all.into_iter().map(|node| {
         let seen = SeenKubernetesNode {
             ready: node.is_ready(),
             schedulable: !node.spec.unschedulable,
@@ -81,6 +85,7 @@ async fn ask(client: &Client, desired: &Desired) -> Result<SeenCluster, Error> {
         nodes,
         pods,
         proxy: if proxy { proxy_image(client).await? } else { None },
+        installed,
         manifests: if manifests { note(client, MANIFESTS).await? } else { None },
         post_bootstrap: if post_bootstrap { note(client, POST_BOOTSTRAP).await? } else { None },
     })

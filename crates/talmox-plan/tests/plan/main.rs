@@ -20,4 +20,5 @@ mod placing;
 mod removing;
 mod seeds;
 mod support;
+mod talos;
 mod templates;

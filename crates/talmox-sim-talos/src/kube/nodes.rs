@@ -48,7 +48,11 @@ impl Nodes {
         let Some((authorities, cluster)) = self.kubernetes_behind(id) else { return KubeReply::Refused };
         let version = self.api_server_version(id);
         let decides = self.running_member(id).is_some() && self.has_quorum(cluster);
-        let health = if decides { Health::Serving } else { Health::NoQuorum };
+        let health = match (decides, self.is_full(cluster)) {
+            (false, _) => Health::NoQuorum,
+            (true, true) => Health::NoSpace,
+            (true, false) => Health::Serving,
+        };
         let (time, quick) = (self.epoch + self.clock, self.timing.call);
         let Some(store) = self.kube.get_mut(&cluster) else { return KubeReply::Refused };
         store.set_version(&version);
@@ -58,7 +62,7 @@ impl Nodes {
         if store.has_network_plugin() && !had_network {
             self.wake_all();
         }
-        let after = if status == 500 { ETCD_TIMEOUT } else { quick };
+        let after = if health == Health::NoQuorum && status == 500 { ETCD_TIMEOUT } else { quick };
         KubeReply::Answer { after, status, body }
     }
 
@@ -151,6 +155,7 @@ fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
         version: settings.kubernetes_version.clone(),
         talos: run.image.version.clone(),
         uuid: uuid.to_owned(),
+        boot_id: run.boot_id.clone(),
         labels: settings.labels.iter().cloned().collect(),
         taints: settings.taints.iter().cloned().collect(),
         schedules_everywhere: settings.scheduling_on_control_planes,

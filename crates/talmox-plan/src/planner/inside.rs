@@ -18,8 +18,8 @@ use talmox_types::{BootstrapWord, NodeName};
 use super::upkeep::Living;
 use super::{Draft, Planner};
 use crate::{
-    Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes,
-    SeenMachine, SeenNode, Step, StepId, Until, Waiting,
+    Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine,
+    SeenNode, Step, StepId, Until, Waiting,
 };
 
 /// How many fields of a configuration that differs are shown.

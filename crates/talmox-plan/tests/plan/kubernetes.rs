@@ -7,7 +7,8 @@ use talmox_plan::{
     Step, Upkeep, UpkeepRequest,
 };
 use talmox_types::desired::{Desired, Role};
-use talmox_types::{NodeName, Version};
+use talmox_types::support::{LINES, Pair, upgrade_path};
+use talmox_types::{Contract, NodeName, Version};
 
 use crate::inside::{healthy, later, living, silent};
 use crate::support::*;
@@ -215,12 +216,9 @@ fn while_a_control_plane_is_away_it_follows_later_and_a_worker_is_left_for_later
 fn a_talos_that_does_not_run_it_is_upgraded_first() {
     let desired = described("1.13.9", "1.36.3");
     let plan = planned(&desired, &from_to(("1.12.6", "1.35.4"), &desired), &request());
-    let before: Vec<&Step> = plan.steps.iter().map(|step| &step.step).collect();
-    match upgrade(&plan) {
-        // Whatever brings Talos there comes first.
-        Some(_) => assert!(matches!(before.last(), Some(Step::Upkeep(Upkeep::UpgradeKubernetes { .. })))),
-        None => assert!(later(&plan).contains(&"upgrade-kubernetes".to_owned()), "{plan:#?}"),
-    }
+    let order = order(&plan);
+    assert_eq!(order.len(), 6, "{plan:#?}");
+    assert_eq!(order.last(), Some(&None), "{order:?}");
 }
 
 #[test]
@@ -253,4 +251,74 @@ fn what_cannot_be_compared_or_was_not_asked_for_is_left_alone() {
     }
     let plan = planned(&desired, &observed, &request());
     assert_eq!((upgrade(&plan), plan.refusals.len()), (None, 0));
+}
+
+/// The steps that change versions, in the order they are carried out: Talos of a node, or Kubernetes.
+fn order(plan: &Plan) -> Vec<Option<String>> {
+    let mut done: Vec<&talmox_plan::Planned> = Vec::new();
+    // Whatever needs nothing that is open may go: here always the last one listed, to be unkind.
+    while done.len() < plan.steps.len() {
+        let is_done = |id: &talmox_plan::StepId| done.iter().any(|step| step.id == *id);
+        let ready = |step: &&talmox_plan::Planned| !is_done(&step.id) && step.needs.iter().all(is_done);
+        let next = plan.steps.iter().rev().find(ready).unwrap_or_else(|| panic!("no way on: {plan:#?}"));
+        done.push(next);
+    }
+    let changes = done.into_iter().filter_map(|step| match &step.step {
+        Step::Upkeep(Upkeep::UpgradeNode { .. }) => Some(step.node.as_ref().map(ToString::to_string)),
+        Step::Upkeep(Upkeep::UpgradeKubernetes { .. }) => Some(None),
+        _ => None,
+    });
+    changes.collect()
+}
+
+#[test]
+fn over_all_pairs_of_versions_every_pair_in_between_is_supported() {
+    let mut pairs = Vec::new();
+    for line in LINES.iter().filter(|line| line.talos >= Contract::new(1, 10)) {
+        for minor in line.kubernetes_from.minor..=line.kubernetes_to.minor {
+            pairs.push((Version::new(1, line.talos.minor, 1), Version::new(1, minor, 1)));
+        }
+    }
+    let (mut carried_out, mut refused) = (0, 0);
+    for (talos, kubernetes) in &pairs {
+        for (new_talos, new_kubernetes) in &pairs {
+            let mut desired = desired(3, 1);
+            (desired.talos.version, desired.kubernetes.version) = (new_talos.clone(), new_kubernetes.clone());
+            let observed = from_to((&talos.to_string(), &kubernetes.to_string()), &desired);
+            let plan = planned(&desired, &observed, &request());
+            let what = format!("{talos} with {kubernetes} to {new_talos} with {new_kubernetes}");
+            let way = upgrade_path(Pair::of(talos, kubernetes), Pair::of(new_talos, new_kubernetes));
+            let moves = |of: fn(&Pair) -> Contract| {
+                let path = [Pair::of(talos, kubernetes)].into_iter().chain(way.clone().unwrap_or_default());
+                path.map(|pair| of(&pair)).collect::<std::collections::BTreeSet<_>>().len() - 1
+            };
+            let at_once =
+                way.is_some() && moves(|pair| pair.talos) <= 1 && moves(|pair| pair.kubernetes) <= 1;
+            assert_eq!(plan.refusals.is_empty(), at_once, "{what}: {:#?}", plan.refusals);
+            if !at_once {
+                assert!(plan.refusals.iter().all(|refusal| !refusal.choices.is_empty()), "{what}");
+                refused += 1;
+                continue;
+            }
+            let mut nodes: BTreeMap<String, &Version> =
+                desired.nodes.iter().map(|node| (node.name.to_string(), talos)).collect();
+            let mut runs = kubernetes;
+            for change in order(&plan) {
+                match change {
+                    Some(node) => drop(nodes.insert(node, new_talos)),
+                    None => runs = new_kubernetes,
+                }
+                for talos in nodes.values() {
+                    assert!(Pair::of(talos, runs).is_supported(), "{what}: {talos} with {runs}");
+                }
+            }
+            assert!(
+                nodes.values().all(|talos| *talos == new_talos) && runs == new_kubernetes,
+                "{what}: {plan:#?}"
+            );
+            carried_out += 1;
+        }
+    }
+    println!("pairs: {carried_out} ways carried out in a supported order, {refused} refused with stations");
+    assert!(carried_out > 100 && refused > 100);
 }

@@ -37,3 +37,4 @@ pub use observe::{Look, ObserveError, observe, observe_for};
 pub use reach::{Clock, MachineConfig, Machines, MachinesFuture, Manifest, Reach, Whereabouts};
 pub use report::{Event, Reporter};
 pub use run::{Because, Done, Failure, Limits, Outcome, Run, Skip};
+pub use upkeep::UpgradeFault;

@@ -5,8 +5,10 @@
 //! safety rules once more, apart from the planner, and refuses a plan that breaks one.
 
 mod check;
+mod component;
 mod diff;
 mod identity;
+mod installer;
 mod live;
 mod machine;
 mod observed;
@@ -19,6 +21,7 @@ mod upkeep;
 mod view;
 
 pub use check::{Rule, Violation, check};
+pub use component::{Component, image_version};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use machine::{

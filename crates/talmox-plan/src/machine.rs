@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use crate::Change;
+use crate::{Change, Component};
 
 /// The machine at the address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ pub struct SeenNode {
     pub unmet: Vec<String>,
     /// What of its configuration is not as described, secrets masked. None: it could not be compared.
     pub config: Option<Vec<Change>>,
-    /// Images its configuration names, by the place they are named at: `machine.kubelet.image`.
+    /// Images its configuration names, by the place they are named at: `machine.kubelet.image`, `KubeletConfig image`.
     pub images: BTreeMap<String, String>,
     /// Of a control plane; none for a worker.
     pub etcd: Option<SeenEtcd>,
@@ -114,6 +114,12 @@ pub struct SeenCluster {
     /// What of the bootstrap has been done, by the digest of what was to be done.
     pub manifests: Option<String>,
     pub post_bootstrap: Option<String>,
+    /// Images of the control planes' pods, as the pods themselves say: by component and node.
+    pub pods: BTreeMap<Component, BTreeMap<String, String>>,
+    /// The image of kube-proxy, if there is one and it is to be.
+    pub proxy: Option<String>,
+    /// Installers that were run beside what runs and wait for a restart, by the name of the node.
+    pub installed: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::MachineId;
+use crate::hardware::{Image, MachineId};
 use crate::wire::Code;
 
 /// Mishaps of machines and of calls.
@@ -34,8 +34,10 @@ pub enum Trouble {
     DiesInUpgrade,
     /// An installer ends with this exit code and has changed nothing.
     InstallerFails(i32),
-    /// This version does not come up on it.
+    /// This version, or what is of this schematic, does not come up on it.
     BootFails(String),
+    /// This version, or what is of this schematic, comes up and never gets well: its kubelet does not.
+    Sick(String),
     /// Its clock never agrees with a time server.
     ClockOff,
 }
@@ -156,8 +158,14 @@ impl Faults {
         self.take(machine, &Trouble::DiesInUpgrade)
     }
 
-    pub(crate) fn fails_to_boot(&self, machine: MachineId, version: &str) -> bool {
-        self.has(machine, &Trouble::BootFails(version.to_owned()))
+    pub(crate) fn fails_to_boot(&self, machine: MachineId, image: &Image) -> bool {
+        let names = [&image.version, &image.schematic];
+        names.into_iter().any(|name| self.has(machine, &Trouble::BootFails(name.clone())))
+    }
+
+    pub(crate) fn is_sick(&self, machine: MachineId, image: &Image) -> bool {
+        let names = [&image.version, &image.schematic];
+        names.into_iter().any(|name| self.has(machine, &Trouble::Sick(name.clone())))
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "one kind of trouble is looked for")]

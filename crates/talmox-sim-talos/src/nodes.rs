@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::stream::Stream;
 use crate::disk::Written;
-use crate::etcd::Cluster;
+use crate::etcd::{Cluster, SavedDisks};
 use crate::faults::Faults;
 use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
 use crate::kube::Store;
@@ -38,6 +38,9 @@ pub struct Nodes {
     pub(crate) random: Random,
     pub(crate) machines: BTreeMap<MachineId, Machine>,
     pub(crate) disks: BTreeMap<DiskId, Written>,
+    /// What snapshots of machines hold, by machine and name.
+    #[serde(default)]
+    pub(crate) snapshots: BTreeMap<String, SavedDisks>,
     /// Clusters of etcd, by number.
     pub(crate) clusters: BTreeMap<u64, Cluster>,
     /// What Kubernetes keeps in each of them.
@@ -87,6 +90,8 @@ pub(crate) struct Due {
 pub(crate) enum Event {
     /// Firmware and kernel are through.
     Kernel,
+    /// What was booted gave up.
+    BootFailed,
     Network,
     /// Whatever may hold a configuration was looked at.
     Config,
@@ -127,6 +132,11 @@ pub(crate) enum Event {
         descent: u64,
         after: After,
     },
+    /// The older call to upgrade was acknowledged: its sequence begins.
+    Upgrade {
+        image: Image,
+        actor: String,
+    },
     /// An installer ended.
     Upgraded {
         exit_code: i32,
@@ -157,6 +167,7 @@ impl Nodes {
             random: Random::new(seed),
             machines: BTreeMap::new(),
             disks: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             clusters: BTreeMap::new(),
             kube: BTreeMap::new(),
             events: BTreeMap::new(),

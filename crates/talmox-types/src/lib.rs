@@ -22,6 +22,7 @@ mod taint;
 mod template_mark;
 mod url;
 mod version;
+pub mod ways;
 
 pub use checksum::{Checksum, ChecksumAlgorithm};
 pub use cidr::{AddressRange, Cidr};

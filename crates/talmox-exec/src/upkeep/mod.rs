@@ -3,14 +3,18 @@
 mod change_node;
 mod drain;
 mod forget;
+mod kubernetes;
 mod recover;
 mod retire;
 mod return_node;
 mod snapshot;
 mod upgrade_kubernetes;
 mod upgrade_node;
+mod well;
 
 use talmox_plan::Upkeep;
+
+pub use upgrade_node::UpgradeFault;
 
 use crate::work::{Result, Work};
 

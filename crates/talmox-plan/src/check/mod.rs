@@ -5,6 +5,7 @@
 
 mod graph;
 mod inside;
+mod installer;
 mod known;
 mod ownership;
 mod requested;
@@ -41,6 +42,8 @@ pub enum Rule {
     OursOnly,
     /// One node that is or may be a control plane goes down at a time.
     OneAtATime,
+    /// Pods leave a node before it goes down, and are let back after.
+    PodsFirst,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
     BootstrapOnce,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
@@ -53,6 +56,8 @@ pub enum Rule {
     Volumes,
     /// No disk shrinks, and none is put where another hangs.
     DisksGrow,
+    /// What is installed is what the description declares.
+    Installer,
     /// No secret is in a plan.
     NoSecrets,
 }
@@ -63,12 +68,14 @@ impl fmt::Display for Rule {
             Self::WellFormed => "steps form a graph",
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
+            Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::ProvenMachine => "machines prove themselves",
             Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
+            Self::Installer => "only the described Talos is installed",
             Self::NoSecrets => "no secrets in plans",
         })
     }
@@ -92,6 +99,8 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     templates::judge(&mut court);
     inside::judge(&mut court);
     seeds::judge(&mut court);
+    upkeep::judge(&mut court);
+    installer::judge(&mut court);
     court.violations
 }
 

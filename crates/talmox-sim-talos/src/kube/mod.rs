@@ -33,6 +33,7 @@ mod pods;
 mod read;
 mod selector;
 mod settle;
+mod volumes;
 mod workloads;
 mod write;
 
@@ -61,6 +62,9 @@ pub struct Store {
     kubelets: BTreeMap<String, KubeletFacts>,
     /// Since when the others are silent.
     silent: BTreeMap<String, u64>,
+    /// Since when attached volumes are used by nobody, by the name of their attachment.
+    #[serde(default)]
+    unused: BTreeMap<String, u64>,
     /// When a controller or kubelet next has something to do; 0 after every change.
     wake: u64,
 }
@@ -78,6 +82,7 @@ impl Store {
             objects: BTreeMap::new(),
             kubelets: BTreeMap::new(),
             silent: BTreeMap::new(),
+            unused: BTreeMap::new(),
             wake: 0,
         };
         for name in NAMESPACES {

@@ -48,7 +48,11 @@ impl Nodes {
         let Some((authorities, cluster)) = self.kubernetes_behind(id) else { return KubeReply::Refused };
         let version = self.api_server_version(id);
         let decides = self.running_member(id).is_some() && self.has_quorum(cluster);
-        let health = if decides { Health::Serving } else { Health::NoQuorum };
+        let health = match (decides, self.is_full(cluster)) {
+            (false, _) => Health::NoQuorum,
+            (true, true) => Health::NoSpace,
+            (true, false) => Health::Serving,
+        };
         let (time, quick) = (self.epoch + self.clock, self.timing.call);
         let Some(store) = self.kube.get_mut(&cluster) else { return KubeReply::Refused };
         store.set_version(&version);
@@ -58,7 +62,7 @@ impl Nodes {
         if store.has_network_plugin() && !had_network {
             self.wake_all();
         }
-        let after = if status == 500 { ETCD_TIMEOUT } else { quick };
+        let after = if health == Health::NoQuorum && status == 500 { ETCD_TIMEOUT } else { quick };
         KubeReply::Answer { after, status, body }
     }
 
@@ -78,14 +82,10 @@ impl Nodes {
     pub(crate) fn serve_kubernetes(&mut self, id: MachineId) {
         let Some(cluster) = self.etcd_data(id).map(|data| data.cluster) else { return };
         let Some(settings) = self.run(id).and_then(Run::settings) else { return };
-        let manifests = BootstrapManifests {
-            proxy: settings.proxy,
-            flannel: settings.cni == Cni::Flannel,
-            core_dns: settings.core_dns,
-            version: settings.kubernetes_version.clone(),
-        };
+        let manifests = settings.bootstrap_manifests();
+        let version = settings.kubernetes_version.clone();
         let now = self.epoch + self.clock;
-        let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &manifests.version, now));
+        let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &version, now));
         store.bootstrap(&manifests, now);
     }
 
@@ -122,6 +122,17 @@ impl Nodes {
     }
 }
 
+impl Settings {
+    /// What Talos puts into a cluster by itself.
+    pub(crate) fn bootstrap_manifests(&self) -> BootstrapManifests {
+        BootstrapManifests {
+            proxy: self.proxy.then(|| self.proxy_image.clone()),
+            flannel: self.cni == Cni::Flannel,
+            core_dns: self.core_dns,
+        }
+    }
+}
+
 fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
     let active = run.active.as_ref()?;
     let settings = &active.settings;
@@ -144,6 +155,7 @@ fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
         version: settings.kubernetes_version.clone(),
         talos: run.image.version.clone(),
         uuid: uuid.to_owned(),
+        boot_id: run.boot_id.clone(),
         labels: settings.labels.iter().cloned().collect(),
         taints: settings.taints.iter().cloned().collect(),
         schedules_everywhere: settings.scheduling_on_control_planes,

@@ -1,7 +1,7 @@
 //! From power to a node that runs, and back.
 
 use super::journal::{Action, Happened};
-use super::sequence::{After, REBOOT};
+use super::sequence::{After, REBOOT, UPGRADE};
 use super::settings::Role;
 use super::status::Status;
 use super::{Port, Run, Sequence, Stage};
@@ -51,6 +51,7 @@ impl Nodes {
     /// Memory is lost, streams break.
     pub(crate) fn end_run(&mut self, id: MachineId) {
         self.silence_kubelet(id);
+        self.hear_last(id);
         if let Some(machine) = self.machines.get_mut(&id) {
             machine.boot += 1;
             machine.run = None;
@@ -63,6 +64,7 @@ impl Nodes {
     pub(crate) fn boot_event(&mut self, id: MachineId, event: Event) {
         match event {
             Event::Kernel => self.start_talos(id),
+            Event::BootFailed => self.fall_back(id),
             Event::Network => self.bring_network_up(id),
             Event::Config => self.find_config(id),
             Event::Listen => self.listen(id),
@@ -86,6 +88,10 @@ impl Nodes {
             Event::NodeReady => self.node_is_ready(id),
             Event::Deaf(descent) => self.go_deaf(id, descent),
             Event::Down { descent, after } => self.go_down(id, descent, after),
+            Event::Upgrade { image, actor } => {
+                let after = After { install: Some(image), ..After::default() };
+                self.go(id, UPGRADE, &actor, after);
+            }
             Event::Upgraded { exit_code, image } => self.finish_upgrade(id, exit_code, image),
             Event::Dies => self.die(id),
         }
@@ -105,8 +111,9 @@ impl Nodes {
 
     fn start_talos(&mut self, id: MachineId) {
         let Some((image, from)) = self.bootable(id) else { return };
-        if self.faults.fails_to_boot(id, &image.version) {
-            self.fall_back(id, from);
+        if self.faults.fails_to_boot(id, &image) {
+            let stop = self.timing.stop;
+            self.schedule_about(id, stop, Event::BootFailed);
             return;
         }
         let boot_id = self.random.uuid();
@@ -143,7 +150,8 @@ impl Nodes {
     }
 
     /// A boot that fails before the new entry proved itself goes back to the previous one; else the machine hangs.
-    fn fall_back(&mut self, id: MachineId, from: Option<DiskId>) {
+    fn fall_back(&mut self, id: MachineId) {
+        let from = self.bootable(id).and_then(|(_, from)| from);
         let loader = from.and_then(|disk| self.disks.get_mut(&disk)?.loader.as_mut());
         if loader.is_some_and(|loader| loader.on_trial && loader.roll_back()) {
             self.news.push(News::Rebooted(id));

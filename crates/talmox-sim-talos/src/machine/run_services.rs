@@ -160,6 +160,11 @@ impl Nodes {
                 }
             }
             Step::Healthy if service == "etcd" => self.first_etcd_check(id),
+            Step::Healthy if service == "kubelet" && self.is_sick(id) => {
+                let words = "Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: connect: connection refused";
+                self.set_health(id, service, Health::Failed, words);
+                self.say(id, service, State::Running, &format!("Health check failed: {words}"));
+            }
             Step::Healthy => {
                 self.set_health(id, service, Health::Healthy, "");
                 self.say(id, service, State::Running, "Health check successful");
@@ -168,6 +173,10 @@ impl Nodes {
                 }
             }
         }
+    }
+
+    fn is_sick(&self, id: MachineId) -> bool {
+        self.run(id).is_some_and(|run| self.faults.is_sick(id, &run.image))
     }
 
     /// The boot sequence ends when every service is up.
@@ -204,6 +213,9 @@ impl Nodes {
     pub(crate) fn stop_service(&mut self, id: MachineId, service: &str) {
         if service == "kubelet" {
             self.silence_kubelet(id);
+        }
+        if service == "etcd" {
+            self.hear_last(id);
         }
         if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
             one.started += 1;

@@ -70,6 +70,9 @@ impl Nodes {
 
     /// All of them start, for the first time since the machine booted.
     pub(crate) fn start_pods(&mut self, id: MachineId) {
+        if let Some(run) = self.run_mut(id) {
+            run.kubernetes.withdrawn = false;
+        }
         let (half, all) = (self.timing.api_server / 2, self.timing.static_pods);
         for name in PODS {
             let Some(run) = self.run_mut(id) else { return };
@@ -170,6 +173,7 @@ impl Nodes {
         self.stop_api_server(id);
         if let Some(run) = self.run_mut(id) {
             run.kubernetes.withdrawn = true;
+            run.kubernetes.pods_due = false;
         }
     }
 }

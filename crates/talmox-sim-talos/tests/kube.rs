@@ -45,8 +45,8 @@ impl Cluster {
     /// A control plane and so many workers, all ready.
     fn new(workers: u8) -> Self {
         let mut store = Store::new(7, "1.36.3", BEGIN);
-        let version = "1.36.3".to_owned();
-        let manifests = BootstrapManifests { proxy: true, flannel: true, core_dns: true, version };
+        let proxy = Some("registry.k8s.io/kube-proxy:v1.36.3".to_owned());
+        let manifests = BootstrapManifests { proxy, flannel: true, core_dns: true };
         store.bootstrap(&manifests, BEGIN);
         store.report(&facts(1, NodeRole::ControlPlane, true), BEGIN);
         for number in 2..2 + workers {

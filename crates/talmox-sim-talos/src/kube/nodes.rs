@@ -82,14 +82,10 @@ impl Nodes {
     pub(crate) fn serve_kubernetes(&mut self, id: MachineId) {
         let Some(cluster) = self.etcd_data(id).map(|data| data.cluster) else { return };
         let Some(settings) = self.run(id).and_then(Run::settings) else { return };
-        let manifests = BootstrapManifests {
-            proxy: settings.proxy,
-            flannel: settings.cni == Cni::Flannel,
-            core_dns: settings.core_dns,
-            version: settings.kubernetes_version.clone(),
-        };
+        let manifests = settings.bootstrap_manifests();
+        let version = settings.kubernetes_version.clone();
         let now = self.epoch + self.clock;
-        let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &manifests.version, now));
+        let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &version, now));
         store.bootstrap(&manifests, now);
     }
 
@@ -123,6 +119,17 @@ impl Nodes {
     /// Whether somebody applied a network plugin.
     pub(crate) fn was_given_network(&self, cluster: u64) -> bool {
         self.kube.get(&cluster).is_some_and(Store::has_network_plugin)
+    }
+}
+
+impl Settings {
+    /// What Talos puts into a cluster by itself.
+    pub(crate) fn bootstrap_manifests(&self) -> BootstrapManifests {
+        BootstrapManifests {
+            proxy: self.proxy.then(|| self.proxy_image.clone()),
+            flannel: self.cni == Cni::Flannel,
+            core_dns: self.core_dns,
+        }
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) struct Settings {
     pub(crate) cni: Cni,
     pub(crate) proxy: bool,
     pub(crate) core_dns: bool,
+    pub(crate) proxy_image: String,
     /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
     pub(crate) components: Components,
@@ -160,6 +161,11 @@ impl Settings {
                 && document("KubeProxyConfig", "enabled").and_then(Value::as_bool) != Some(false),
             core_dns: at(&["cluster", "coreDNS", "disabled"]).and_then(Value::as_bool) != Some(true)
                 && document("KubeCoreDNSConfig", "enabled").and_then(Value::as_bool) != Some(false),
+            proxy_image: text(at(&["cluster", "proxy", "image"]))
+                .or_else(|| text(document("KubeProxyConfig", "image")))
+                .unwrap_or_else(|| {
+                    format!("registry.k8s.io/kube-proxy:{}", kubernetes_version(config, first))
+                }),
             kubernetes_version: kubernetes_version(config, first),
             components: Components::read(config, first),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]

@@ -253,7 +253,11 @@ impl View<'_> {
     fn manifests(&self, settings: &Settings) -> Vec<Resource> {
         let place = ("controlplane", "Manifests.kubernetes.talos.dev");
         let names = Self::manifest_names(settings).into_iter();
-        names.map(|name| self.resource(place, name, "k8s.ManifestController").yaml(Map::new())).collect()
+        let manifests = settings.bootstrap_manifests();
+        let made = |name: &'static str| {
+            self.resource(place, name, "k8s.ManifestController").objects(&manifests.objects(name))
+        };
+        names.map(made).collect()
     }
 
     fn manifest_status(&self, settings: &Settings) -> Vec<Resource> {

@@ -117,7 +117,7 @@ fn befall(world: &mut World, nodes: &mut Nodes, event: PowerEvent) {
             }
         }
         PowerEvent::Forgotten { vmid, snapshot } => {
-            drop(nodes.snapshots.remove(&snapshot_key(vmid, &snapshot)))
+            nodes.snapshots.remove(&snapshot_key(vmid, &snapshot));
         }
         PowerEvent::DiskGone { disk } => nodes.remove_disk(DiskId(disk)),
     }

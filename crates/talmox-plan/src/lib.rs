@@ -31,8 +31,8 @@ pub use plan::{
     Intent, Note, NoteKind, Plan, Planned, Refusal, Step, StepId, SubChange, TemplateSource, Volume, Waiting,
 };
 pub use planner::{
-    Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,
-    seeds_of,
+    Given, assigned_addresses, config_source, first_control_plane, given_by_an_empty_proxmox, plan, seed_in,
+    seed_storage, seeds_of,
 };
 pub use request::{Goal, Nonce, Request, Until};
 pub use template::{

@@ -72,6 +72,7 @@ const TABLE: &[Behaviour] = &[
     row("maintenance.certificate", "In maintenance the certificate is self-made and new at every boot; nobody is asked for one.", Facts("§1.3")),
     row("maintenance.version", "In maintenance Version has no features.", Transcript("maintenance-reads")),
     row("maintenance.transition", "The port is closed for a moment when maintenance ends, and for long if a stream was left open.", Observed("§1")),
+    row("config.url", "A serial number with ds=nocloud-net and an address: three files are fetched before maintenance is thought of; a server that is away or not trusted is asked again and again.", Facts("§7")),
     row("maintenance.partial", "Documents without machine and cluster leave a node in maintenance.", Transcript("apply-real-partial")),
     row("maintenance.try", "A trial in maintenance ends with no configuration and nobody listening.", Transcript("maintenance-apply-try")),
     row("tls.authority", "A configured node wants a certificate of its authority or of one it accepts besides.", Facts("§1.2")),

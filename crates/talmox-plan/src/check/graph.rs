@@ -50,7 +50,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::ApplyManifests { .. }
         | Step::PostBootstrap { .. } => step.effect == Effect::Create,
         Step::AwaitHealth => step.effect == Effect::Wait,
-        Step::ConfigureTemplate { .. } | Step::AttachSeed { .. } => {
+        Step::ConfigureTemplate { .. } | Step::AttachSeed { .. } | Step::PublishConfig { .. } => {
             matches!(step.effect, Effect::Create | Effect::ChangeLive)
         }
         Step::AddHa { .. }
@@ -59,6 +59,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::DeleteHaRule { .. }
         | Step::RecordBootstrap { .. }
         | Step::EjectSeed { .. }
+        | Step::WithdrawConfig { .. }
         | Step::RemoveSeed { .. } => step.effect == Effect::ChangeLive,
         Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
             step.effect == Effect::Destroy

@@ -14,6 +14,7 @@ mod inside;
 mod moves;
 mod names;
 mod place;
+mod published;
 mod remove;
 mod seeds;
 mod source;
@@ -35,6 +36,7 @@ use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
 pub use inside::first_control_plane;
+pub use published::config_source;
 pub use seeds::{seed_in, seed_storage, seeds_of};
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).

@@ -309,11 +309,10 @@ impl Nodes {
         let machine = self.machines.get(&id)?;
         let run = machine.run.as_ref()?;
         let install = run.settings().and_then(|settings| settings.install.clone());
-        let wanted = install.as_ref().and_then(|install| install.disk.clone());
         let disk = machine.hardware.drives.iter().find_map(|drive| match drive {
             Drive::Disk(disk) => {
-                let named = wanted.as_ref().is_none_or(|name| name.trim_start_matches("/dev/") == disk.name);
-                named.then_some(disk.id)
+                let wanted = install.as_ref().is_none_or(|install| install.takes(disk));
+                wanted.then_some(disk.id)
             }
             Drive::Cd(_) => None,
         })?;

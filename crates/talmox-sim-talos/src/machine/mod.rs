@@ -16,6 +16,7 @@ pub(crate) mod journal;
 pub(crate) mod kubelet;
 pub(crate) mod network;
 pub(crate) mod run_services;
+mod selector;
 pub(crate) mod sequence;
 pub(crate) mod settings;
 pub(crate) mod status;

@@ -92,3 +92,80 @@ async fn over(
         other => Fetched::Failed(format!("status {other}")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+    use rustls::ServerConfig;
+    use rustls::pki_types::PrivateKeyDer;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// A server for `seed.example`, and the authority that vouches for it.
+    async fn server() -> (u16, String, JoinSet<()>) {
+        let key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let trusted = authority.self_signed(&key).unwrap().pem();
+        let own = KeyPair::generate().unwrap();
+        let given = CertificateParams::new(vec!["seed.example".to_owned()]).unwrap();
+        let given = given.signed_by(&own, &Issuer::new(authority, key)).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let key = PrivateKeyDer::try_from(own.serialize_der()).unwrap();
+        let config = builder.unwrap().with_no_client_auth().with_single_cert(vec![given.der().clone()], key);
+        let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+                let mut asked = [0; 4096];
+                let read = stream.read(&mut asked).await.unwrap_or_default();
+                let asked = String::from_utf8_lossy(&asked[..read]).into_owned();
+                let (status, body) = match asked.split(' ').nth(1) {
+                    Some("/t/user-data") => ("200 OK", "version: v1alpha1"),
+                    Some("/t/meta-data") => ("503 Service Unavailable", ""),
+                    _ => ("404 Not Found", ""),
+                };
+                let length = body.len();
+                let reply = format!(
+                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+                );
+                let _ = stream.write_all(reply.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        (port, trusted, tasks)
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_from_whom_the_machine_trusts_and_from_nobody_else() {
+        let (port, trusted, _server) = server().await;
+        let told = |fetched: Fetched| match fetched {
+            Fetched::File(bytes) => String::from_utf8(bytes).unwrap(),
+            Fetched::NotFound => "not found".to_owned(),
+            Fetched::Failed(reason) => format!("failed: {reason}"),
+        };
+        let ask = async |host: &str, file: &str, trusts: &str| {
+            told(fetch(&format!("https://{host}:{port}/t/{file}"), trusts).await)
+        };
+        assert_eq!(ask("seed.example", "user-data", &trusted).await, "version: v1alpha1");
+        assert_eq!(ask("seed.example", "network-config", &trusted).await, "not found");
+        assert_eq!(
+            ask("seed.example", "meta-data", &trusted).await,
+            "failed: status 503 Service Unavailable"
+        );
+        let untrusted = ask("seed.example", "user-data", "").await;
+        assert!(untrusted.contains("UnknownIssuer"), "{untrusted}");
+        let another = ask("other.example", "user-data", &trusted).await;
+        assert!(another.starts_with("failed: ") && another.contains("not valid for name"), "{another}");
+        assert!(told(fetch("https://seed.example:1/t/user-data", &trusted).await).starts_with("failed: "));
+    }
+}

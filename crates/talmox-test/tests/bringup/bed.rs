@@ -184,6 +184,8 @@ pub(crate) struct Bed {
     pub(crate) told: Told,
     /// Where machines fetch their configuration, if they do.
     pub(crate) base: String,
+    /// Whether others' leases are taken over.
+    pub(crate) take_over: bool,
 }
 
 pub(crate) fn healthy() -> Request {
@@ -250,7 +252,7 @@ impl Bed {
     pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
         lab.world(may_delete_drives);
         let base = "https://config.lab.example:8443".to_owned();
-        Self { handed: Handed::default(), lab, desired, told: Told::default(), base }
+        Self { handed: Handed::default(), lab, desired, told: Told::default(), base, take_over: false }
     }
 
     pub(crate) async fn look(&self, request: &Request) -> Observed {
@@ -268,7 +270,7 @@ impl Bed {
             handout: None,
             clock,
             holder: format!("test-{number}"),
-            take_over: false,
+            take_over: self.take_over,
         }
     }
 
@@ -424,6 +426,13 @@ impl Bed {
         };
         assert_eq!(cluster.nodes.len(), self.desired.nodes.len());
         assert!(cluster.nodes.values().all(|node| node.ready && node.schedulable), "{cluster:?}");
+    }
+
+    /// A client of the cluster's Kubernetes, asked at an address.
+    pub(crate) fn kubernetes_at(&self, address: &str) -> talmox_k8s::Client {
+        let server = talmox_k8s::Server::new(address.to_owned(), 6443);
+        let access = talmox_k8s::Access { server, identity: Arc::clone(&ours().kubernetes) };
+        talmox_k8s::Client::new(self.lab.kubernetes(), access)
     }
 
     /// Seconds since 1970, by the lab's clock.

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use secrecy::SecretSlice;
-use talmox_seed::Seed;
+use talmox_seed::{Seed, USER_DATA};
 use talmox_types::Url;
 
 /// Bytes of a token: nobody guesses so many.
@@ -28,7 +28,13 @@ pub struct Handout {
     /// Ends with a slash.
     base: String,
     tokens: Tokens,
-    offered: Mutex<BTreeMap<String, Seed>>,
+    offered: Mutex<BTreeMap<String, Offer>>,
+}
+
+struct Offer {
+    seed: Seed,
+    /// Whether the configuration itself was fetched.
+    fetched: bool,
 }
 
 /// What a request is answered with.
@@ -79,9 +85,11 @@ impl Handout {
         }
         let mut parts = path.rsplit('/');
         let (file, token) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let offered = self.offered();
-        let found = offered.get(token).and_then(|seed| seed.file(file));
-        found.map_or(Answer::Unknown, Answer::File)
+        let mut offered = self.offered();
+        let Some(offer) = offered.get_mut(token) else { return Answer::Unknown };
+        let Some(found) = offer.seed.file(file) else { return Answer::Unknown };
+        offer.fetched |= file == USER_DATA;
+        Answer::File(found)
     }
 
     /// A token nobody had before; none if there is no randomness.
@@ -102,15 +110,23 @@ impl Handout {
         is_token.then_some(token)
     }
 
+    /// Offers files under a token; what was offered before gives way.
     pub(crate) fn offer(&self, token: &str, seed: Seed) {
-        self.offered().insert(token.to_owned(), seed);
+        let mut offered = self.offered();
+        let fetched = offered.get(token).is_some_and(|offer| offer.fetched);
+        offered.insert(token.to_owned(), Offer { seed, fetched });
+    }
+
+    /// Whether somebody fetched the configuration that is offered under a token.
+    pub(crate) fn was_fetched(&self, token: &str) -> bool {
+        self.offered().get(token).is_some_and(|offer| offer.fetched)
     }
 
     pub(crate) fn withdraw(&self, token: &str) {
         self.offered().remove(token);
     }
 
-    fn offered(&self) -> MutexGuard<'_, BTreeMap<String, Seed>> {
+    fn offered(&self) -> MutexGuard<'_, BTreeMap<String, Offer>> {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -146,7 +162,9 @@ mod tests {
         let path = format!("/talos/{token}/user-data");
         assert!(matches!(handout.answer("GET", &path), Answer::Unknown));
         handout.offer(&token, seed());
+        assert!(!handout.was_fetched(&token));
         let Answer::File(file) = handout.answer("GET", &path) else { panic!("it is offered") };
+        assert!(handout.was_fetched(&token));
         assert_eq!(file.expose_secret(), b"key: hush");
         assert!(!format!("{:?}", handout.answer("GET", &path)).contains("hush"));
         assert!(matches!(handout.answer("GET", &format!("/{token}/vendor-data")), Answer::Unknown));

@@ -40,4 +40,4 @@ pub use template::{
     import_image, managed_template, named_templates, own_templates, settings_digest, uses_managed_template,
     wanted_templates,
 };
-pub use view::{NodeState, NodeView, View, view};
+pub use view::{DriveView, NodeState, NodeView, View, view};

@@ -190,15 +190,22 @@ impl Order<'_> {
             address,
             waiting_for: self.waited_for(watch).to_owned(),
             limit: watch.limit,
-            last_words: last_words(self.reach, address).await,
+            last_words: match publish::progress(self.work, &self.found) {
+                Some(progress) => format!("{}; {progress}", last_words(self.reach, address).await),
+                None => last_words(self.reach, address).await,
+            },
         })
     }
 
-    fn report(&self, watch: &Watch, detail: &str) {
+    fn report(&self, watch: &Watch, seen: &str) {
+        let detail = match publish::progress(self.work, &self.found) {
+            Some(progress) => format!("{seen}; {progress}"),
+            None => seen.to_owned(),
+        };
         self.work.event(Event::Waiting {
             step: self.work.planned,
             name: self.waited_for(watch),
-            detail,
+            detail: &detail,
             elapsed: watch.since.elapsed(),
             limit: watch.limit,
         });

@@ -99,6 +99,18 @@ pub(super) fn forget(work: &Work<'_>, url: &str) -> Result<()> {
     Ok(())
 }
 
+/// What a machine that fetches its configuration has done about it so far; none if it does not fetch it.
+pub(super) fn progress(work: &Work<'_>, found: &Found) -> Option<&'static str> {
+    let url = config_source(&found.config)?;
+    let handout = work.run.reach?.handout?;
+    let fetched = handout.was_fetched(handout.token_in(&url)?);
+    Some(if fetched {
+        "it has fetched its configuration"
+    } else {
+        "it has not asked for its configuration yet"
+    })
+}
+
 fn handout<'a>(work: &Work<'a>, vm: &Expected) -> Result<&'a Handout> {
     let reason =
         "its machine fetches it, and this run hands none out (--config-url, --config-cert, --config-key)";

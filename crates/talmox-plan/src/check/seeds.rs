@@ -115,7 +115,14 @@ fn remove(court: &mut Court<'_>, step: &Planned, volume: &VolumeId) {
     if !own.is_some_and(|own| volume.file_name().starts_with(&own)) {
         court.violate(Rule::OursOnly, step, format!("{volume} is not this cluster's"));
     }
+    let before = court.before(step);
+    let goes = |guest: &Guest| {
+        let removes =
+            |before: &&Planned| matches!(&before.step, Step::RemoveVm { vm, .. } if vm.vmid() == guest.vmid);
+        before.iter().any(removes)
+    };
     let uses = |guest: &Guest| match &guest.config {
+        Seen::Read(_) if goes(guest) => false,
         Seen::Read(seen) => disks(&seen.live).any(|(_, disk)| disk.source.volume() == Some(volume)),
         Seen::NotAsked | Seen::Unreadable(_) => false,
     };

@@ -145,18 +145,13 @@ fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
 /// Issuer and subject, as they are encoded.
 fn names(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
     let (whole, _) = element(certificate)?;
-    let (mut rest, _) = element(whole.content)?;
-    let mut rest = std::mem::take(&mut rest.content);
-    let first;
-    (first, rest) = element(rest)?;
-    if first.tag == VERSION {
-        // Then the serial number follows.
-        (_, rest) = element(rest)?;
-    }
-    (_, rest) = element(rest)?;
-    let issuer;
-    (issuer, rest) = element(rest)?;
-    (_, rest) = element(rest)?;
+    let (signed, _) = element(whole.content)?;
+    let (first, after_first) = element(signed.content)?;
+    // Version, if it is there, and serial number; then algorithm, issuer, validity and subject.
+    let rest = if first.tag == VERSION { element(after_first)?.1 } else { after_first };
+    let (_algorithm, rest) = element(rest)?;
+    let (issuer, rest) = element(rest)?;
+    let (_validity, rest) = element(rest)?;
     let (subject, _) = element(rest)?;
     Some((issuer.content, subject.content))
 }
@@ -173,14 +168,84 @@ struct Element<'a> {
 fn element(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&length, rest) = rest.split_first()?;
-    let (length, rest) = match length {
-        0..0x80 => (usize::from(length), rest),
-        0x81..=0x84 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
-            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-        _ => return None,
+    let (length, rest) = if length < 0x80 {
+        (usize::from(length), rest)
+    } else {
+        let digits = usize::from(length & 0x7f);
+        let (digits, rest) = rest.split_at_checked(digits).filter(|_| (1..=4).contains(&digits))?;
+        (digits.iter().fold(0, |length, digit| (length << 8) | usize::from(*digit)), rest)
     };
     let (content, rest) = rest.split_at_checked(length)?;
     Some((Element { tag, content }, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+    use super::*;
+
+    const HOST: &str = "config.lab.example";
+
+    /// An authority's certificate, and one it gave for the host.
+    fn issued() -> (String, String, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name.push(DnType::CommonName, "an authority");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = authority.self_signed(&key).unwrap().pem();
+        let own = KeyPair::generate().unwrap();
+        let issuer = Issuer::new(authority, key);
+        let given = CertificateParams::new(vec![HOST.to_owned()]).unwrap().signed_by(&own, &issuer).unwrap();
+        (certificate, given.pem(), own)
+    }
+
+    fn read(chain: &str, key: &KeyPair) -> Certificate {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, own) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+        std::fs::write(&certificate, chain).unwrap();
+        std::fs::write(&own, key.serialize_pem()).unwrap();
+        Certificate::read(&certificate, &own).unwrap()
+    }
+
+    #[test]
+    fn machines_take_what_an_authority_of_theirs_gave_for_the_host() {
+        let (authority, given, key) = issued();
+        let certificate = read(&given, &key);
+        let judged = |host: &str, trusts: Option<&str>, simulated| {
+            certificate.judge(host, trusts, simulated).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(judged(HOST, Some(&authority), true), Ok(None));
+        assert_eq!(judged(HOST, Some(&authority), false), Ok(None));
+        let other = judged("other.example", Some(&authority), true).unwrap_err();
+        assert!(other.contains("is not for other.example"), "{other}");
+        let unknown = judged(HOST, None, true).unwrap_err();
+        assert!(unknown.contains("simulated machines do not trust"), "{unknown}");
+        // Another authority's is not enough.
+        let (another, _, _) = issued();
+        let unknown = judged(HOST, Some(&another), false).unwrap_err();
+        assert!(unknown.contains("stock Talos would not trust it"), "{unknown}");
+        assert!(certificate.server().is_ok());
+    }
+
+    #[test]
+    fn self_signed_is_refused_with_the_reason() {
+        let key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(vec![HOST.to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        // Not even if somebody says that it can be trusted: Talos cannot be told.
+        let refused = read(&own, &key).judge(HOST, Some(&own), false).unwrap_err().to_string();
+        assert!(refused.contains("is self-signed: until it has its configuration Talos trusts"), "{refused}");
+    }
+
+    #[test]
+    fn what_is_no_certificate_is_none() {
+        assert!(!is_self_signed(&CertificateDer::from(vec![0x30, 0x84, 0xff])));
+        assert_eq!(names(&[]), None);
+        let folder = tempfile::tempdir().unwrap();
+        let (path, missing) = (folder.path().join("cert.pem"), folder.path().join("no.pem"));
+        std::fs::write(&path, "nothing").unwrap();
+        let told = Certificate::read(&path, &missing).err().unwrap().to_string();
+        assert!(told.contains("there is no certificate in"), "{told}");
+        assert!(Certificate::read(&missing, &missing).err().unwrap().to_string().contains("could not read"));
+    }
 }

@@ -36,8 +36,8 @@ pub use plan::{
     StepId, SubChange, Volume, Waiting,
 };
 pub use planner::{
-    Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,
-    seeds_of,
+    Given, assigned_addresses, config_source, first_control_plane, given_by_an_empty_proxmox, plan, seed_in,
+    seed_storage, seeds_of,
 };
 pub use request::{Goal, Nonce, Request, Until, UpkeepRequest};
 pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Step, TemplateSource};
@@ -47,4 +47,4 @@ pub use template::{
     wanted_templates,
 };
 pub use upkeep::{ChangeMode, Snapshot, Upkeep};
-pub use view::{NodeState, NodeView, View, view};
+pub use view::{DriveView, NodeState, NodeView, View, view};

@@ -62,6 +62,9 @@ pub struct Disk {
     pub copy_of: Option<DiskId>,
     /// The name the kernel gives it: `sda`, `vda`, `nvme0n1`.
     pub name: String,
+    /// Empty if it was given none.
+    #[serde(default)]
+    pub serial: String,
     /// Bytes.
     pub size: u64,
     /// What was on it when the hypervisor made it. What a node wrote since is the node's knowledge.

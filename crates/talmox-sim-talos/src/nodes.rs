@@ -26,7 +26,7 @@ pub struct Nodes {
     pub faults: Faults,
     /// The network's DHCP reservations, by hardware address in lower case.
     pub leases: BTreeMap<String, IpAddr>,
-    /// What web servers hand out, by URL: configurations for machines that fetch theirs.
+    /// What web servers hand out, by URL, without anybody being asked; other files are fetched ([`Nodes::wanted`]).
     pub sites: BTreeMap<String, Vec<u8>>,
     /// Images no registry has, by reference or by repository.
     pub missing_images: BTreeSet<String>,

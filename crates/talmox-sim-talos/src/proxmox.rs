@@ -191,10 +191,11 @@ fn hardware(machine: talmox_sim::Machine) -> Hardware {
 fn drive(drive: MachineDrive) -> Drive {
     match drive {
         MachineDrive::Cd { content, extensions } => Drive::Cd(self::content(content, extensions)),
-        MachineDrive::Disk { id, copy_of, name, size, content, extensions } => Drive::Disk(Disk {
+        MachineDrive::Disk { id, copy_of, name, serial, size, content, extensions } => Drive::Disk(Disk {
             id: DiskId(id),
             copy_of: copy_of.map(DiskId),
             name,
+            serial,
             size,
             content: self::content(content, extensions),
         }),

@@ -72,6 +72,8 @@ pub enum MachineDrive {
         copy_of: Option<u64>,
         /// The name Linux gives it: `sda`, `vda`.
         name: String,
+        /// The serial number it was given; empty if it has none.
+        serial: String,
         /// Bytes.
         size: u64,
         content: Content,
@@ -236,6 +238,7 @@ impl World {
             id: volume.id,
             copy_of: volume.copy_of,
             name: names.get(&drive.key)?.clone(),
+            serial: drive.get("serial").unwrap_or_default().to_owned(),
             size: visible_size(volume),
             content,
             extensions,

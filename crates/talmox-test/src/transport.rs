@@ -1,13 +1,13 @@
 //! The transport: from the client's hands into the simulator, on tokio's clock.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
 use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
-use talmox_sim_talos::{Nodes, StreamId, proxmox};
+use talmox_sim_talos::{Fetched, Nodes, StreamId, proxmox};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -40,8 +40,13 @@ pub struct MemoryTransport {
     changed: Notify,
 }
 
+/// What a web server answers machines that fetch a URL.
+pub type Web = Arc<dyn Fn(&str) -> Fetched + Send + Sync>;
+
 struct State {
     world: World,
+    /// The web server of the client; without one nobody answers machines.
+    web: Option<Web>,
     /// What runs in its machines, if anybody asked for that.
     nodes: Option<Nodes>,
     plan: FaultPlan<Fault>,
@@ -82,6 +87,7 @@ impl MemoryTransport {
         let begun = world.clock();
         let state = State {
             world,
+            web: None,
             nodes: None,
             plan: FaultPlan::default(),
             log: CallLog::default(),
@@ -106,6 +112,11 @@ impl MemoryTransport {
         let nodes = Nodes::for_world(&state.world, seed);
         state.nodes.get_or_insert(nodes);
         state.link();
+    }
+
+    /// From now on machines fetch files from this, or from nobody. It goes with the client if that is killed.
+    pub fn serve_web(&self, web: Option<Web>) {
+        self.state().web = web;
     }
 
     /// Looks at the nodes as they are now, or changes something about them. None if the cluster has none.
@@ -441,6 +452,20 @@ impl State {
             }
         }
         self.advance_to(now);
+        self.answer_machines(now);
+    }
+
+    /// Hands machines the files they wait for.
+    fn answer_machines(&mut self, now: u64) {
+        let (Some(nodes), Some(web)) = (&mut self.nodes, &self.web) else { return };
+        for wanted in nodes.wanted() {
+            let fetched = if self.client_died {
+                Fetched::Failed("connection refused".to_owned())
+            } else {
+                web(&wanted.url)
+            };
+            nodes.fetched(&wanted, fetched, now);
+        }
     }
 
     fn advance_to(&mut self, now: u64) {

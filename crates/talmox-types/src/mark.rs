@@ -153,6 +153,12 @@ impl Mark {
         format!("h={};i={}", self.node, self.vmid)
     }
 
+    /// The same with the place a machine fetches its configuration from when it boots: Talos reads that from the serial
+    /// number too.
+    pub fn witness_serial_from(&self, url: &str) -> String {
+        format!("{}{SOURCE}{url}", self.witness_serial())
+    }
+
     /// The family of the second witness.
     pub fn witness_family(&self) -> String {
         format!("{}.{}", self.uid, self.incarnation)
@@ -175,6 +181,15 @@ impl fmt::Display for Mark {
 
 text_conversions!(Mark);
 
+/// What follows the witness in the serial number of a machine that fetches its configuration.
+const SOURCE: &str = ";ds=nocloud-net;s=";
+
+/// A VM's serial number taken apart: what may be a witness, and where its machine fetches its configuration from. The latter
+/// is a secret: whoever knows it can fetch the same.
+pub fn split_serial(serial: &str) -> (&str, Option<&str>) {
+    serial.split_once(SOURCE).map_or((serial, None), |(witness, url)| (witness, Some(url)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +202,10 @@ mod tests {
         assert_eq!(mark.to_string(), LINE);
         assert_eq!(mark.witness_serial(), "h=cp-1;i=2000");
         assert_eq!(mark.witness_family(), "0123456789abcdef.a1");
+        let with_source = mark.witness_serial_from("https://here/t/");
+        assert_eq!(with_source, "h=cp-1;i=2000;ds=nocloud-net;s=https://here/t/");
+        assert_eq!(split_serial(&with_source), ("h=cp-1;i=2000", Some("https://here/t/")));
+        assert_eq!(split_serial("h=cp-1;i=2000"), ("h=cp-1;i=2000", None));
         assert!(Mark::of_description(&format!("{LINE}\nsomething below")).is_none());
     }
 

@@ -141,7 +141,8 @@ async fn there(client: &Client, desired: &Desired, goal: Goal) -> Result<There, 
     let depth = look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
-    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
+    // Whoever destroys a cluster wants nothing of it left, whichever way its configuration came last.
+    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata || goal == Goal::Destroy;
     let files = if makes_something {
         files::list(client, &hosts, &storages).await?
     } else if by_drive {

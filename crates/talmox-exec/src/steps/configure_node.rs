@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
-use talmox_plan::{Expected, seed_in};
+use talmox_plan::{Expected, config_source, seed_in};
 use talmox_talos::{ApplyMode, Client, Kind};
 use talmox_types::FamilyPair;
 use tokio::time::Instant;
 
-use super::power;
+use super::{power, publish};
 use crate::find::Found;
 use crate::machine::{Probe, differences, last_words, looking, probe};
 use crate::work::{End, Result, Work};
@@ -58,6 +58,7 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAd
         let reason = format!("{} has no SMBIOS uuid to know it by", found.name());
         return Err(StepError::NoConfig { node: vm.mark.node.clone(), reason });
     };
+    publish::offer_again(work, vm, &found, address)?;
     let host = Some(found.host.clone());
     let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid) };
     Order { work, reach, vm, found, at }.carry_out().await
@@ -68,7 +69,9 @@ impl Order<'_> {
         let address = self.at.address.primary();
         // A VM of an earlier run may be a node that lives; one that this run made has nothing to lose.
         let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str();
-        let mut watch = Watch { since: Instant::now(), limit: BOOT_LIMIT, sent: None, may_cycle };
+        // One that finds its configuration by itself does not answer before it has used it.
+        let limit = if self.finds_its_own() { CONFIGURED_LIMIT } else { BOOT_LIMIT };
+        let mut watch = Watch { since: Instant::now(), limit, sent: None, may_cycle };
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
                 Probe::Configured(client) => return self.confirm(&client, watch.sent.is_some()).await,
@@ -86,6 +89,11 @@ impl Order<'_> {
             let name = format!("{} to answer", self.vm.mark.node);
             self.work.unless_stopped(&name, tokio::time::sleep(PAUSE)).await?;
         }
+    }
+
+    /// Whether the configuration is on a drive, or is fetched.
+    fn finds_its_own(&self) -> bool {
+        seed_in(&self.found.config).is_some() || config_source(&self.found.config).is_some()
     }
 
     /// Nothing is sent to a machine that is not the VM.
@@ -147,8 +155,12 @@ impl Order<'_> {
 
     /// What arrived is what was sent, every document. A machine that was configured before is left as it is.
     async fn confirm(&self, client: &Client, sent: bool) -> Result {
-        // What came by drive was sent by us too.
-        if !sent && seed_in(&self.found.config).is_none() {
+        let source = config_source(&self.found.config);
+        if let Some(url) = &source {
+            publish::forget(self.work, url)?;
+        }
+        // What came by drive, or was fetched, was sent by us too.
+        if !sent && !self.finds_its_own() {
             return Ok(End::Unchanged);
         }
         let node = &self.vm.mark.node;
@@ -176,27 +188,34 @@ impl Order<'_> {
         Err(StepError::NotThere {
             node: self.vm.mark.node.clone(),
             address,
-            waiting_for: waited_for(watch).to_owned(),
+            waiting_for: self.waited_for(watch).to_owned(),
             limit: watch.limit,
-            last_words: last_words(self.reach, address).await,
+            last_words: match publish::progress(self.work, &self.found) {
+                Some(progress) => format!("{}; {progress}", last_words(self.reach, address).await),
+                None => last_words(self.reach, address).await,
+            },
         })
     }
 
-    fn report(&self, watch: &Watch, detail: &str) {
+    fn report(&self, watch: &Watch, seen: &str) {
+        let detail = match publish::progress(self.work, &self.found) {
+            Some(progress) => format!("{seen}; {progress}"),
+            None => seen.to_owned(),
+        };
         self.work.event(Event::Waiting {
             step: self.work.planned,
-            name: waited_for(watch),
-            detail,
+            name: self.waited_for(watch),
+            detail: &detail,
             elapsed: watch.since.elapsed(),
             limit: watch.limit,
         });
     }
-}
 
-fn waited_for(watch: &Watch) -> &'static str {
-    if watch.sent.is_some() {
-        "an answer with its new configuration"
-    } else {
-        "an answer in maintenance mode"
+    fn waited_for(&self, watch: &Watch) -> &'static str {
+        match (watch.sent.is_some(), self.finds_its_own()) {
+            (true, _) => "an answer with its new configuration",
+            (false, true) => "an answer with the configuration it finds when it boots",
+            (false, false) => "an answer in maintenance mode",
+        }
     }
 }

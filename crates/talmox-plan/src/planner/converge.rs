@@ -283,7 +283,7 @@ impl<'a> Planner<'a> {
             let (node, vmid) = (node.name.clone(), vm.vmid());
             self.plan.waiting.push(Waiting::Reboot { node, vmid, keys: after_reboot });
         } else if guest.power == Power::Stopped && node.vm.power == WantedPower::Running {
-            let last = self.seed(node, vm, last, Effect::ChangeLive);
+            let last = self.before_start(node, vm, last, Effect::ChangeLive);
             let step = Step::StartVm { vm: vm.clone() };
             self.push(Draft::new(Some(&node.name), step, "it is stopped", Effect::Start).after(last));
         }
@@ -300,7 +300,7 @@ impl<'a> Planner<'a> {
     ) {
         let last = self.write(node, vm, changes, needs, effect);
         if node.vm.power == WantedPower::Running {
-            let last = self.seed(node, vm, last, effect);
+            let last = self.before_start(node, vm, last, effect);
             let step = Step::StartVm { vm: vm.clone() };
             self.push(Draft::new(Some(&node.name), step, "it is new", effect).after(last));
         }

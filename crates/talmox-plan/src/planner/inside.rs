@@ -152,12 +152,14 @@ impl<'a> Planner<'a> {
                 self.compare(node, seen);
                 let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
                 self.eject(node, &vm, None);
+                self.withdraw(node, &vm, None);
                 Standing::Configured(seen)
             }
         }
     }
 
-    /// A VM this run made cannot have been configured by anybody else; any other may be a node that lives.
+    /// A VM this run made cannot have been configured by anybody else, and one that still has the address of its configuration
+    /// fetches it; any other may be a node that lives.
     fn unreachable(
         &mut self,
         node: &Node,
@@ -169,6 +171,9 @@ impl<'a> Planner<'a> {
             self.request.until >= Until::Configured && self.request.covers(&node.name) && can_answer;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
             return self.configure_node(node, owned, "it is new and does not answer yet");
+        }
+        if self.fetches(owned.mark.vmid) && configures {
+            return self.configure_node(node, owned, "it waits for its configuration");
         }
         self.plan.waiting.push(Waiting::Answer {
             node: node.name.clone(),
@@ -224,20 +229,19 @@ impl<'a> Planner<'a> {
         let step = Step::ConfigureNode { vm: vm.clone(), address };
         let configured = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create));
         self.eject(node, &vm, Some(configured.clone()));
+        self.withdraw(node, &vm, Some(configured.clone()));
         Standing::Fresh(configured)
     }
 
     fn configure_later(&mut self, node: &Node, reason: &str) {
         if self.request.until >= Until::Configured && self.request.covers(&node.name) {
             self.follow(Some(&node.name), "configure-node", Effect::Create, reason);
-            if self.desired.talos.config_delivery == ConfigDelivery::Cidata {
-                self.follow(
-                    Some(&node.name),
-                    "eject-seed",
-                    Effect::ChangeLive,
-                    "once it has its configuration",
-                );
-            }
+            let cleans_up = match self.desired.talos.config_delivery {
+                ConfigDelivery::Maintenance => return,
+                ConfigDelivery::Cidata => "eject-seed",
+                ConfigDelivery::Url => "withdraw-config",
+            };
+            self.follow(Some(&node.name), cleans_up, Effect::ChangeLive, "once it has its configuration");
         }
     }
 

@@ -14,6 +14,7 @@ mod inside;
 mod moves;
 mod names;
 mod place;
+mod published;
 mod remove;
 mod seeds;
 mod source;
@@ -36,6 +37,8 @@ use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
 pub use inside::first_control_plane;
+pub use published::config_source;
+pub(crate) use seeds::seed_files;
 pub use seeds::{seed_in, seed_storage, seeds_of};
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
@@ -57,7 +60,10 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),
-        Goal::PruneTemplates => planner.prune_templates(),
+        Goal::PruneTemplates => {
+            planner.prune_templates();
+            planner.forgotten_seeds();
+        }
     }
     planner.one_control_plane_at_a_time();
     planner.plan

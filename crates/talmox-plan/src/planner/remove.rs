@@ -43,6 +43,9 @@ impl Planner<'_> {
             let node = self.names.get(owned.mark.node.as_str()).copied();
             removed.extend(self.remove(owned, node, Effect::Destroy));
         }
+        if self.request.targets.is_empty() {
+            self.forgotten_seeds();
+        }
         super::conflicts::find_for_destroy(self);
         self.out_of_reach();
         self.delete_pool(&owned, removed);
@@ -118,7 +121,9 @@ impl Planner<'_> {
             (_, None) => "it is not in the description, and its removal was asked for",
         };
         let draft = Draft::new(Some(name), step, reason, effect).after(needs);
-        Some(self.push(Draft { part, destroys: goes, ..draft }))
+        let removed = self.push(Draft { part, destroys: goes, ..draft });
+        self.seed_goes_with(guest.vmid, &guest.host, &removed);
+        Some(removed)
     }
 
     /// Says once that there may be backup jobs nobody could list.

@@ -168,16 +168,21 @@ impl Nodes {
     }
 
     fn bring_network_up(&mut self, id: MachineId) {
-        let platform = self.read_platform(id);
-        if let Some(run) = self.run_mut(id) {
-            run.platform = platform;
-        }
-        self.configure_network(id);
+        self.use_platform(id);
         let (config, time) = (self.timing.config, self.timing.time_sync);
         self.schedule_about(id, config, Event::Config);
         if !self.faults.clock_is_off(id) {
             self.schedule_about(id, time, Event::TimeSynced);
         }
+    }
+
+    /// Takes name and network from what the platform has by now.
+    pub(crate) fn use_platform(&mut self, id: MachineId) {
+        let platform = self.read_platform(id);
+        if let Some(run) = self.run_mut(id) {
+            run.platform = platform;
+        }
+        self.configure_network(id);
     }
 
     fn read_platform(&self, id: MachineId) -> nocloud::PlatformNetwork {
@@ -190,15 +195,18 @@ impl Nodes {
                 ..nocloud::PlatformNetwork::default()
             };
         }
-        let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites);
+        let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites_of(id));
         seed.network(&machine.hardware)
     }
 
     /// STATE comes first, then what the platform has.
-    fn find_config(&mut self, id: MachineId) {
+    pub(crate) fn find_config(&mut self, id: MachineId) {
         let stored = self.system_disk(id).and_then(|disk| disk.config().map(str::to_owned));
         if let Some(text) = stored {
             self.use_config(id, &text, true);
+            return;
+        }
+        if self.waits_for_files(id) {
             return;
         }
         match self.platform_config(id) {
@@ -213,7 +221,8 @@ impl Nodes {
         if run.image.platform != Platform::Nocloud {
             return Ok(None);
         }
-        nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites).config(&self.sites)
+        let sites = self.sites_of(id);
+        nocloud::Seed::of(&machine.hardware, &self.disks, &sites).config(&sites)
     }
 
     /// A configuration that cannot be used never leads to maintenance: the node tries again and again, and nobody listens.
@@ -311,11 +320,10 @@ impl Nodes {
         let machine = self.machines.get(&id)?;
         let run = machine.run.as_ref()?;
         let install = run.settings().and_then(|settings| settings.install.clone());
-        let wanted = install.as_ref().and_then(|install| install.disk.clone());
         let disk = machine.hardware.drives.iter().find_map(|drive| match drive {
             Drive::Disk(disk) => {
-                let named = wanted.as_ref().is_none_or(|name| name.trim_start_matches("/dev/") == disk.name);
-                named.then_some(disk.id)
+                let wanted = install.as_ref().is_none_or(|install| install.takes(disk));
+                wanted.then_some(disk.id)
             }
             Drive::Cd(_) => None,
         })?;

@@ -12,10 +12,12 @@ pub(crate) mod boot;
 pub(crate) mod certificates;
 pub(crate) mod components;
 pub(crate) mod configure;
+pub(crate) mod fetch;
 pub(crate) mod journal;
 pub(crate) mod kubelet;
 pub(crate) mod network;
 pub(crate) mod run_services;
+mod selector;
 pub(crate) mod sequence;
 pub(crate) mod settings;
 pub(crate) mod static_pods;
@@ -101,6 +103,12 @@ pub(crate) struct Run {
     pub(crate) started: u64,
     pub(crate) stage: Stage,
     pub(crate) port: Port,
+    /// Files it asked web servers for and waits for.
+    #[serde(default)]
+    pub(crate) wants: Vec<String>,
+    /// Files it got, by URL; one that a server does not have is empty.
+    #[serde(default)]
+    pub(crate) fetched: BTreeMap<String, Vec<u8>>,
     /// What the platform says of the network and the node's name.
     pub(crate) platform: PlatformNetwork,
     pub(crate) network: Network,
@@ -208,6 +216,8 @@ impl Run {
             started: now,
             stage: Stage::Booting,
             port: Port::Closed,
+            wants: Vec::new(),
+            fetched: BTreeMap::new(),
             platform: PlatformNetwork::default(),
             network: Network::default(),
             active: None,

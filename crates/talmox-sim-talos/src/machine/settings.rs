@@ -1,5 +1,6 @@
 //! What a machine configuration says, as far as a node acts on it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use base64::Engine as _;
@@ -40,9 +41,19 @@ pub(crate) struct Link {
     pub(crate) dhcp: Option<bool>,
 }
 
+/// What a disk may be looked for by.
+const SELECTORS: &[&str] =
+    &["size", "name", "model", "serial", "modalias", "uuid", "wwid", "type", "busPath"];
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Install {
     pub(crate) disk: Option<String>,
+    /// `diskSelector`, which goes before a path.
+    #[serde(default)]
+    pub(crate) selector: BTreeMap<String, String>,
+    /// What a disk must be, as an expression.
+    #[serde(default)]
+    pub(crate) expression: Option<String>,
     pub(crate) image: Option<String>,
 }
 
@@ -308,10 +319,21 @@ fn scheduling(config: &Config, first: &Document) -> bool {
 
 fn install(config: &Config, first: &Document) -> Option<Install> {
     if let Some(document) = config.document("UnattendedInstallConfig") {
-        return Some(Install { disk: None, image: text(document.at(&["installer", "image"])) });
+        return Some(Install {
+            disk: None,
+            selector: BTreeMap::new(),
+            expression: text(document.at(&["provisioning", "diskSelector", "match"])),
+            image: text(document.at(&["installer", "image"])),
+        });
     }
     let install = first.at(&["machine", "install"])?;
-    Some(Install { disk: text(install.at(&["disk"])), image: text(install.at(&["image"])) })
+    let word = |key: &&str| Some(((*key).to_owned(), text(install.at(&["diskSelector", *key]))?));
+    Some(Install {
+        disk: text(install.at(&["disk"])),
+        selector: SELECTORS.iter().filter_map(|key| word(key)).collect(),
+        expression: None,
+        image: text(install.at(&["image"])),
+    })
 }
 
 fn discovery(config: &Config, first: &Document) -> bool {

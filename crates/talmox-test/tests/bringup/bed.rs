@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::Either;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use talmox_config::{Files, read_files};
 use talmox_exec::{
-    Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines, MachinesFuture, Manifest,
-    Reach, Reporter, Run, Summary, Whereabouts, apply, observe_whole,
+    Answer, Clock, Event, Gate, GateFuture, Handout, Interruption, Limits, MachineConfig, Machines,
+    MachinesFuture, Manifest, Reach, Reporter, Run, Summary, Whereabouts, apply, observe_whole,
 };
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
@@ -20,9 +22,10 @@ use talmox_plan::{
 };
 use talmox_render::{Inputs, Variables, render};
 use talmox_sim::{AclEntry, World};
+use talmox_sim_talos::Fetched;
 use talmox_talos::Identity;
 use talmox_test::{Lab, MemoryTransport, TOKEN};
-use talmox_types::desired::{Desired, Role};
+use talmox_types::desired::{ConfigDelivery, Desired, NodeAddress, Role};
 use talmox_types::{Contract, NodeName};
 use tokio_util::sync::CancellationToken;
 
@@ -179,6 +182,10 @@ pub(crate) struct Bed {
     pub(crate) lab: Lab,
     pub(crate) desired: Desired,
     pub(crate) told: Told,
+    /// Where machines fetch their configuration, if they do.
+    pub(crate) base: String,
+    /// Whether others' leases are taken over.
+    pub(crate) take_over: bool,
 }
 
 pub(crate) fn healthy() -> Request {
@@ -244,7 +251,8 @@ impl Bed {
 
     pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
         lab.world(may_delete_drives);
-        Self { handed: Handed::default(), lab, desired, told: Told::default() }
+        let base = "https://config.lab.example:8443".to_owned();
+        Self { handed: Handed::default(), lab, desired, told: Told::default(), base, take_over: false }
     }
 
     pub(crate) async fn look(&self, request: &Request) -> Observed {
@@ -259,17 +267,30 @@ impl Bed {
             machines: keeper,
             talos: self.lab.talos(),
             kubernetes: Some(self.lab.kubernetes()),
+            handout: None,
             clock,
             holder: format!("test-{number}"),
-            take_over: false,
+            take_over: self.take_over,
         }
     }
 
     /// Looks, plans, has the plan checked and carries it out.
     pub(crate) async fn converge(&self, request: &Request, number: u32) -> Result<Summary, String> {
+        let handout = self.hands_out(number);
+        let end = self.converge_with(request, number, handout.as_deref()).await;
+        self.lab.transport().serve_web(None);
+        end
+    }
+
+    async fn converge_with(
+        &self,
+        request: &Request,
+        number: u32,
+        handout: Option<&Handout>,
+    ) -> Result<Summary, String> {
         let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
-        let reach = self.reach(&keeper, &clock, number);
+        let reach = Reach { handout, ..self.reach(&keeper, &clock, number) };
         let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
         let images = self.lab.images();
         let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
@@ -290,6 +311,45 @@ impl Bed {
             limits: Limits::default(),
         };
         apply(&run, &made).await.map_err(|error| told(&error))
+    }
+
+    /// Serves configurations to machines that fetch them, for as long as the run goes.
+    fn hands_out(&self, number: u32) -> Option<Arc<Handout>> {
+        if self.desired.talos.config_delivery != ConfigDelivery::Url {
+            return None;
+        }
+        let drawn = AtomicU32::new(0);
+        let tokens = move || {
+            let mut token = [0; 16];
+            token[..4].copy_from_slice(&number.to_be_bytes());
+            token[4..8].copy_from_slice(&drawn.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+            Some(token)
+        };
+        let handout = Arc::new(Handout::new(&self.base, tokens).unwrap());
+        let (served, authority) = (Arc::clone(&handout), self.base.clone());
+        let web = move |url: &str| match url.strip_prefix(&authority) {
+            None => Fetched::Failed("no such host".to_owned()),
+            Some(path) => match served.answer("GET", path) {
+                Answer::File(file) => Fetched::File(file.expose_secret().to_vec()),
+                Answer::Unknown | Answer::NoSuchMethod => Fetched::Failed("status 503".to_owned()),
+            },
+        };
+        self.lab.transport().serve_web(Some(Arc::new(web)));
+        Some(handout)
+    }
+
+    /// Gives every node that asks by DHCP its reservation.
+    pub(crate) fn reserve(&self) {
+        let reservations: Vec<(String, IpAddr)> = self
+            .desired
+            .nodes
+            .iter()
+            .filter_map(|node| {
+                let NodeAddress::Declared(address) = &node.address else { return None };
+                Some((node.vm.nics.first()?.mac.to_string().to_lowercase(), address.primary()))
+            })
+            .collect();
+        self.lab.nodes(|nodes| nodes.leases.extend(reservations));
     }
 
     /// The same by a client that may be killed: then nothing of it goes on.
@@ -366,6 +426,13 @@ impl Bed {
         };
         assert_eq!(cluster.nodes.len(), self.desired.nodes.len());
         assert!(cluster.nodes.values().all(|node| node.ready && node.schedulable), "{cluster:?}");
+    }
+
+    /// A client of the cluster's Kubernetes, asked at an address.
+    pub(crate) fn kubernetes_at(&self, address: &str) -> talmox_k8s::Client {
+        let server = talmox_k8s::Server::new(address.to_owned(), 6443);
+        let access = talmox_k8s::Access { server, identity: Arc::clone(&ours().kubernetes) };
+        talmox_k8s::Client::new(self.lab.kubernetes(), access)
     }
 
     /// Seconds since 1970, by the lab's clock.

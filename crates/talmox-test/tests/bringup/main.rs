@@ -9,3 +9,4 @@ mod matrix;
 mod scale;
 mod trouble;
 mod up;
+mod url;

@@ -70,6 +70,7 @@ fn stranger(lab: &Lab, address: &str) {
         id: DiskId(u64::MAX),
         copy_of: None,
         name: "sda".to_owned(),
+        serial: String::new(),
         size: 20 << 30,
         content: Content::Talos(image),
     };
@@ -140,6 +141,61 @@ async fn somebody_who_works_is_waited_for_and_somebody_who_died_too() {
     let mark = Mark::of_description(&dump.vms[&2000].config["description"]).unwrap();
     assert_eq!(mark.lease, None, "it was given back");
     assert!(mark.bootstrap.is_some_and(|word| word.done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_in_a_mark_is_taken_over_if_asked() {
+    let mut bed = Bed::new(26, described(1, 0, ""));
+    bed.converge(&until(Until::Configured), 1).await.unwrap();
+    let begun = bed.now();
+    // In the future, so that it does not end by itself while we work.
+    lease(&bed, "ann", begun + 3600).await;
+    bed.take_over = true;
+    bed.converge(&healthy(), 2).await.unwrap();
+    let waited = bed.told.lines().iter().any(|line| line.contains("ann"));
+    assert!(!waited, "nobody was waited for");
+    bed.is_healthy().await;
+    let dump = bed.lab.world(|world| world.dump());
+    let mark = Mark::of_description(&dump.vms[&2000].config["description"]).unwrap();
+    assert_eq!(mark.lease, None, "it was given back");
+}
+
+/// Whoever has the lease in Kubernetes, and since when.
+async fn holder(bed: &Bed) -> Option<String> {
+    let lock = talmox_k8s::Lock::new(bed.kubernetes_at("10.0.7.11"), "looker".to_owned());
+    lock.look(now(bed)).await.unwrap().map(|held| held.holder)
+}
+
+fn now(bed: &Bed) -> talmox_k8s::Time {
+    talmox_k8s::Time::from_unix(i64::try_from(bed.now()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_in_kubernetes_is_respected_and_taken_over_if_asked() {
+    let mut bed = Bed::new(27, described(1, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.desired = described(1, 1, "proxmox_vm_worker_defaults: {memory: 6144}");
+    let theirs = talmox_k8s::Lock::new(bed.kubernetes_at("10.0.7.11"), "ann".to_owned());
+    theirs.acquire(now(&bed), false).await.unwrap();
+    let busy = async {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            theirs.renew(now(&bed)).await.unwrap();
+        }
+    };
+    let wanted = healthy();
+    let work = std::pin::pin!(bed.converge(&wanted, 2));
+    let Either::Left((end, _)) = select(work, std::pin::pin!(busy)).await else { panic!("it never ends") };
+    let error = end.unwrap_err();
+    assert!(error.contains("ann works on this cluster"), "{error}");
+    assert_eq!(holder(&bed).await.as_deref(), Some("ann"));
+    // She is gone and did not say so; whoever knows that need not wait.
+    bed.take_over = true;
+    let begun = bed.now();
+    bed.converge(&healthy(), 3).await.unwrap();
+    assert_eq!(holder(&bed).await, None, "it was given back, {} s later", bed.now() - begun);
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.is_empty(), "{plan:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! Verbs that look at Proxmox, and those that change it.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -178,6 +179,8 @@ pub(crate) enum PlanFormat {
   talmox apply --move worker-2=pve3             move one VM to another host
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
+  talmox apply --config-url https://ops.example.org:8443 --config-cert ops.pem --config-key ops.key
+                                                machines fetch their configuration (config_delivery: url)
   talmox apply --auto-approve --log-format json for a pipeline")]
 pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
@@ -196,7 +199,30 @@ pub(crate) struct Apply {
     #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
     pub take_over: bool,
     #[command(flatten)]
+    pub serving: ConfigServing,
+    #[command(flatten)]
     pub approval: Approval,
+}
+
+/// How machines fetch their configuration from a run, with `config_delivery: url`.
+#[derive(Args)]
+pub(crate) struct ConfigServing {
+    /// With config_delivery: url, where machines reach this one to fetch their configuration: `https://HOST[:PORT]`
+    #[arg(long, env = "TALMOX_CONFIG_URL", value_name = "URL")]
+    pub config_url: Option<String>,
+    /// The certificate they are shown there, as PEM, with those that vouch for it; stock Talos trusts public authorities alone
+    #[arg(long, env = "TALMOX_CONFIG_CERT", value_name = "FILE")]
+    pub config_cert: Option<PathBuf>,
+    /// Its private key, as PEM
+    #[arg(long, env = "TALMOX_CONFIG_KEY", value_name = "FILE")]
+    pub config_key: Option<PathBuf>,
+    /// An authority, as PEM, that the machines trust besides: of an image made for it, or with --simulate
+    #[arg(long, env = "TALMOX_CONFIG_CA", value_name = "FILE")]
+    pub config_ca: Option<PathBuf>,
+    /// Where to listen for them (default: the port of --config-url on every address); with port 0 any that is free, which
+    /// --config-url gets if it names none
+    #[arg(long, env = "TALMOX_CONFIG_LISTEN", value_name = "ADDRESS:PORT")]
+    pub config_listen: Option<SocketAddr>,
 }
 
 /// Check whether the cluster is healthy, and wait until it is

@@ -15,7 +15,9 @@ pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
-pub(crate) use doing::{Apply, Approval, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status};
+pub(crate) use doing::{
+    Apply, Approval, ConfigServing, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status,
+};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};

@@ -26,7 +26,7 @@ pub(super) struct CarryOut<'a> {
     pub(super) nonce: &'a Nonce,
     pub(super) approval: &'a Approval,
     /// What goes on with it after it was interrupted.
-    pub(super) verb: &'static str,
+    pub(super) verb: &'a str,
     /// How the machines are reached, if the request goes that far.
     pub(super) reach: Option<&'a Reach<'a>>,
 }

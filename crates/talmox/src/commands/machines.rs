@@ -78,6 +78,7 @@ impl<'a> Inside<'a> {
             machines: self,
             talos: Arc::clone(&self.ways.talos),
             kubernetes: Some(Arc::clone(&self.ways.kubernetes)),
+            handout: None,
             clock: &self.clock,
             holder: holder(),
             take_over,

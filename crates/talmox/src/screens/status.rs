@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use serde::Serialize;
-use talmox_plan::{NodeState, NodeView, Power, View};
+use talmox_plan::{DriveView, NodeState, NodeView, Power, View};
 
 use super::inside::InsideView;
 use super::plan_text::{RED, YELLOW, difference};
@@ -45,7 +45,25 @@ pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str)
         Some(_) => &["NODE", "VM", "HOST", "ADDRESS", "TALOS", "KUBERNETES", "NOTES"],
         None => &["NODE", "VM", "HOST", "ADDRESS", "NOTES"],
     };
-    head + &table(titles, declared.chain(undeclared)) + &next(view, flags)
+    head + &table(titles, declared.chain(undeclared)) + &drives(view) + &next(view, flags)
+}
+
+/// Drives that hold the cluster's keys, and who has them.
+fn drives(view: &View) -> String {
+    if view.drives.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = view.drives.iter().map(|drive| safe(&drive.volume.to_string())).collect();
+    let width = width(names.iter().map(String::as_str));
+    let line = |(drive, name): (&DriveView, &String)| {
+        let holder = match drive.vmid {
+            Some(vmid) => format!("in VM {vmid}"),
+            None => format!("{YELLOW}no VM has it{YELLOW:#}"),
+        };
+        format!("  {}  on {}  {holder}\n", padded(name, width), drive.host)
+    };
+    let lines: String = view.drives.iter().zip(&names).map(line).collect();
+    format!("\nConfiguration drives, which hold the cluster's keys:\n{lines}")
 }
 
 /// Commands that would make it as described.
@@ -66,6 +84,9 @@ fn next(view: &View, flags: &str) -> String {
     } else if !different.is_empty() {
         let target = names(&different);
         commands.push((format!("talmox apply --target {target}{flags}"), "makes them as described"));
+    }
+    if !view.drives.is_empty() && different.len() != view.nodes.len() {
+        commands.push((format!("talmox apply{flags}"), "removes configuration drives nobody needs"));
     }
     if !pending.is_empty() {
         let target = names(&pending);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 use talmox_plan::{
-    NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine,
-    SeenNode, SeenStage, View,
+    DriveView, NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode,
+    SeenMachine, SeenNode, SeenStage, View,
 };
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
@@ -250,6 +250,7 @@ fn node(name: &str, vmid: Option<u32>) -> NodeView {
 fn view() -> View {
     let drift = testbed::changes().steps[0].changes.clone();
     View {
+        drives: Vec::new(),
         cluster: "homelab".parse().unwrap(),
         uid: testbed::empty().uid,
         nodes: vec![
@@ -317,6 +318,23 @@ fn obstacles() {
         ..view()
     };
     assert_snapshot!(plain(&status_text(&view, None, "")));
+}
+
+/// What an interrupted run left holds the cluster's keys.
+#[test]
+fn configuration_drives() {
+    let drive = |host: &str, vmid: Option<u32>| DriveView {
+        host: host.parse().unwrap(),
+        volume: "local:iso/talmox-seed-0123456789abcdef-2000-00ff.iso".parse().unwrap(),
+        vmid: vmid.map(testbed::id),
+    };
+    let nodes = vec![node("cp-1", Some(2000)), node("worker-1", Some(2003))];
+    let drives = vec![drive("pve", Some(2000)), drive("pve2", None)];
+    let view = View { nodes, undeclared: Vec::new(), drives, ..view() };
+    assert_snapshot!(plain(&status_text(&view, None, " -f lab")));
+    let told = serde_json::to_value(StatusData::new(&view, None)).unwrap();
+    assert_eq!(told["drives"][0]["vmid"], 2000);
+    assert!(told["drives"][1]["vmid"].is_null());
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(super) fn verb_of(word: &str) -> &str {
         "reboot" => "restart",
         "attach-seed" => "put a configuration drive into",
         "eject-seed" => "take the configuration drive out of",
+        "publish-config" => "put the address of its configuration into",
+        "withdraw-config" => "take the address of its configuration out of",
         "configure-node" => "configure Talos on",
         "bootstrap" => "bootstrap etcd on",
         "apply-manifests" => "apply the bootstrap manifests",
@@ -139,6 +141,14 @@ fn parts(step: &Step) -> (Verb, String) {
         Step::RemoveSeed { volume, .. } => (
             verb("remove", "removing", "removed"),
             format!("the forgotten drive {}", safe(&volume.to_string())),
+        ),
+        Step::PublishConfig { vm, .. } => (
+            verb("put", "putting", "put"),
+            format!("the address of its configuration into {} (smbios1)", vm.vmid()),
+        ),
+        Step::WithdrawConfig { vm, .. } => (
+            verb("take", "taking", "took"),
+            format!("the address of its configuration out of {} (smbios1)", vm.vmid()),
         ),
         Step::ConfigureNode { address, .. } => {
             (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))

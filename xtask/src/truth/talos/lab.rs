@@ -484,6 +484,7 @@ fn hardware(id: MachineId, mac: String, name: &str, platform: Platform, version:
         id: DiskId(u64::from(id.0)),
         copy_of: None,
         name: "vda".to_owned(),
+        serial: String::new(),
         size: 10 * GIB,
         content: Content::Talos(image),
     };

@@ -58,6 +58,7 @@ defects! {
     ForeignRuleChanged, "foreign-rule-changed", "an HA rule of others is rewritten";
     AdoptedWithoutProof, "adopted-without-proof", "a VM is adopted though the next plan would interrupt it";
     SecretInError, "secret-in-error", "an error shows the credentials";
+    RefusalQuoted, "refusal-quoted", "what a machine says of its configuration is shown with the secrets in it";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }
 

@@ -12,7 +12,9 @@
 
 mod etcd;
 pub(crate) mod kubernetes;
+mod pods;
 mod probe;
+mod secrets;
 mod words;
 
 use std::collections::BTreeMap;
@@ -25,7 +27,7 @@ use futures_util::future::join5;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::{Config, Source};
 use talmox_plan::{
-    Applies, Change, Guest, Observed, Power, Request, SeenMachine, SeenNode, SeenService, SeenStage,
+    Applies, Change, Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
     assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
@@ -36,7 +38,9 @@ use talmox_types::{FamilyPair, NodeName};
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
 pub(crate) use etcd::{has_data, seen_etcd};
+pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};
+pub(crate) use secrets::{without_secrets, without_secrets_of};
 pub(crate) use words::last_words;
 
 /// How many machines are asked at once.
@@ -151,6 +155,12 @@ async fn inside(
     let (version, state, services, etcd, config) = parts;
     let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
     let (schematic, extensions) = extensions(client).await;
+    let absent_pods = match &etcd {
+        Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
+        // Without etcd there are none, and that says enough.
+        Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
+        None => Some(Vec::new()),
+    };
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,
@@ -161,6 +171,7 @@ async fn inside(
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config,
         etcd,
+        absent_pods,
         services: services?.into_iter().map(service).collect(),
     })
 }

@@ -19,7 +19,9 @@ use tokio::time::Instant;
 
 use super::power;
 use crate::find::Found;
-use crate::machine::{Probe, differences, last_words, looking, probe};
+use crate::machine::{
+    Probe, differences, last_words, looking, probe, without_secrets, without_secrets_of,
+};
 use crate::work::{End, Result, Work};
 use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
 
@@ -120,16 +122,17 @@ impl Order<'_> {
         match client.apply_configuration(text, mode, false).await {
             Ok(applied) => {
                 for warning in &applied.warnings {
-                    self.work.warn(warning);
+                    self.work.warn(&without_secrets(warning, &config.text));
                 }
             }
             Err(error) => match error.kind() {
                 // It may have got there: whatever the next look shows.
                 Kind::Uncertain => {}
                 Kind::NotReached | Kind::NotReady | Kind::NotTrusted | Kind::AlreadyThere => {
-                    return Ok(error.to_string());
+                    return Ok(without_secrets_of(error, &config.text).to_string());
                 }
                 Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
+                    let error = without_secrets_of(error, &config.text);
                     return Err(StepError::machine(format!("configure {}", self.vm.mark.node))(error));
                 }
             },

@@ -5,7 +5,9 @@
 
 mod bed;
 mod drive;
+mod faults;
 mod matrix;
 mod scale;
+mod settled;
 mod trouble;
 mod up;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::Change;
 
@@ -155,7 +156,8 @@ impl SeenNode {
             Some(SeenEtcd::Member { healthy, learners, .. }) => *healthy && *learners == 0,
             Some(SeenEtcd::Unknown { .. } | SeenEtcd::Empty) => false,
         };
-        let has_pods = self.absent_pods.as_ref().is_some_and(Vec::is_empty);
+        let has_pods =
+            self.absent_pods.as_ref().is_some_and(Vec::is_empty) || sabotaged(Defect::ReadinessBelieved);
         self.stage == SeenStage::Running && self.ready && etcd_is_well && has_pods
     }
 

@@ -33,6 +33,7 @@ use talmox_plan::{
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
@@ -50,7 +51,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
@@ -206,11 +208,22 @@ pub(crate) async fn differences(
     node: &NodeName,
     at: &Whereabouts,
     client: &Client,
-) -> Result<Vec<Change>, String> {
-    let wanted = reach.machines.config(node, at)?;
-    let has = config_of(client).await.map_err(|error| error.to_string())?;
-    let has = has.ok_or("it has none")?;
-    compare_texts(&has, &wanted.text)
+) -> Result<Vec<Change>, Incomparable> {
+    let wanted = reach.machines.config(node, at).map_err(Incomparable::Wanted)?;
+    let has = config_of(client).await.map_err(|error| Incomparable::Has(error.to_string()))?;
+    let has = has.ok_or_else(|| Incomparable::Has("it has none".to_owned()))?;
+    compare_texts(&has, &wanted.text).map_err(Incomparable::Wanted)
+}
+
+/// Why a configuration could not be compared with what is described.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Incomparable {
+    /// What is described cannot be told, or what there is cannot be read: it stays so.
+    #[error("{0}")]
+    Wanted(String),
+    /// The machine does not say what it has.
+    #[error("{0}")]
+    Has(String),
 }
 
 /// The configuration a machine has on its disk, or the one it runs with.

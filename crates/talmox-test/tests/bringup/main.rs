@@ -7,6 +7,7 @@ mod bed;
 mod drive;
 mod faults;
 mod matrix;
+mod rules;
 mod scale;
 mod settled;
 mod trouble;

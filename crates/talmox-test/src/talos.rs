@@ -35,7 +35,8 @@ impl TalosMemory {
         };
         let method = if only_looks(path) { "GET" } else { "CALL" };
         let sent = messages.concat();
-        let departed = self.cluster.depart(&node.to_string(), method, &shown_path(path, &sent, &access), &sent);
+        let departed =
+            self.cluster.depart(&node.to_string(), method, &shown_path(path, &sent, &access), &sent);
         let answer = self.travel(node, &access, path, messages, &departed).await;
         let at = self.cluster.now();
         let end = match &answer {
@@ -70,7 +71,8 @@ impl TalosMemory {
         let peer = self.handshake(node, access)?;
         let call = ApiCall { to: node, peer, path: path.to_owned(), metadata: Vec::new(), messages };
         let fault = departed.node_fault();
-        let reply = self.cluster.nodes(|nodes, now| nodes.call_with(&call, fault, now)).ok_or_else(refused)?;
+        let reply =
+            self.cluster.nodes(|nodes, now| nodes.call_with(&call, fault, now)).ok_or_else(refused)?;
         let replies = self.receive(reply, departed).await?;
         match &departed.fault {
             Some(Fault::Hang { .. }) => std::future::pending().await,

@@ -182,9 +182,7 @@ fn stage_word(stage: Stage) -> &'static str {
 pub(super) async fn static_pods(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::about(Some("kubelet"));
     let pods = cluster
-        .ask(cluster.control_planes(), |client| {
-            Box::pin(async move { absent_pods(&client).await })
-        })
+        .ask(cluster.control_planes(), |client| Box::pin(async move { absent_pods(&client).await }))
         .await;
     for (member, answer) in pods {
         match answer {

@@ -27,8 +27,8 @@ use futures_util::future::join5;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::{Config, Source};
 use talmox_plan::{
-    Applies, Change, Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
-    assigned_addresses, identify,
+    Applies, Change, Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService,
+    SeenStage, assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};

@@ -18,8 +18,8 @@ use talmox_plan::{Expected, seed_in, seeds_of};
 use talmox_pve::client::{FileContent, ImageKind, Upload};
 use talmox_pve::property::{Disk, VolumeId};
 use talmox_seed::{Seed, meta_data, network_config};
-use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::desired::OUR_SEEDS;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, HostName, StorageId};
 
 use super::{CHANGE_LIMIT, configure, follow};

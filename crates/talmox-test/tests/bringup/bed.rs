@@ -345,22 +345,6 @@ impl Bed {
         plan(&self.desired, &observed, request, &Nonce::new(98))
     }
 
-    /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
-    /// that looked in the moment between had nothing to do.
-    pub(crate) async fn settles(&self) {
-        let mut in_a_row = 0;
-        for _ in 0..24 {
-            let observed = self.look(&healthy()).await;
-            let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
-            in_a_row = if observed.talos.values().all(is_well) { in_a_row + 1 } else { 0 };
-            // One that joins is ready for a moment before its pods are.
-            if in_a_row > 3 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
-    }
-
     /// Every machine is up and ready, every control plane a member and nobody else.
     pub(crate) async fn is_healthy(&self) {
         let observed = self.look(&healthy()).await;

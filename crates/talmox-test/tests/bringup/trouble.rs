@@ -10,6 +10,7 @@ use talmox_test::{Fault, Lab, When};
 use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
+use crate::faults::in_parallel;
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
@@ -148,7 +149,6 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
 
 /// The cluster must be healthy and one: of Bootstraps that got through, one.
 async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
-    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.etcd_clusters(), 1, "{what}");
     let log = bed.lab.calls();
@@ -160,8 +160,14 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
 
 /// Every so many calls: all of them (`TALMOX_EVERY=1`) take minutes.
 #[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-pub(crate) fn every(usual: usize) -> usize {
+fn every(usual: usize) -> usize {
     std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Before a call is sent and after it arrived, at every so many of them.
+pub(crate) fn deaths(calls: usize) -> Vec<(usize, bool)> {
+    let numbers = (1..=calls).step_by(every(37));
+    numbers.flat_map(|number| [(number, false), (number, true)]).collect()
 }
 
 #[test]
@@ -172,20 +178,18 @@ fn killed_at_any_call_of_all_layers() {
         end.unwrap();
         bed.lab.calls().len()
     });
-    let mut runs = 0;
-    for sent in [false, true] {
-        for number in (1..=calls).step_by(every(37)) {
-            runtime().block_on(async {
-                let fault = Fault::KillClient { sent };
-                let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
-                let what = format!("killed at call {number}, sent {sent}");
-                sound(&bed, &what, sent.then_some(number)).await;
-                runs += 1;
-            });
-        }
-    }
+    let cases = deaths(calls);
+    in_parallel(&cases, |&(number, sent)| {
+        runtime().block_on(async {
+            let fault = Fault::KillClient { sent };
+            let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
+            let what = format!("killed at call {number}, sent {sent}");
+            sound(&bed, &what, sent.then_some(number)).await;
+        });
+    });
     println!(
-        "killed: K = {calls} calls of Proxmox and Talos, {runs} runs, one Bootstrap and a healthy cluster each time, {:.1} s",
+        "killed: K = {calls} calls of Proxmox, Talos and Kubernetes, {} runs, one Bootstrap and a healthy cluster each time, {:.1} s",
+        cases.len(),
         begun.elapsed().as_secs_f64()
     );
 }

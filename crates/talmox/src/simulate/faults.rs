@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use talmox_config::{Code, Colour, Location, Problem, SourceId, Sources, report};
-use talmox_sim_talos::serve::Beside;
 use talmox_sim::{Calls, Fault, FaultPlan, Simulation, Trouble, When, World};
+use talmox_sim_talos::serve::Beside;
 use talmox_yaml::{Entry, FaultKind, Node, NodeKind, Span};
 
 use crate::failure::Failure;

@@ -75,12 +75,14 @@ fn answers(layer: Layer) -> Vec<Mishap> {
     match layer {
         Layer::Talos => {
             let every = (1..=16).map(|code| (code, format!("{:?}", Code::from_number(code)), false));
-            let after = [13, 14, 4].map(|code| (code, format!("{:?} after success", Code::from_number(code)), true));
+            let after =
+                [13, 14, 4].map(|code| (code, format!("{:?} after success", Code::from_number(code)), true));
             let all = every.chain(after);
             all.map(|(code, name, happens)| Mishap { name, fault: answer(code.into(), happens) }).collect()
         }
         Layer::Kubernetes => {
-            let every = [400, 401, 403, 404, 409, 422, 429, 500, 503, 504].map(|code| (code, code.to_string(), false));
+            let every = [400, 401, 403, 404, 409, 422, 429, 500, 503, 504]
+                .map(|code| (code, code.to_string(), false));
             let after = [500, 504].map(|code| (code, format!("{code} after success"), true));
             let all = every.into_iter().chain(after);
             all.map(|(code, name, happens)| Mishap { name, fault: answer(code, happens) }).collect()
@@ -89,8 +91,7 @@ fn answers(layer: Layer) -> Vec<Mishap> {
 }
 
 /// The kinds there are. A new one fails to compile here until it is named, and then the test below until it is tried.
-const KINDS: [&str; 7] =
-    ["refuse", "break", "lose reply", "hang", "hang after success", "slow", "answer"];
+const KINDS: [&str; 7] = ["refuse", "break", "lose reply", "hang", "hang after success", "slow", "answer"];
 
 fn kind(fault: &CallFault) -> &'static str {
     match fault {
@@ -107,7 +108,8 @@ fn kind(fault: &CallFault) -> &'static str {
 #[test]
 fn every_kind_of_call_fault_is_tried() {
     for layer in [Layer::Talos, Layer::Kubernetes] {
-        let tried: std::collections::BTreeSet<&str> = once(layer).iter().map(|one| kind(&one.fault)).collect();
+        let tried: std::collections::BTreeSet<&str> =
+            once(layer).iter().map(|one| kind(&one.fault)).collect();
         assert_eq!(tried, KINDS.into());
     }
 }

@@ -92,9 +92,9 @@ fn tell_each(names: impl Iterator<Item = String>, ended: &[Ended]) {
 }
 
 /// Runs the cases on as many threads as there are processors; each has a clock and a world of its own.
-fn in_parallel<T: Sync>(cases: &[T], run: impl Fn(&T) -> Ended + Sync) -> Vec<Ended> {
+pub(crate) fn in_parallel<T: Sync, R: Send>(cases: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let ended: Mutex<Vec<Option<Ended>>> = Mutex::new(cases.iter().map(|_| None).collect());
+    let ended: Mutex<Vec<Option<R>>> = Mutex::new(cases.iter().map(|_| None).collect());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {

@@ -216,7 +216,12 @@ impl Reader<'_> {
         let found = Status::by_name(name);
         if found.is_none() {
             let text = format!("code: {name} is no code of gRPC");
-            self.say(Code::InvalidValue, &text, node.place(), "such as Unavailable, Internal, PermissionDenied");
+            self.say(
+                Code::InvalidValue,
+                &text,
+                node.place(),
+                "such as Unavailable, Internal, PermissionDenied",
+            );
         }
         found.map(|code| u16::from(code as u8))
     }

@@ -13,7 +13,7 @@ use crate::trouble::{STRANGER, stranger};
 
 const SEED: u64 = 72;
 /// Runs without a word from the environment.
-const RUNS: usize = 12;
+const RUNS: usize = 9;
 /// The nodes that are tried: the one that is bootstrapped, one that joins, and a worker.
 const NODES: [(&str, u32, &str); 3] =
     [("cp-1", 2000, "10.0.7.11"), ("cp-2", 2001, "10.0.7.12"), ("worker-1", 2003, "10.0.7.14")];

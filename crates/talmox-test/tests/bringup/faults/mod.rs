@@ -30,7 +30,7 @@ use talmox_pve::client::Entropy as _;
 use talmox_test::Seeded;
 
 /// Runs without a word from the environment.
-const RUNS: usize = 120;
+const RUNS: usize = 60;
 
 #[test]
 fn every_fault_at_every_kind_of_call_to_talos_and_kubernetes() {

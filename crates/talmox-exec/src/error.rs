@@ -245,7 +245,12 @@ impl StepError {
                 format!("can this machine reach {address}, port 50000?"),
                 "what was waited for may still come: run this again".to_owned(),
             ],
-            Self::NotHealthy { .. } => vec!["talmox health shows every check".to_owned()],
+            Self::NotHealthy { .. } => vec![
+                "talmox health shows every check".to_owned(),
+                "a node that does not get there by itself may need a restart, one at a time: talosctl -n ADDRESS reboot"
+                    .to_owned(),
+                AGAIN.to_owned(),
+            ],
             Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
             Self::TakenBack { .. } => vec![
                 "it did not answer, or was not well, with the change: look at what it would do to its network".to_owned(),
@@ -266,9 +271,14 @@ impl StepError {
                 "kubectl get poddisruptionbudgets -A".to_owned(),
             ],
             Self::Undrained { .. } => vec!["kubectl get pods -A -o wide shows who is still there".to_owned()],
-            Self::NoConfig { .. }
-            | Self::HandOver { .. }
-            | Self::Impossible { .. }
+            Self::NoConfig { .. } => {
+                vec!["put that right and run this again: what was done is not done twice".to_owned()]
+            }
+            Self::HandOver { .. } => vec![
+                "kubectl get pods -A shows how far Kubernetes is; its words are above".to_owned(),
+                AGAIN.to_owned(),
+            ],
+            Self::Impossible { .. }
             | Self::Interrupted { .. } => Vec::new(),
         }
     }
@@ -298,9 +308,14 @@ fn machine_hints(error: &talmox_talos::Error) -> Vec<String> {
         | Kind::NotFound
         | Kind::Unsupported
         | Kind::Refused
-        | Kind::Failed => Vec::new(),
+        | Kind::Failed => {
+            vec![format!("talosctl -n {} dmesg shows what it is doing", error.node), AGAIN.to_owned()]
+        }
     }
 }
+
+/// What helps against much that passes by itself.
+const AGAIN: &str = "run this again: what was done is not done twice";
 
 fn image_hints(error: &ImageError) -> Vec<String> {
     let host = error.host();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use talmox_k8s::{Holding, Lock, Outcome, Time};
 use talmox_plan::{Plan, Step, first_control_plane, identify};
 use talmox_pve::client::{ConfigChange, Waiting};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, LeaseWord, Mark, VmId};
 use tokio::time::Instant;
 
@@ -33,7 +34,8 @@ const TRIES: u32 = 5;
 /// Whether a plan has something that nobody else may do at the same time.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
     let alone = |step: &Step| matches!(step, Step::Bootstrap { .. } | Step::Upkeep(_));
-    plan.steps.iter().any(|step| alone(&step.step) || takes_down(step))
+    !sabotaged(Defect::LeaseNotTaken)
+        && plan.steps.iter().any(|step| alone(&step.step) || takes_down(step))
 }
 
 /// Whose a lease is that was ours.

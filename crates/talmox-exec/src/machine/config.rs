@@ -64,8 +64,19 @@ pub(crate) async fn differences(
     node: &NodeName,
     at: &Whereabouts,
     client: &Client,
-) -> Result<Vec<Change>, String> {
+) -> Result<Vec<Change>, Incomparable> {
     against(reach, node, at, client).await.0
+}
+
+/// Why a configuration could not be compared with what is described.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Incomparable {
+    /// What is described cannot be told, or what there is cannot be read: it stays so.
+    #[error("{0}")]
+    Wanted(String),
+    /// The machine does not say what it has.
+    #[error("{0}")]
+    Has(String),
 }
 
 /// The same, and the images the configuration names. Each change says whether the machine takes it while it runs; what is
@@ -75,16 +86,18 @@ pub(super) async fn against(
     node: &NodeName,
     at: &Whereabouts,
     client: &Client,
-) -> (Result<Vec<Change>, String>, BTreeMap<String, String>) {
+) -> (Result<Vec<Change>, Incomparable>, BTreeMap<String, String>) {
     let held = match held(client).await {
         Ok(held) => held,
-        Err(error) => return (Err(error.to_string()), BTreeMap::new()),
+        Err(error) => return (Err(Incomparable::Has(error.to_string())), BTreeMap::new()),
     };
-    let Some(kept) = held.kept else { return (Err("it has none".to_owned()), BTreeMap::new()) };
+    let Some(kept) = held.kept else {
+        return (Err(Incomparable::Has("it has none".to_owned())), BTreeMap::new());
+    };
     let named = images::named_in(&kept);
     let wanted = match reach.machines.config(node, at) {
         Ok(wanted) => wanted.text,
-        Err(reason) => return (Err(reason), named),
+        Err(reason) => return (Err(Incomparable::Wanted(reason)), named),
     };
     let changes = match compare_texts(&kept, &wanted) {
         Ok(changes) if changes.is_empty() => match &held.active {
@@ -94,7 +107,7 @@ pub(super) async fn against(
         Ok(changes) => Ok(judged(client, &wanted, changes).await),
         Err(reason) => Err(reason),
     };
-    (changes, named)
+    (changes.map_err(Incomparable::Wanted), named)
 }
 
 fn all(changes: Vec<Change>, applies: Applies) -> Vec<Change> {

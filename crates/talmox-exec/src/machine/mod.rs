@@ -14,7 +14,9 @@ mod config;
 mod etcd;
 pub(crate) mod images;
 pub(crate) mod kubernetes;
+mod pods;
 mod probe;
+mod secrets;
 mod words;
 
 use std::collections::BTreeMap;
@@ -25,19 +27,22 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::join5;
 use talmox_plan::{
-    Guest, Observed, Power, Request, SeenMachine, SeenNode, SeenService, SeenStage, assigned_addresses,
+    Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage, assigned_addresses,
     identify,
 };
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
-pub(crate) use config::{Held, compare_texts, differences, held};
+pub(crate) use config::{Held, Incomparable, compare_texts, differences, held};
 pub(crate) use etcd::{has_data, seen_etcd};
+pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};
+pub(crate) use secrets::{without_secrets, without_secrets_of};
 pub(crate) use words::last_words;
 
 /// How many machines are asked at once.
@@ -47,7 +52,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
@@ -153,6 +159,12 @@ async fn inside(
     let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
     let (schematic, extensions) = extensions(client).await;
     let (config, images) = config.map_or((None, BTreeMap::new()), |(changes, images)| (changes.ok(), images));
+    let absent_pods = match &etcd {
+        Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
+        // Without etcd there are none, and that says enough.
+        Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
+        None => Some(Vec::new()),
+    };
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,
@@ -164,6 +176,7 @@ async fn inside(
         config,
         images,
         etcd,
+        absent_pods,
         services: services?.into_iter().map(service).collect(),
     })
 }

@@ -54,6 +54,10 @@ impl Kubernetes {
     pub(crate) fn has_pods(&self) -> bool {
         !self.pods.is_empty() && !self.withdrawn
     }
+
+    pub(crate) fn pods_are_ready(&self) -> bool {
+        self.has_pods() && self.pods.values().all(|pod| pod.state == PodState::Ready)
+    }
 }
 
 impl Nodes {
@@ -129,6 +133,7 @@ impl Nodes {
             }
             PodStep::Ready => {
                 self.set_pod(id, name, |pod| pod.state = PodState::Ready);
+                self.lose_etcd_as_told();
                 if name == API_SERVER {
                     self.start_api_server(id);
                 }

@@ -101,6 +101,14 @@ fn ours() -> &'static Secrets {
     SECRETS.get_or_init(Secrets::generate)
 }
 
+/// Texts that nobody may be shown: of the cluster's secrets, and of the token for Proxmox.
+pub(crate) fn unspeakable() -> Vec<String> {
+    let bundle = &ours().bundle;
+    let secrets = [&bundle.cluster_secret, &bundle.bootstrap_token, &bundle.trustd_token];
+    let secrets = secrets.map(|secret| secret.expose_secret().to_owned());
+    secrets.into_iter().chain([talmox_test::SECRET.to_owned()]).collect()
+}
+
 /// Whoever has the secrets.
 struct Keeper<'a> {
     desired: &'a Desired,
@@ -174,6 +182,13 @@ pub(crate) struct Handed {
     pub(crate) manifests: BTreeMap<String, String>,
     /// Programs that were run.
     pub(crate) ran: Mutex<Vec<String>>,
+}
+
+/// Why a run ended early: every word of it, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) words: String,
+    pub(crate) hints: Vec<String>,
 }
 
 /// A description, the lab it is carried out in.
@@ -276,25 +291,30 @@ impl Bed {
 
     /// Looks, plans, has the plan checked and carries it out.
     pub(crate) async fn converge(&self, request: &Request, number: u32) -> Result<Summary, String> {
+        self.attempt(request, number).await.map_err(|stopped| stopped.words)
+    }
+
+    /// The same, with what to do next if it did not get there.
+    pub(crate) async fn attempt(&self, request: &Request, number: u32) -> Result<Summary, Stopped> {
         let handout = self.hands_out(number);
-        let end = self.converge_with(request, number, handout.as_deref()).await;
+        let end = self.attempt_with(request, number, handout.as_deref()).await;
         self.lab.transport().serve_web(None);
         end
     }
 
-    async fn converge_with(
+    async fn attempt_with(
         &self,
         request: &Request,
         number: u32,
         handout: Option<&Handout>,
-    ) -> Result<Summary, String> {
+    ) -> Result<Summary, Stopped> {
         let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
         let reach = Reach { handout, ..self.reach(&keeper, &clock, number) };
         let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
         let images = self.lab.images();
         let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
-        let observed = observed.map_err(|error| told(&error))?;
+        let observed = observed.map_err(|error| Stopped { words: told(&error), hints: error.hints() })?;
         let made = plan(&self.desired, &observed, request, &nonce);
         let violations = check(&made, &self.desired, &observed, request);
         assert!(violations.is_empty(), "{violations:#?}\n{made:#?}");
@@ -310,7 +330,7 @@ impl Bed {
             reach: Some(&reach),
             limits: Limits::default(),
         };
-        apply(&run, &made).await.map_err(|error| told(&error))
+        apply(&run, &made).await.map_err(|error| Stopped { words: told(&error), hints: error.hints() })
     }
 
     /// Serves configurations to machines that fetch them, for as long as the run goes.
@@ -383,22 +403,6 @@ impl Bed {
         let reach = self.reach(&keeper, &clock, 98);
         let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap();
         plan(&self.desired, &observed, request, &Nonce::new(98))
-    }
-
-    /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
-    /// that looked in the moment between had nothing to do.
-    pub(crate) async fn settles(&self) {
-        let mut in_a_row = 0;
-        for _ in 0..24 {
-            let observed = self.look(&healthy()).await;
-            let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
-            in_a_row = if observed.talos.values().all(is_well) { in_a_row + 1 } else { 0 };
-            // One that joins is ready for a moment before its pods are.
-            if in_a_row > 3 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
     }
 
     /// Every machine is up and ready, every control plane a member and nobody else.

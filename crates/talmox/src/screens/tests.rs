@@ -357,6 +357,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         config: Some(Vec::new()),
         images: BTreeMap::new(),
         etcd,
+        absent_pods: Some(Vec::new()),
         services: BTreeMap::new(),
     }))
 }

@@ -29,7 +29,7 @@ pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
 pub use label::{is_label_key, is_label_value};
 pub use mac::MacAddress;
-pub use mark::{BootstrapWord, LeaseWord, Mark};
+pub use mark::{AwayWord, BootstrapWord, LeaseWord, Mark};
 pub use name::{
     BridgeName, ClusterName, HostName, MappingName, NodeName, NodePoolName, PoolName, StorageId, Tag,
 };

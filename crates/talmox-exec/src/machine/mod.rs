@@ -13,6 +13,7 @@
 mod etcd;
 mod images;
 pub(crate) mod kubernetes;
+mod leaving;
 mod probe;
 mod words;
 
@@ -60,6 +61,7 @@ pub async fn observe_whole(
     let mut observed = observe_for(client, desired, request).await?;
     if let Some(reach) = reach.filter(|_| request.looks_inside()) {
         observe_machines(reach, desired, &mut observed, Compare::Configs).await;
+        observed.leaving = leaving::look(reach, desired, &observed, request).await;
     }
     Ok(observed)
 }

@@ -8,6 +8,7 @@ mod inside;
 mod known;
 mod ownership;
 mod requested;
+mod retire;
 mod seeds;
 mod templates;
 mod upkeep;
@@ -92,6 +93,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     templates::judge(&mut court);
     inside::judge(&mut court);
     seeds::judge(&mut court);
+    retire::judge(&mut court);
     court.violations
 }
 

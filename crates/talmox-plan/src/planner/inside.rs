@@ -119,6 +119,9 @@ impl<'a> Planner<'a> {
         moving: &BTreeSet<NodeName>,
         can_answer: bool,
     ) -> Standing<'a> {
+        if let Some(last) = self.anew.get(&node.name) {
+            return Standing::Fresh(last.clone());
+        }
         if node.vm.power == WantedPower::Stopped {
             return Standing::Off;
         }
@@ -238,7 +241,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
+    pub(super) fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
         let (step, reason) = (step.to_owned(), reason.to_owned());
         self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
     }

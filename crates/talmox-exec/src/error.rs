@@ -74,6 +74,9 @@ pub enum StepError {
     /// A machine has another configuration than it was given.
     #[error("{node} has another configuration than it was given: {} differ", .fields.join(", "))]
     ReadBack { node: NodeName, fields: Vec<String> },
+    /// A change that was on trial is gone again: the machine was not well with it, or nobody could tell in time.
+    #[error("{node} took the change back by itself, and is as it was: {}", .fields.join(", "))]
+    TakenBack { node: NodeName, fields: Vec<String> },
     /// What a machine is to be configured with cannot be told.
     #[error("{node} has no configuration: {reason}")]
     NoConfig { node: NodeName, reason: String },
@@ -89,6 +92,9 @@ pub enum StepError {
     /// Manifests or the user's own program failed.
     #[error("could not {doing}: {reason}")]
     HandOver { doing: String, reason: String },
+    /// Pods did not leave a node in time; it is open to them again.
+    #[error("{node} was not drained within {}: {reason}", minutes(*.limit))]
+    Undrained { node: NodeName, limit: Duration, reason: String, budgets: Vec<String> },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -148,11 +154,13 @@ impl StepError {
             | Self::NotThere { .. }
             | Self::NotHealthy { .. }
             | Self::ReadBack { .. }
+            | Self::TakenBack { .. }
             | Self::NoConfig { .. }
             | Self::NoReach { .. }
             | Self::Stalled { .. }
             | Self::Leased { .. }
             | Self::HandOver { .. }
+            | Self::Undrained { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -235,16 +243,27 @@ impl StepError {
             ],
             Self::NotHealthy { .. } => vec!["talmox health shows every check".to_owned()],
             Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
+            Self::TakenBack { .. } => vec![
+                "it did not answer, or was not well, with the change: look at what it would do to its network".to_owned(),
+            ],
             Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
             Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],
             Self::Leased { .. } => vec![
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
+            Self::Gate { .. } => vec![
+                "talmox health shows what etcd lacks".to_owned(),
+                "nothing was taken down: run this again once it is well".to_owned(),
+            ],
+            Self::Undrained { budgets, .. } if !budgets.is_empty() => vec![
+                format!("{} allows no pod to leave: more replicas, or a wider budget", budgets.join(", ")),
+                "kubectl get poddisruptionbudgets -A".to_owned(),
+            ],
+            Self::Undrained { .. } => vec!["kubectl get pods -A -o wide shows who is still there".to_owned()],
             Self::NoConfig { .. }
             | Self::HandOver { .. }
             | Self::Impossible { .. }
-            | Self::Gate { .. }
             | Self::Interrupted { .. } => Vec::new(),
         }
     }

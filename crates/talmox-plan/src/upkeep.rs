@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::NodeName;
+use talmox_types::{FamilyPair, NodeName};
 
 use crate::Expected;
 
@@ -27,7 +27,7 @@ pub enum Upkeep {
     /// Waits until a node is well again, and lets pods back if it was us who kept them off.
     ReturnNode { node: NodeName, address: IpAddr },
     /// Gives a machine the configuration that is described now, and reads it back.
-    ChangeNode { vm: Expected, address: IpAddr, mode: ChangeMode },
+    ChangeNode { vm: Expected, address: FamilyPair<IpAddr>, mode: ChangeMode },
     /// Installs another Talos, or other extensions, beside the one that runs, and restarts into it.
     UpgradeNode {
         vm: Expected,

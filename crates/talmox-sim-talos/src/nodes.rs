@@ -13,6 +13,7 @@ use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
 use crate::kube::Store;
 use crate::machine::sequence::{After, SHUTDOWN};
 use crate::machine::settings::Settings;
+use crate::machine::static_pods::PodStep;
 use crate::machine::{Machine, Port, Run};
 use crate::random::Random;
 use crate::timing::Timing;
@@ -108,7 +109,16 @@ pub(crate) enum Event {
     /// Static pods are there, and not ready.
     Pods,
     ApiServer,
-    PodsReady,
+    /// A static pod takes its next step, if it is still the same.
+    Pod {
+        name: String,
+        turn: u64,
+        step: PodStep,
+    },
+    /// A node that left etcd takes its static pods away.
+    PodsWithdrawn,
+    /// A kubelet that started anew is not ready for a moment.
+    NodeFlaps,
     Register,
     NodeReady,
     /// The API answers no more, if this is still the way down that was begun.
@@ -294,7 +304,7 @@ impl Nodes {
     /// What a machine would say of itself: its stage, and what it waits for. None while nothing runs on it.
     pub fn standing(&self, machine: MachineId) -> Option<Standing> {
         let run = self.run(machine)?;
-        let unmet = run.unmet().into_iter().map(|unmet| (unmet.name, unmet.reason)).collect();
+        let unmet = run.unmet(self.clock).into_iter().map(|unmet| (unmet.name, unmet.reason)).collect();
         Some(Standing { stage: run.stage.name(), unmet })
     }
 

@@ -46,6 +46,9 @@ defects! {
     StorageLimitGone, "storage-limit-gone", "any number of steps allocates on one storage";
     TurnsIgnored, "turns-ignored", "control planes go down together";
     GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
+    EtcdNotAsked, "etcd-not-asked", "control planes go down whatever the members of etcd say";
+    DrainForgotten, "drain-forgotten", "nodes are taken down with their pods on them";
+    UncordonForgotten, "uncordon-forgotten", "a node that is back stays closed to pods";
     ApprovalNotChecked, "approval-not-checked", "later rounds do what nobody has approved";
     ForeignPoolRemoved, "foreign-pool-removed", "a pool that is not ours any more is removed";
     CopyIsOurs, "copy-is-ours", "a copy counts as the VM its mark was written for";

@@ -19,6 +19,7 @@ use futures_util::future::{Either, select};
 use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
+use crate::execute::execute_under;
 use crate::find::find;
 use crate::lease::{self, Lease};
 use crate::locks::Watch;
@@ -137,7 +138,7 @@ impl<'a> Rounds<'a> {
 
     async fn carry_out(&self, now: &Plan, lease: Option<&Lease<'a>>) -> Outcome {
         let Some(lease) = lease else { return execute(self.run, now).await };
-        let work = std::pin::pin!(execute(self.run, now));
+        let work = std::pin::pin!(execute_under(self.run, now, Some(lease)));
         let kept = std::pin::pin!(lease.keep());
         match select(work, kept).await {
             Either::Left((outcome, _)) => outcome,

@@ -4,12 +4,14 @@ mod change_node;
 mod drain;
 mod forget;
 mod members;
+mod kubernetes;
 mod recover;
 mod retire;
 mod return_node;
 mod snapshot;
 mod upgrade_kubernetes;
 mod upgrade_node;
+mod well;
 
 use talmox_plan::Upkeep;
 

@@ -42,6 +42,8 @@ pub enum Rule {
     OursOnly,
     /// One node that is or may be a control plane goes down at a time.
     OneAtATime,
+    /// Pods leave a node before it goes down, and are let back after.
+    PodsFirst,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
     BootstrapOnce,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
@@ -64,6 +66,7 @@ impl fmt::Display for Rule {
             Self::WellFormed => "steps form a graph",
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
+            Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::ProvenMachine => "machines prove themselves",
             Self::OneDrive => "one configuration drive for each VM",
@@ -94,6 +97,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     inside::judge(&mut court);
     seeds::judge(&mut court);
     retire::judge(&mut court);
+    upkeep::judge(&mut court);
     court.violations
 }
 

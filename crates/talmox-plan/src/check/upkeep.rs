@@ -1,6 +1,9 @@
 //! What is done to a cluster that lives, stated again without the planner's code.
 
-use crate::{ChangeMode, Effect, Upkeep};
+use talmox_types::NodeName;
+
+use super::{Court, Rule};
+use crate::{ChangeMode, Effect, Expected, Planned, SeenKubernetes, SeenMachine, Step, Until, Upkeep};
 
 /// Whether a step of upkeep says what it does to what runs.
 pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
@@ -19,4 +22,76 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
         Upkeep::RetireNode { .. } => matches!(effect, Effect::Destroy | Effect::Replace),
         Upkeep::ForgetNode { .. } => effect == Effect::ChangeLive,
     }
+}
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    for step in court.steps() {
+        if let Step::Upkeep(Upkeep::ChangeNode { vm, mode, .. }) = &step.step {
+            change(court, step, vm, *mode);
+        }
+        if let Step::Upkeep(Upkeep::DrainNode { node } | Upkeep::ReturnNode { node, .. }) = &step.step
+            && step.node.as_ref() != Some(node)
+        {
+            court.violate(Rule::WellFormed, step, format!("it is about {node}"));
+        }
+        pods_first(court, step);
+    }
+}
+
+/// A configuration goes to a machine that proved itself and was compared; a restart for it was allowed.
+fn change(court: &mut Court<'_>, step: &Planned, vm: &Expected, mode: ChangeMode) {
+    let seen = court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured);
+    match seen {
+        None => court.violate(Rule::ProvenMachine, step, "the machine has not proved itself"),
+        Some(seen) if seen.config.is_none() => {
+            court.violate(Rule::ProvenMachine, step, "its configuration could not be compared");
+        }
+        Some(_) => {}
+    }
+    if mode == ChangeMode::Reboot && !court.request.allow_reboot {
+        court.violate(Rule::AskedFor, step, "no reboot was allowed");
+    }
+    if mode == ChangeMode::Staged && !court.request.upkeep.stage {
+        court.violate(Rule::AskedFor, step, "nobody asked for it to wait for another restart");
+    }
+}
+
+/// A node with pods that others could take is drained before it goes down, and opened again if it comes back.
+fn pods_first(court: &mut Court<'_>, step: &Planned) {
+    let comes_back = match &step.step {
+        Step::RebootVm { .. } | Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Reboot, .. }) => true,
+        Step::StopVm { .. } => false,
+        _ => return,
+    };
+    let Some(node) = step.node.as_ref().filter(|node| has_pods(court, node)) else { return };
+    let goes = |other: &Planned| matches!(other.step, Step::RemoveVm { .. }) && other.node == step.node;
+    if court.steps().iter().any(goes) {
+        return;
+    }
+    let drains = |other: &&Planned| {
+        let drained =
+            if let Step::Upkeep(Upkeep::DrainNode { node }) = &other.step { Some(node) } else { None };
+        drained == Some(node)
+    };
+    if !court.before(step).iter().any(drains) {
+        court.violate(Rule::PodsFirst, step, format!("{node} goes down with its pods on it"));
+    }
+    let opens = |other: &Planned| {
+        matches!(&other.step, Step::Upkeep(Upkeep::ReturnNode { node: back, .. }) if back == node)
+            && court.before(other).iter().any(|needed| needed.id == step.id)
+    };
+    if comes_back && !court.steps().iter().any(opens) {
+        court.violate(Rule::PodsFirst, step, format!("{node} would stay closed to pods"));
+    }
+}
+
+/// Whether Kubernetes has the node ready, and another for its pods.
+fn has_pods(court: &Court<'_>, node: &NodeName) -> bool {
+    let SeenKubernetes::Answers(cluster) = &court.observed.kubernetes else { return false };
+    let ready = |name: &str| cluster.nodes.get(name).is_some_and(|seen| seen.ready);
+    let others = cluster.nodes.iter().filter(|(name, _)| name.as_str() != node.as_str());
+    court.request.looks_inside()
+        && court.request.until >= Until::Configured
+        && ready(node.as_str())
+        && others.into_iter().any(|(_, seen)| seen.ready && seen.schedulable)
 }

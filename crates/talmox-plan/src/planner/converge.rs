@@ -255,8 +255,10 @@ impl<'a> Planner<'a> {
         let stops = running && node.vm.power == WantedPower::Stopped;
         let mut needs = needs;
         if stops {
+            let reason = "it is described as stopped";
+            needs = self.drain(&node.name, reason, needs);
             let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
-            let draft = Draft::new(Some(&node.name), step, "it is described as stopped", Effect::Stop);
+            let draft = Draft::new(Some(&node.name), step, reason, Effect::Stop);
             needs = vec![self.push(draft.after(needs))];
             // What a stop applies is not the state this was decided on.
             changes.digest = None;
@@ -271,12 +273,23 @@ impl<'a> Planner<'a> {
         };
         let after_reboot: Vec<String> = changes.after_reboot.iter().cloned().collect();
         let needs_restart = running && !stops && !after_reboot.is_empty();
-        let last = self.write(node, vm, changes, needs, effect);
+        let replugs = restarts && changes.found.values.iter().any(|difference| difference.replugs);
+        if replugs {
+            needs = self.drain(&node.name, "a device of it is taken out and put in again", needs);
+        }
+        let mut last = self.write(node, vm, changes, needs, effect);
         if needs_restart && restarts {
-            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
             let waits = if after_reboot.len() == 1 { "waits" } else { "wait" };
             let reason = format!("{} {waits} for a restart", after_reboot.join(", "));
-            self.push(Draft::new(Some(&node.name), step, &reason, Effect::Reboot).after(last));
+            if !replugs {
+                last = self.drain(&node.name, &reason, last);
+            }
+            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
+            let draft = Draft::new(Some(&node.name), step, &reason, Effect::Reboot);
+            last = vec![self.push(draft.after(last))];
+            self.give_back(&node.name, last);
+        } else if replugs {
+            self.give_back(&node.name, last);
         } else if needs_restart {
             let (node, vmid) = (node.name.clone(), vm.vmid());
             self.plan.waiting.push(Waiting::Reboot { node, vmid, keys: after_reboot });

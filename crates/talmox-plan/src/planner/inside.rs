@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is not known yet becomes an intent, so that approving the first plan of a new cluster approves all of it. What is
-//! configured already is compared and shown, and left as it is.
+//! configured already is compared, and kept up (`upkeep/`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -76,7 +76,10 @@ impl<'a> Planner<'a> {
         if self.request.until >= Until::Configured {
             self.upkeep(&living);
         }
-        let configured: Vec<StepId> = standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
+        let mut configured: Vec<StepId> =
+            standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
+        let kept_up = self.plan.steps.iter().filter(|planned| matches!(planned.step, Step::Upkeep(_)));
+        configured.extend(kept_up.map(|planned| planned.id.clone()));
         if self.request.until < Until::Bootstrapped {
             return;
         }
@@ -246,6 +249,11 @@ impl<'a> Planner<'a> {
         self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
     }
 
+    /// Whether what is inside a node is changed by this run if it differs.
+    fn keeps_up(&self, node: &Node) -> bool {
+        self.request.until >= Until::Configured && self.request.covers(&node.name)
+    }
+
     /// Says what of a configured machine is not as described.
     fn compare(&mut self, node: &Node, seen: &SeenNode) {
         let wanted = self.desired.talos.version.to_string();
@@ -255,7 +263,8 @@ impl<'a> Planner<'a> {
             self.note(Some(&node.name), NoteKind::Inside, text);
         }
         match &seen.config {
-            Some(changes) if !changes.is_empty() => {
+            // What is within this run becomes steps.
+            Some(changes) if !changes.is_empty() && !self.keeps_up(node) => {
                 let text = format!("its configuration differs and is left as it is: {}", in_words(changes));
                 self.note(Some(&node.name), NoteKind::Inside, text);
             }

@@ -7,7 +7,7 @@ use talmox_proto::machine::{CopyRequest, DmesgRequest, FileInfo, ListRequest, Lo
 
 use super::machine::run;
 use super::{Asked, Handlers};
-use crate::machine::{Pods, Run};
+use crate::machine::Run;
 use crate::nodes::Nodes;
 use crate::services::Service;
 use crate::wire::{ApiReply, Code, Status};
@@ -198,7 +198,7 @@ fn service_log(nodes: &Nodes, service: &Service) -> Vec<String> {
 fn container_log(run: &Run, id: &str) -> Option<Vec<String>> {
     let known = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let name = known.into_iter().find(|name| id.contains(name))?;
-    (run.kubernetes.pods != Pods::None).then(|| vec![format!("{name} started")])
+    run.kubernetes.has_pods().then(|| vec![format!("{name} started")])
 }
 
 fn logs(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {

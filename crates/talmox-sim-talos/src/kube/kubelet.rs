@@ -180,8 +180,11 @@ impl Store {
             self.ensure("", "pods", "kube-system", &name, wanted, now);
             let found = self.get("/pods", "kube-system", &name).map(|object| object.body.clone());
             if let Some(mut body) = found {
-                super::pods::set_ready(&mut body, pod.ready, now);
-                self.update("", "pods", body);
+                // One that was never ready is still on its way.
+                if pod.ready || text(&body, "/status/phase") == "Running" {
+                    super::pods::set_ready(&mut body, pod.ready, now);
+                    self.update("", "pods", body);
+                }
             }
         }
     }

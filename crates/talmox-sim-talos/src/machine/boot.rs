@@ -79,7 +79,9 @@ impl Nodes {
             Event::Promote => self.promote(id),
             Event::Pods => self.start_pods(id),
             Event::ApiServer => self.start_api_server(id),
-            Event::PodsReady => self.pods_are_ready(id),
+            Event::Pod { name, turn, step } => self.pod_step(id, &name, turn, step),
+            Event::PodsWithdrawn => self.withdraw_pods(id),
+            Event::NodeFlaps => self.node_flaps(id),
             Event::Register => self.register(id),
             Event::NodeReady => self.node_is_ready(id),
             Event::Deaf(descent) => self.go_deaf(id, descent),
@@ -219,6 +221,7 @@ impl Nodes {
                 self.set_active(id, text, &config);
                 if let Some(run) = self.run_mut(id) {
                     run.persistent = Some(text.to_owned());
+                    run.persisted += 1;
                 }
                 if !stored {
                     self.persist(id, text);

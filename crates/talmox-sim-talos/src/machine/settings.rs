@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use talmox_machine::{Config, Document, Value};
 
+use super::components::Components;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
     ControlPlane,
@@ -44,42 +46,6 @@ pub(crate) struct Install {
     pub(crate) image: Option<String>,
 }
 
-/// What the control plane's pods run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Images {
-    pub(crate) api_server: String,
-    pub(crate) controller_manager: String,
-    pub(crate) scheduler: String,
-}
-
-impl Images {
-    fn read(config: &Config, first: &Document) -> Self {
-        let default = kubernetes_version(config, first);
-        let image = |key: &str, kind: &str, name: &str| {
-            text(first.at(&["cluster", key, "image"]))
-                .or_else(|| config.document(kind).and_then(|one| text(one.at(&["image"]))))
-                .unwrap_or_else(|| format!("registry.k8s.io/{name}:{default}"))
-        };
-        Self {
-            api_server: image("apiServer", "KubeAPIServerConfig", "kube-apiserver"),
-            controller_manager: image(
-                "controllerManager",
-                "KubeControllerManagerConfig",
-                "kube-controller-manager",
-            ),
-            scheduler: image("scheduler", "KubeSchedulerConfig", "kube-scheduler"),
-        }
-    }
-
-    pub(crate) fn all(&self) -> [(&'static str, &String); 3] {
-        [
-            ("kube-apiserver", &self.api_server),
-            ("kube-controller-manager", &self.controller_manager),
-            ("kube-scheduler", &self.scheduler),
-        ]
-    }
-}
-
 /// It holds secrets, so there is no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "so many switches are in a configuration")]
@@ -96,6 +62,10 @@ pub(crate) struct Settings {
     /// The same with its key: control planes have it.
     pub(crate) signer: Option<Signer>,
     pub(crate) kubernetes: Option<Signer>,
+    /// Whose certificates Kubernetes takes besides, in PEM.
+    pub(crate) kubernetes_accepted: Vec<String>,
+    /// Kubernetes' authority as workers have it, without its key.
+    pub(crate) kubernetes_authority: String,
     pub(crate) etcd_authority: Option<String>,
     pub(crate) certificate_names: Vec<String>,
     pub(crate) hostname: Option<String>,
@@ -106,7 +76,7 @@ pub(crate) struct Settings {
     pub(crate) core_dns: bool,
     /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
-    pub(crate) images: Images,
+    pub(crate) components: Components,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) taints: Vec<(String, String)>,
     pub(crate) scheduling_on_control_planes: bool,
@@ -177,6 +147,8 @@ impl Settings {
             accepted: accepted.iter().filter_map(|one| decoded(one.at(&["crt"]))).collect(),
             signer: signer(machine_authority).filter(|signer| !signer.key.is_empty()),
             kubernetes: kubernetes_signer(config, first),
+            kubernetes_accepted: kubernetes_accepted(config, first),
+            kubernetes_authority: decoded(at(&["cluster", "ca", "crt"])).unwrap_or_default(),
             etcd_authority: decoded(at(&["cluster", "etcd", "ca", "crt"])),
             certificate_names: texts(at(&["machine", "certSANs"])),
             hostname: text(document("HostnameConfig", "hostname"))
@@ -189,7 +161,7 @@ impl Settings {
             core_dns: at(&["cluster", "coreDNS", "disabled"]).and_then(Value::as_bool) != Some(true)
                 && document("KubeCoreDNSConfig", "enabled").and_then(Value::as_bool) != Some(false),
             kubernetes_version: kubernetes_version(config, first),
-            images: Images::read(config, first),
+            components: Components::read(config, first),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]
                 .concat(),
             taints: [pairs(at(&["machine", "nodeTaints"])), pairs(document("KubeNodeConfig", "taints"))]
@@ -225,6 +197,18 @@ fn kubernetes_signer(config: &Config, first: &Document) -> Option<Signer> {
         (Some(certificate), Some(key)) => Some(Signer { certificate, key }),
         _ => signer(first.at(&["cluster", "ca"])).filter(|signer| !signer.key.is_empty()),
     }
+}
+
+/// Authorities that sign no more, or not yet.
+fn kubernetes_accepted(config: &Config, first: &Document) -> Vec<String> {
+    let section = first.at(&["cluster", "acceptedCAs"]).and_then(Value::as_list).unwrap_or_default();
+    let documents = config
+        .document("KubeAPIServerCAConfig")
+        .and_then(|one| one.at(&["acceptedCAs"]))
+        .and_then(Value::as_list)
+        .unwrap_or_default();
+    let old = section.iter().filter_map(|one| decoded(one.at(&["crt"])));
+    old.chain(documents.iter().filter_map(|one| text(one.at(&["cert"])))).collect()
 }
 
 fn links(config: &Config, first: &Document) -> Vec<Link> {
@@ -299,7 +283,7 @@ fn provider_id(config: &Config, first: &Document) -> Option<String> {
     text(argument).or_else(|| text(section)).or_else(|| text(document))
 }
 
-fn kubernetes_version(config: &Config, first: &Document) -> String {
+pub(super) fn kubernetes_version(config: &Config, first: &Document) -> String {
     let image = text(first.at(&["machine", "kubelet", "image"]))
         .or_else(|| config.document("KubeletConfig").and_then(|one| text(one.at(&["image"]))));
     let tag =

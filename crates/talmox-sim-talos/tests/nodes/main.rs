@@ -6,3 +6,4 @@ mod cluster;
 mod kube;
 mod lab;
 mod life;
+mod upkeep;

@@ -181,6 +181,21 @@ impl Client {
         Ok(ids)
     }
 
+    /// The version of a resource whose content is of no interest; none if there is no such id.
+    pub async fn version_of(&self, namespace: &str, kind: &str, id: &str) -> Result<Option<String>, Error> {
+        let request = GetRequest {
+            namespace: namespace.to_owned(),
+            r#type: kind.to_owned(),
+            id: id.to_owned(),
+            options: Some(GetOptions {}),
+        };
+        match self.ask(state::GET, request, self.deadlines().quick).await {
+            Ok(reply) => Ok(reply.resource.and_then(|resource| resource.metadata).map(|one| one.version)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Follows one resource. Drop it before a first configuration is applied: a stream that is open keeps the node's port
     /// closed for ten seconds.
     pub async fn watch<Spec: Specification>(

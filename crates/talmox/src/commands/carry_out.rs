@@ -230,7 +230,7 @@ pub(super) struct Gatekeeper {
     pub(super) asks: bool,
 }
 
-/// Workers pass: the plan was approved. Of a control plane nobody knows yet whether etcd can do without it, so a person
+/// Workers pass, and control planes that etcd can do without: the plan was approved. Where no member could be asked, a person
 /// must say, once for each.
 struct AskingGate {
     gatekeeper: Gatekeeper,
@@ -250,9 +250,9 @@ impl AskingGate {
         let node = interruption.node;
         let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner).contains(node);
         let what = could(&interruption.step.step);
-        (self.gatekeeper.asks && !passed).then(|| {
+        (self.gatekeeper.asks && !passed && !interruption.etcd_agrees).then(|| {
             format!(
-                "{node} {role}, and whether etcd can do without it cannot be checked yet.\nGo on ({what})? [y/N] "
+                "{node} {role}, and without the cluster's secrets nobody can ask whether etcd can do without it.\nGo on ({what})? [y/N] "
             )
         })
     }

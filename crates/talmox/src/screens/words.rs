@@ -178,7 +178,8 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
                 ChangeMode::Reboot => "with a restart",
                 ChangeMode::Staged => "for its next restart",
             };
-            (verb("change", "changing", "changed"), format!("the configuration at {address}, {how}"))
+            let rest = format!("the configuration at {}, {how}", address.primary());
+            (verb("change", "changing", "changed"), rest)
         }
         Upkeep::UpgradeNode { from, to, stage, .. } => {
             let how = if *stage { ", in effect after its next restart" } else { "" };

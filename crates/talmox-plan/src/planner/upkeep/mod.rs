@@ -28,9 +28,9 @@ impl<'a> Planner<'a> {
     /// Plans what is done to nodes that live. What concerns one node only if it is covered; what concerns the cluster only if
     /// no targets are given.
     pub(super) fn upkeep(&mut self, living: &[Living<'a>]) {
-        self.return_nodes(living);
         self.talos_upgrades(living);
         self.kubernetes_upgrade(living);
         self.config_changes(living);
+        self.return_nodes(living);
     }
 }

@@ -47,6 +47,25 @@ impl Resource {
         }
     }
 
+    /// Whether nothing but times is different: those are worked out anew, and nobody is told.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        let Self {
+            namespace: _,
+            kind: _,
+            id,
+            version,
+            owner: _,
+            created: _,
+            updated: _,
+            labels,
+            annotations,
+            proto,
+            yaml,
+        } = self;
+        (id, version, labels, annotations) == (&other.id, &other.version, &other.labels, &other.annotations)
+            && (proto, yaml) == (&other.proto, &other.yaml)
+    }
+
     pub(super) fn changed(mut self, version: u64, updated: u64) -> Self {
         self.version = version.max(1);
         self.updated = updated;

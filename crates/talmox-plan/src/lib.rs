@@ -39,7 +39,7 @@ pub use planner::{
     Given, assigned_addresses, config_source, first_control_plane, given_by_an_empty_proxmox, plan, seed_in,
     seed_storage, seeds_of,
 };
-pub use request::{Goal, Nonce, Request, Until, UpkeepRequest};
+pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
 pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Step, TemplateSource};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,

@@ -30,6 +30,17 @@ pub struct Request {
     pub ignore_drift: BTreeSet<String>,
     #[serde(default)]
     pub upkeep: UpkeepRequest,
+    /// Hosts of Proxmox that somebody knows more about than Proxmox does.
+    #[serde(default)]
+    pub hosts: HostsRequest,
+}
+
+/// What was said about hosts of Proxmox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostsRequest {
+    /// Hosts that are gone for good: what Proxmox still lists there does not run, and never will again.
+    pub gone: BTreeSet<HostName>,
 }
 
 /// What was asked for about a cluster that lives.

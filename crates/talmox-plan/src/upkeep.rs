@@ -59,7 +59,13 @@ pub enum Upkeep {
         control_planes: BTreeMap<NodeName, IpAddr>,
     },
     /// Removes what is left of a node that is gone: a member of etcd that will not come back, and its object in Kubernetes.
-    ForgetNode { node: NodeName, control_planes: BTreeMap<NodeName, IpAddr> },
+    ForgetNode {
+        node: NodeName,
+        /// Where it was: nothing of this cluster may answer there any more.
+        address: Option<IpAddr>,
+        /// Other control planes, who are asked to forget it.
+        control_planes: BTreeMap<NodeName, IpAddr>,
+    },
     /// Makes the first member of etcd from a snapshot. Guarded like the bootstrap.
     RecoverEtcd {
         /// With the intent in its mark.

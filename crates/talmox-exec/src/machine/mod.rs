@@ -14,6 +14,7 @@ mod config;
 mod etcd;
 pub(crate) mod images;
 pub(crate) mod kubernetes;
+mod leaving;
 mod pods;
 mod probe;
 mod secrets;
@@ -66,6 +67,7 @@ pub async fn observe_whole(
     let mut observed = observe_for(client, desired, request).await?;
     if let Some(reach) = reach.filter(|_| request.looks_inside()) {
         observe_machines(reach, desired, &mut observed, Compare::Configs).await;
+        observed.leaving = leaving::look(reach, desired, &observed, request).await;
     }
     Ok(observed)
 }

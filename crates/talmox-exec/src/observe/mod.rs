@@ -106,7 +106,7 @@ pub async fn observe_for(
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
         try_join3(Box::pin(there(client, desired, goal)), Box::pin(version_and_ha), beside).await?;
     let There { hosts, storages, guests, pools, files, depth } = there;
-    let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);
+    let (talos, leaving, kubernetes) = (BTreeMap::new(), BTreeMap::new(), SeenKubernetes::NotAsked);
     Ok(Observed {
         version,
         hosts,
@@ -121,6 +121,7 @@ pub async fn observe_for(
         rights,
         depth,
         talos,
+        leaving,
         kubernetes,
     })
 }

@@ -3,6 +3,7 @@
 mod change_node;
 mod drain;
 mod forget;
+mod members;
 mod kubernetes;
 mod recover;
 mod retire;
@@ -29,7 +30,9 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::RetireNode { vm, address, control_planes } => {
             retire::run(work, vm, *address, control_planes).await
         }
-        Upkeep::ForgetNode { node, control_planes } => forget::run(work, node, control_planes).await,
+        Upkeep::ForgetNode { node, address, control_planes } => {
+            forget::run(work, node, *address, control_planes).await
+        }
         Upkeep::RecoverEtcd { .. } => recover::run(work, upkeep).await,
     }
 }

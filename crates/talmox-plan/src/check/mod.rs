@@ -9,6 +9,7 @@ mod installer;
 mod known;
 mod ownership;
 mod requested;
+mod retire;
 mod seeds;
 mod templates;
 mod upkeep;
@@ -99,6 +100,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     templates::judge(&mut court);
     inside::judge(&mut court);
     seeds::judge(&mut court);
+    retire::judge(&mut court);
     upkeep::judge(&mut court);
     installer::judge(&mut court);
     court.violations

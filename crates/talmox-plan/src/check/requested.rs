@@ -63,7 +63,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
     }
 }
 
-fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
+pub(super) fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
     let (request, node) = (court.request, &vm.mark.node);
     let declared = court.node(node).is_some();
     match request.goal {
@@ -78,8 +78,8 @@ fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if !may_be_removed(court, vm) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for the removal of {}", vm.mark.node));
     }
-    let follows = |other: &&Planned| other.needs.contains(&step.id);
-    if step.effect == Effect::Replace && !court.known.makers(&vm.mark.node).any(|other| follows(&other)) {
+    let follows = |other: &Planned| court.before(other).iter().any(|before| before.id == step.id);
+    if step.effect == Effect::Replace && !court.known.makers(&vm.mark.node).any(follows) {
         court.violate(Rule::WellFormed, step, "it says replace, and nothing takes the VM's place");
     }
 }

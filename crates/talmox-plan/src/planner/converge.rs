@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::VmConfig;
 use talmox_pve::render::{Circumstances, vm_config};
-use talmox_types::Mark;
 use talmox_types::desired::{Node, Power as WantedPower};
 use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{AwayWord, Mark};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
@@ -42,7 +42,7 @@ impl<'a> Planner<'a> {
             let reason = format!("{} is down", guest.host);
             return self.wait_for_host(guest.host.clone(), &node.name, &reason);
         }
-        if !self.placement(node, guest) {
+        if !self.placement(node, guest) || self.has_left(node, &owned.mark) {
             return;
         }
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
@@ -50,6 +50,17 @@ impl<'a> Planner<'a> {
         let joined = self.join_pool(node, &vm, guest);
         self.power_and_changes(node, &vm, guest, changes, joined);
         self.move_vm(node, &vm, guest);
+    }
+
+    /// A run took the machine out of the cluster, wiped it, and did not come to the end. Started, it would be nobody.
+    fn has_left(&mut self, node: &Node, mark: &Mark) -> bool {
+        let left = mark.away == Some(AwayWord::Retired);
+        if left {
+            let problem = format!("VM {} has left the cluster and was wiped, to be built anew", mark.vmid);
+            let choices = vec![format!("talmox apply --replace {} goes on with it", node.name)];
+            self.refuse(Some(&node.name), problem, choices);
+        }
+        left
     }
 
     /// Says where the VM is if the description wants it elsewhere; false if that cannot be.

@@ -123,6 +123,9 @@ impl<'a> Planner<'a> {
         moving: &BTreeSet<NodeName>,
         can_answer: bool,
     ) -> Standing<'a> {
+        if let Some(last) = self.anew.get(&node.name) {
+            return Standing::Fresh(last.clone());
+        }
         if node.vm.power == WantedPower::Stopped {
             return Standing::Off;
         }

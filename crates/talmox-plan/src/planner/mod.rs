@@ -55,7 +55,6 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.ha();
             planner.inside();
             planner.forgotten_seeds();
-            planner.retire_nodes();
             planner.snapshot_first();
         }
         Goal::Destroy => planner.destroy(),
@@ -113,6 +112,10 @@ struct Planner<'a> {
     refused: BTreeSet<NodeName>,
     /// Where the steps are that belong to no node.
     shared: Vec<usize>,
+    /// Members of etcd that are none any more once the plan is carried out.
+    left_etcd: BTreeSet<NodeName>,
+    /// Nodes that are built anew and join again, with the last step for it.
+    anew: BTreeMap<NodeName, StepId>,
     plan: Plan,
 }
 
@@ -138,6 +141,8 @@ impl<'a> Planner<'a> {
             unknown: unknown::Unknown::new(desired, observed, &identities),
             refused: BTreeSet::new(),
             shared: Vec::new(),
+            left_etcd: BTreeSet::new(),
+            anew: BTreeMap::new(),
             desired,
             observed,
             request,

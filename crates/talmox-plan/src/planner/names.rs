@@ -53,8 +53,28 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
                 format!("talmox destroy --target {node} removes its VM; the next apply makes another"),
             ];
             planner.refuse(None, format!("--remove {node}: the description still has this node"), choices);
-        } else if !there.contains(node) {
+        } else if !there.contains(node) && !planner.is_known(node) {
             nothing_to_remove(planner, "--remove", node);
+        }
+    }
+    gone_hosts(planner);
+}
+
+/// A host that answers is not gone, and one nobody knows has nothing that could be.
+fn gone_hosts(planner: &mut Planner<'_>) {
+    let observed = planner.observed;
+    for host in &planner.request.hosts.gone {
+        match observed.hosts.get(host) {
+            Some(seen) if seen.online => {
+                let problem = format!("--host-gone {host}: Proxmox says that it is online");
+                let choices = vec![format!("talmox host drain {host} takes nodes off a host that lives")];
+                planner.refuse(None, problem, choices);
+            }
+            Some(_) => {}
+            None => {
+                let text = format!("--host-gone {host}: Proxmox has forgotten this host already");
+                planner.note(None, NoteKind::Warning, text);
+            }
         }
     }
 }

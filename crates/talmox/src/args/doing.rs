@@ -27,6 +27,9 @@ pub(crate) struct Scope {
     /// Build the VM of this node anew, with empty disks
     #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
+    /// This host of Proxmox is gone for good, so a node on it may be replaced elsewhere (with --replace)
+    #[arg(long, env = "TALMOX_HOST_GONE", value_name = "HOST", value_delimiter = ',')]
+    pub host_gone: Vec<HostName>,
     /// Move the VM of a node to another host, running if it runs
     #[arg(long = "move", env = "TALMOX_MOVE", value_name = "NODE=HOST", value_delimiter = ',')]
     pub moves: Vec<Move>,
@@ -186,7 +189,7 @@ pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
-        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot", "ignore_drift"]
+        conflicts_with_all = ["target", "remove", "prune", "replace", "host_gone", "moves", "allow_reboot", "ignore_drift"]
     )]
     pub plan: Option<PathBuf>,
     #[command(flatten)]

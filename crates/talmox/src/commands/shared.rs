@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, UpkeepRequest, check, plan};
+use talmox_plan::{Goal, HostsRequest, Nonce, Observed, Plan, Request, Until, UpkeepRequest, check, plan};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -121,6 +121,7 @@ impl Job {
             remove,
             prune,
             replace,
+            host_gone,
             moves,
             allow_reboot,
             ignore_drift,
@@ -154,6 +155,7 @@ impl Job {
                 no_snapshot: *no_snapshot,
                 restore: None,
             },
+            hosts: HostsRequest { gone: host_gone.iter().cloned().collect() },
         })
     }
 
@@ -191,8 +193,19 @@ pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
 
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal, until, targets, remove, prune, replace, moves, allow_reboot, ignore_drift, upkeep } =
-        request;
+    let Request {
+        goal,
+        until,
+        targets,
+        remove,
+        prune,
+        replace,
+        moves,
+        allow_reboot,
+        ignore_drift,
+        upkeep,
+        hosts: HostsRequest { gone },
+    } = request;
     let UpkeepRequest { max_unavailable, stage, no_snapshot, restore } = upkeep;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
@@ -200,6 +213,9 @@ fn with_scope(verb: &str, request: &Request) -> String {
         if !names.is_empty() {
             words.push_str(&format!(" {flag} {}", names.join(",")));
         }
+    }
+    for host in gone {
+        words.push_str(&format!(" --host-gone {host}"));
     }
     for (node, host) in moves {
         words.push_str(&format!(" --move {node}={host}"));

@@ -15,6 +15,8 @@ use talmox_types::desired::Node;
 use super::Planner;
 use crate::SeenNode;
 
+pub(super) use retire::Departure;
+
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.
 #[derive(Clone, Copy)]
 pub(super) struct Living<'a> {

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use talmox_proto::definitions::MachineConfig;
 use talmox_proto::machine::{
     ApplyConfigurationRequest, BootstrapRequest, EtcdLeaveClusterRequest, apply_configuration_request::Mode,
 };
@@ -20,7 +21,9 @@ use talmox_sim_talos::{
 };
 
 use super::environment::Environment;
-use super::file::Payloads;
+use super::file::{Call, Payloads};
+use super::live::{NewAuthority, changed};
+use super::sent::Change;
 
 /// How long a machine is given to get where it should be.
 const PATIENCE: u64 = 15 * 60 * 1000;
@@ -50,6 +53,10 @@ pub(super) struct Lab {
     environment: Environment,
     /// The last snapshot of etcd that was taken.
     pub(super) snapshot: Vec<u8>,
+    /// Authorities that take the place of others, by the group and section they are of.
+    rotated: BTreeMap<(String, &'static str), NewAuthority>,
+    /// What machines had before the last change.
+    former: BTreeMap<IpAddr, String>,
 }
 
 #[derive(Clone)]
@@ -91,6 +98,8 @@ impl Lab {
             authority: authority(files).unwrap_or_default(),
             environment: Environment::default(),
             snapshot: Vec::new(),
+            rotated: BTreeMap::new(),
+            former: BTreeMap::new(),
         }
     }
 
@@ -106,6 +115,58 @@ impl Lab {
     pub(super) fn role(&mut self, address: IpAddr) -> Option<String> {
         let role = self.resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
         Some(role.trim().to_owned())
+    }
+
+    /// The configuration that is in force.
+    fn config(&mut self, address: IpAddr) -> Option<String> {
+        let request = GetRequest {
+            namespace: "config".to_owned(),
+            r#type: "MachineConfigs.config.talos.dev".to_owned(),
+            id: "v1alpha1".to_owned(),
+            ..GetRequest::default()
+        };
+        let reply = self.ask(address, self.admin(), talmox_proto::resource::state::GET.path, &request);
+        let ApiReply::Done { messages, .. } = reply else { return None };
+        let reply = GetResponse::decode(messages.first()?.clone()).ok()?;
+        let config = MachineConfig::decode(reply.resource?.spec?.proto_spec.as_slice()).ok()?;
+        String::from_utf8(config.yaml_marshalled).ok()
+    }
+
+    /// Changes something in the configuration of a machine that runs.
+    pub(super) fn change(&mut self, address: IpAddr, change: &Change, call: &Call) {
+        let Some(live) = self.config(address) else { return };
+        let authority = self.rotation(change, &call.group);
+        let text = match change {
+            Change::Back => self.former.get(&address).cloned(),
+            other => changed(&live, other, authority.as_ref()).ok(),
+        };
+        let Some(text) = text else { return };
+        let dry_run = call.request["dry_run"] == true;
+        let request = ApplyConfigurationRequest {
+            data: text.into_bytes(),
+            mode: Mode::NoReboot.into(),
+            dry_run,
+            ..ApplyConfigurationRequest::default()
+        };
+        let path = talmox_proto::machine::machine_service::APPLY_CONFIGURATION.path;
+        self.ask(address, self.admin(), path, &request);
+        if !dry_run {
+            self.former.insert(address, live);
+        }
+        // From the last step on, nobody takes certificates of the old one.
+        if let (Change::Authority { section: "machine", step: 1.. }, Some(new)) = (change, authority) {
+            self.authority = new.der;
+        }
+    }
+
+    fn rotation(&mut self, change: &Change, group: &str) -> Option<NewAuthority> {
+        let Change::Authority { section, .. } = change else { return None };
+        let key = (group.to_owned(), *section);
+        if !self.rotated.contains_key(&key) {
+            let now = i64::try_from((EPOCH + self.now()) / 1000).unwrap_or_default();
+            self.rotated.insert(key.clone(), NewAuthority::draw(section, now).ok()?);
+        }
+        self.rotated.get(&key).cloned()
     }
 
     /// From now on the surroundings are like this.
@@ -224,7 +285,17 @@ impl Lab {
         let tried = known.state.starts_with("try-");
         let name = if known.role == "worker" { "worker.yaml" } else { "controlplane.yaml" };
         let Ok(text) = files.file(&self.version, name) else { return };
+        let text = self.live_config(&known.role).unwrap_or(text);
         self.configure(address, &text, tried);
+    }
+
+    /// Where authorities changed, a new machine gets what one of its kind has.
+    fn live_config(&mut self, role: &str) -> Option<String> {
+        if self.rotated.is_empty() {
+            return None;
+        }
+        let all: Vec<IpAddr> = self.machines.keys().copied().collect();
+        all.into_iter().find_map(|one| self.config(one).filter(|_| self.role(one).as_deref() == Some(role)))
     }
 
     fn configure(&mut self, address: IpAddr, text: &str, tried: bool) {
@@ -448,10 +519,14 @@ fn platform(state: &str, in_a_vm: bool) -> Platform {
     }
 }
 
-/// The recordings' hosts are called after the end of their address: n1 is 10.77.0.11.
+/// The recordings' hosts are called after the end of their address: n1 is 10.77.0.11, w1 is 10.77.0.31.
 fn host_name(address: IpAddr) -> String {
     match address {
-        IpAddr::V4(address) => format!("n{}", address.octets()[3] % 10),
+        IpAddr::V4(address) => {
+            let [.., last] = address.octets();
+            let kind = if last / 10 == 3 { 'w' } else { 'n' };
+            format!("{kind}{}", last % 10)
+        }
         IpAddr::V6(_) => "n0".to_owned(),
     }
 }

@@ -16,6 +16,7 @@ use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
 use super::messages::{Messages, encode};
+use super::sent::{self, Change};
 
 /// A stream this long was open while other calls were made.
 const LONG: u64 = 5000;
@@ -40,6 +41,8 @@ pub(super) struct Replay<'a> {
     /// What nodes are, as far as it is known without asking them directly.
     roles: BTreeMap<IpAddr, String>,
     labs: BTreeMap<(String, bool), Place>,
+    /// What configurations changed whose bytes were not kept, by the number of the call.
+    changes: BTreeMap<usize, Change>,
 }
 
 /// A lab, what is known of its machines, and the streams that are open.
@@ -85,6 +88,7 @@ impl<'a> Replay<'a> {
             hosts: hosts(calls),
             roles: roles(calls),
             labs: BTreeMap::new(),
+            changes: sent::changes(calls),
         }
     }
 
@@ -115,6 +119,10 @@ impl<'a> Replay<'a> {
         }
         self.bring(&mut place, call);
         let Some((request, same_bytes)) = self.api_call(&place, call, &method) else {
+            if let (Some(change), Some(target)) = (self.changes.get(&number), sent::target(call)) {
+                place.lab.change(target, change, call);
+                place.lab.pass(call.elapsed_ms);
+            }
             self.put(call, place);
             return Replayed::Not;
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use talmox_machine::{Map, Value};
 use talmox_proto::definitions::{
-    ApiServerConfig, BootstrapManifestsConfig, ComponentConfig, KubeletSpec, NodeStatus, Nodename,
+    ApiServerConfig, BootstrapManifestsConfig, ComponentConfig, NodeStatus, Nodename,
 };
 
 use super::View;
@@ -47,7 +47,7 @@ impl View<'_> {
         }
     }
 
-    fn resource(
+    pub(super) fn resource(
         &self,
         place: (&'static str, &'static str),
         id: impl Into<String>,
@@ -57,11 +57,11 @@ impl View<'_> {
     }
 
     /// Of what the configuration in force makes.
-    fn versions(&self) -> Versions {
+    pub(super) fn versions(&self) -> Versions {
         self.run.active.as_ref().map(|active| active.versions).unwrap_or_default()
     }
 
-    fn since(&self) -> u64 {
+    pub(super) fn since(&self) -> u64 {
         self.run.active.as_ref().map_or(self.run.started, |active| active.since)
     }
 
@@ -111,17 +111,6 @@ impl View<'_> {
         let resource =
             self.resource(("k8s", "NodeStatuses.kubernetes.talos.dev"), name, "k8s.NodeStatusController");
         Some(resource.changed(1 + u64::from(kubernetes.ready), self.nodes.clock()).proto(&proto).yaml(map))
-    }
-
-    fn kubelet_spec(&self, settings: &Settings) -> Resource {
-        let name = self.run.network.hostname.clone();
-        let image = settings.components.kubelet.image.clone();
-        let proto = KubeletSpec { image: image.clone(), args: Vec::new(), expected_nodename: name.clone() };
-        let map = Map::new().with("image", image).with("expectedNodename", name);
-        self.resource(("k8s", "KubeletSpecs.kubernetes.talos.dev"), "kubelet", "k8s.KubeletSpecController")
-            .changed(self.versions().kubelet, self.since())
-            .proto(&proto)
-            .yaml(map)
     }
 
     fn kube_prism(&self) -> Resource {

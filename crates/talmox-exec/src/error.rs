@@ -89,6 +89,9 @@ pub enum StepError {
     /// Manifests or the user's own program failed.
     #[error("could not {doing}: {reason}")]
     HandOver { doing: String, reason: String },
+    /// A snapshot of etcd could not be taken, or not be used.
+    #[error("could not {doing}: {reason}")]
+    Etcd { doing: String, reason: String },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -153,6 +156,7 @@ impl StepError {
             | Self::Stalled { .. }
             | Self::Leased { .. }
             | Self::HandOver { .. }
+            | Self::Etcd { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -241,6 +245,7 @@ impl StepError {
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
+            Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
             Self::NoConfig { .. }
             | Self::HandOver { .. }
             | Self::Impossible { .. }

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use talmox_k8s::{Lock, Outcome, Time};
-use talmox_plan::{Plan, Step, first_control_plane, identify};
+use talmox_plan::{Plan, Step, Upkeep, first_control_plane, identify};
 use talmox_pve::client::{ConfigChange, Waiting};
 use talmox_types::{HostName, LeaseWord, Mark, VmId};
 use tokio::time::Instant;
@@ -32,7 +32,9 @@ const TRIES: u32 = 5;
 
 /// Whether a plan has something that nobody else may do at the same time.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step.step, Step::Bootstrap { .. }) || takes_down(step))
+    let begins =
+        |step: &Step| matches!(step, Step::Bootstrap { .. } | Step::Upkeep(Upkeep::RecoverEtcd { .. }));
+    plan.steps.iter().any(|step| begins(&step.step) || takes_down(step))
 }
 
 /// A lease that is held.

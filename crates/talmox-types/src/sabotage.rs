@@ -58,6 +58,7 @@ defects! {
     ForeignRuleChanged, "foreign-rule-changed", "an HA rule of others is rewritten";
     AdoptedWithoutProof, "adopted-without-proof", "a VM is adopted though the next plan would interrupt it";
     SecretInError, "secret-in-error", "an error shows the credentials";
+    SnapshotNotVerified, "snapshot-not-verified", "a snapshot of etcd that is cut off or changed is kept";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }
 

@@ -26,6 +26,8 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
             retire::run(work, vm, *address, control_planes).await
         }
         Upkeep::ForgetNode { node, control_planes } => forget::run(work, node, control_planes).await,
-        Upkeep::RecoverEtcd { .. } => recover::run(work, upkeep).await,
+        Upkeep::RecoverEtcd { vm, address, control_planes, snapshot } => {
+            recover::run(work, vm, *address, control_planes, snapshot).await
+        }
     }
 }

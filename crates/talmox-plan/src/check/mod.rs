@@ -43,6 +43,8 @@ pub enum Rule {
     OneAtATime,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
     BootstrapOnce,
+    /// What a cluster may not survive comes after a snapshot of etcd.
+    SnapshotFirst,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
     ProvenMachine,
     /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
@@ -64,6 +66,7 @@ impl fmt::Display for Rule {
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
             Self::BootstrapOnce => "at most one bootstrap",
+            Self::SnapshotFirst => "a snapshot before what is risky",
             Self::ProvenMachine => "machines prove themselves",
             Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
@@ -91,6 +94,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     volumes::judge(&mut court);
     templates::judge(&mut court);
     inside::judge(&mut court);
+    upkeep::judge(&mut court);
     seeds::judge(&mut court);
     court.violations
 }

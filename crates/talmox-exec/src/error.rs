@@ -98,6 +98,9 @@ pub enum StepError {
     /// Pods did not leave a node in time; it is open to them again.
     #[error("{node} was not drained within {}: {reason}", minutes(*.limit))]
     Undrained { node: NodeName, limit: Duration, reason: String, budgets: Vec<String> },
+    /// A snapshot of etcd could not be taken, or not be used.
+    #[error("could not {doing}: {reason}")]
+    Etcd { doing: String, reason: String },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -165,6 +168,7 @@ impl StepError {
             | Self::HandOver { .. }
             | Self::Upgrade { .. }
             | Self::Undrained { .. }
+            | Self::Etcd { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -261,6 +265,7 @@ impl StepError {
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
+            Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
             Self::Upgrade { node, fault } => fault.hints(node.as_str()),
             Self::Gate { .. } => vec![
                 "talmox health shows what etcd lacks".to_owned(),

@@ -34,8 +34,7 @@ const TRIES: u32 = 5;
 /// Whether a plan has something that nobody else may do at the same time.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
     let alone = |step: &Step| matches!(step, Step::Bootstrap { .. } | Step::Upkeep(_));
-    !sabotaged(Defect::LeaseNotTaken)
-        && plan.steps.iter().any(|step| alone(&step.step) || takes_down(step))
+    !sabotaged(Defect::LeaseNotTaken) && plan.steps.iter().any(|step| alone(&step.step) || takes_down(step))
 }
 
 /// Whose a lease is that was ours.

@@ -8,6 +8,7 @@
 
 mod apply;
 mod error;
+pub mod etcd;
 mod execute;
 mod factories;
 mod find;
@@ -36,7 +37,9 @@ pub use handout::{Answer, Handout, InvalidBase};
 pub use images::{Arriving, ImageError, ImageFault, ImageFuture, Images};
 pub use machine::{Compare, observe_machines, observe_whole};
 pub use observe::{Look, ObserveError, observe, observe_for};
-pub use reach::{Clock, MachineConfig, Machines, MachinesFuture, Manifest, Reach, Whereabouts};
+pub use reach::{
+    Clock, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach, SnapshotSink, Whereabouts,
+};
 pub use report::{Event, Reporter};
 pub use run::{Because, Done, Failure, Limits, Outcome, Run, Skip};
 pub use upkeep::UpgradeFault;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use secrecy::SecretString;
 use talmox_talos::{Access, Client, Identity, Transport};
 use talmox_types::{FamilyPair, HostName, NodeName, VmId};
@@ -70,6 +71,32 @@ pub trait Machines: Send + Sync {
         let program = command.first().cloned().unwrap_or_default();
         Box::pin(async move { Err(format!("nobody here can run {program}")) })
     }
+
+    /// A place for one more snapshot of etcd, where the description keeps them.
+    fn snapshot_sink(&self) -> Result<Box<dyn SnapshotSink + '_>, String> {
+        Err("nobody here keeps snapshots".to_owned())
+    }
+
+    /// When this run last kept one, in seconds since 1970.
+    fn last_snapshot(&self) -> Option<u64> {
+        None
+    }
+
+    /// The bytes of a snapshot somebody has, decrypted.
+    fn snapshot(&self, path: &str) -> Result<Pieces, String> {
+        Err(format!("nobody here reads {path}"))
+    }
+}
+
+/// Bytes of a file, from its beginning to its end or to what stood in the way.
+pub type Pieces = Box<dyn Iterator<Item = Result<Bytes, String>> + Send>;
+
+/// A snapshot of etcd on its way to where it is kept. Dropped before it is kept, nothing is left of it.
+pub trait SnapshotSink: Send {
+    fn write(&mut self, piece: &[u8]) -> Result<(), String>;
+
+    /// Puts it in place, now that it is known to be whole; gives where it is.
+    fn keep(self: Box<Self>) -> Result<String, String>;
 }
 
 /// Where a node's machine is: what its configuration depends on beside the description.

@@ -37,6 +37,8 @@ pub struct BootstrapWord {
     pub incarnation: String,
     /// Whether etcd was seen to run afterwards. From then on nothing may bootstrap again, even if all data is lost.
     pub done: bool,
+    /// The snapshot etcd begins with, by the first digits of its digest; none for an empty etcd.
+    pub snapshot: Option<String>,
 }
 
 /// Who works on the cluster, and since when.
@@ -61,17 +63,32 @@ pub enum AwayWord {
 const PREFIX: &str = "talmox:v1";
 /// Follows the incarnation in a bootstrap that was seen to work.
 const DONE: &str = "/done";
+/// Comes before the digits of the snapshot etcd begins with.
+const FROM: &str = "/from-";
+/// How many digits of a snapshot's digest a mark has.
+const DIGITS: usize = 16;
 
 impl BootstrapWord {
     fn parse(text: &str) -> Option<Self> {
-        let (incarnation, done) = text.strip_suffix(DONE).map_or((text, false), |rest| (rest, true));
-        (!incarnation.is_empty()).then(|| Self { incarnation: incarnation.to_owned(), done })
+        let (rest, done) = text.strip_suffix(DONE).map_or((text, false), |rest| (rest, true));
+        let (incarnation, snapshot) =
+            rest.split_once(FROM).map_or((rest, None), |(rest, digits)| (rest, Some(digits.to_owned())));
+        (!incarnation.is_empty()).then(|| Self { incarnation: incarnation.to_owned(), done, snapshot })
+    }
+
+    /// What of a snapshot's digest stands in a mark.
+    pub fn digits(digest: &str) -> String {
+        digest.chars().take(DIGITS).collect()
     }
 }
 
 impl fmt::Display for BootstrapWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.incarnation, if self.done { DONE } else { "" })
+        f.write_str(&self.incarnation)?;
+        if let Some(digits) = &self.snapshot {
+            write!(f, "{FROM}{digits}")?;
+        }
+        f.write_str(if self.done { DONE } else { "" })
     }
 }
 
@@ -250,12 +267,20 @@ mod tests {
     fn words_that_need_not_be_there_are_read_and_those_of_others_kept() {
         let line = format!("{LINE} bootstrap=a1/done lease=ann.laptop-7@1767225600 later=x lease=?");
         let mark = Mark::parse(&line).unwrap();
-        assert_eq!(mark.bootstrap, Some(BootstrapWord { incarnation: "a1".to_owned(), done: true }));
+        assert_eq!(
+            mark.bootstrap,
+            Some(BootstrapWord { incarnation: "a1".to_owned(), done: true, snapshot: None })
+        );
         assert_eq!(mark.lease, Some(LeaseWord { holder: "ann.laptop-7".to_owned(), renewed: 1_767_225_600 }));
         assert_eq!(mark.others, ["later=x", "lease=?"]);
         assert_eq!(mark.to_string(), line);
         let intent = Mark::parse(&format!("{LINE} bootstrap=a1")).unwrap();
         assert!(intent.bootstrap.is_some_and(|word| !word.done));
+        let line = format!("{LINE} bootstrap=a1/from-0123456789abcdef/done");
+        let restored = Mark::parse(&line).unwrap();
+        let word = restored.bootstrap.as_ref().unwrap();
+        assert_eq!((word.snapshot.as_deref(), word.done), (Some("0123456789abcdef"), true));
+        assert_eq!(restored.to_string(), line);
         assert_eq!(LeaseWord::holder("ann@the laptop"), "ann-the-laptop");
     }
 
@@ -276,7 +301,7 @@ mod tests {
     #[test]
     fn a_mark_takes_the_place_of_another_below_what_people_wrote() {
         let mut mark = Mark::parse(LINE).unwrap();
-        mark.bootstrap = Some(BootstrapWord { incarnation: "a1".to_owned(), done: false });
+        mark.bootstrap = Some(BootstrapWord { incarnation: "a1".to_owned(), done: false, snapshot: None });
         let with = mark.in_description(&format!("mine\n\n  too \n{LINE}\n"));
         assert_eq!(with, format!("mine\n\n  too \n{LINE} bootstrap=a1"));
         assert_eq!(mark.in_description(LINE), mark.to_string());

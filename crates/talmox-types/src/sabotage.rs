@@ -72,6 +72,7 @@ defects! {
     SeedLeftBehind, "seed-left-behind", "the drive with a machine's configuration stays on its storage";
     ReadinessBelieved, "readiness-believed", "a control plane that joins is well as soon as it says so";
     RefusalQuoted, "refusal-quoted", "what a machine says of its configuration is shown with the secrets in it";
+    SnapshotNotVerified, "snapshot-not-verified", "a snapshot of etcd that is cut off or changed is kept";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }
 

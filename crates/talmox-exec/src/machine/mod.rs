@@ -28,8 +28,8 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::join5;
 use talmox_plan::{
-    Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage, assigned_addresses,
-    identify,
+    Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
+    assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};

@@ -5,6 +5,8 @@
 //!                                        │ was there already: may have been called ──▶ taken? then only watched
 //! ```
 //!
+//! With a snapshot the same, and its bytes are on the machine before the call.
+//!
 //! Talos itself guards this for one machine only, and says OK more than once; a reply proves nothing. What counts is the
 //! service etcd.
 
@@ -14,12 +16,13 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use talmox_plan::Expected;
+use talmox_plan::{Expected, Snapshot};
 use talmox_talos::{Client, Error, Kind, Stage};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 use tokio::time::Instant;
 
+use crate::etcd::upload;
 use crate::find::Found;
 use crate::lease::write_mark;
 use crate::machine::{has_data, last_words, looking};
@@ -34,18 +37,29 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How many looks in a row without a sign of the bootstrap mean that the machine has forgotten it: it restarted.
 const FORGOTTEN: u32 = 10;
 
-pub(super) async fn run(
+/// What etcd begins with.
+#[derive(Clone, Copy)]
+pub(crate) enum Begin<'a> {
+    Nothing,
+    With(&'a Snapshot),
+}
+
+pub(crate) async fn run(
     work: &Work<'_>,
     vm: &Expected,
     address: IpAddr,
     control_planes: &BTreeMap<NodeName, IpAddr>,
+    begin: Begin<'_>,
 ) -> Result {
     let client = secure(work, address)?;
     let taken = nobody_has_data(work, vm, control_planes).await?;
     let found = work.expect(vm).await?;
-    let called_before = write_intent(work, vm, &found).await?;
-    let order = Order { work, vm, client: &client, address };
-    if !(taken || called_before && is_taken(&client).await) {
+    let called_before = write_intent(work, (vm, &client), &found, begin).await?;
+    let order = Order { work, vm, client: &client, address, begin };
+    if !(taken || called_before && is_taken(&client, begin).await) {
+        if let Begin::With(snapshot) = begin {
+            upload(work, &client, snapshot).await?;
+        }
         order.call().await?;
     }
     order.watch().await?;
@@ -60,7 +74,8 @@ pub(super) async fn record(work: &Work<'_>, vm: &Expected) -> Result {
     if mark.bootstrap.as_ref().is_some_and(|intent| intent.done) {
         return Ok(End::Unchanged);
     }
-    let intent = BootstrapWord { incarnation: mark.incarnation.clone(), done: true };
+    let snapshot = mark.bootstrap.as_ref().and_then(|intent| intent.snapshot.clone());
+    let intent = BootstrapWord { incarnation: mark.incarnation.clone(), done: true, snapshot };
     write_mark(work.run, &found, &Mark { bootstrap: Some(intent), ..mark }).await?;
     Ok(End::Changed)
 }
@@ -108,18 +123,34 @@ fn is_passing(error: &Error) -> bool {
 }
 
 /// Writes the intent, guarded by the digest of the state it was decided on; true if it was there already.
-async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<bool> {
+async fn write_intent(
+    work: &Work<'_>,
+    (vm, client): (&Expected, &Client),
+    found: &Found,
+    begin: Begin<'_>,
+) -> Result<bool> {
     let changed = || StepError::Changed { what: format!("the mark of {}", found.name()) };
     let mark = found.mark().ok_or_else(changed)?;
+    let snapshot = match begin {
+        Begin::Nothing => None,
+        Begin::With(snapshot) => Some(BootstrapWord::digits(&snapshot.digest)),
+    };
     match &mark.bootstrap {
-        Some(intent) if intent.done => return Err(changed()),
-        Some(intent) if intent.incarnation == vm.mark.incarnation => return Ok(true),
+        Some(intent) if intent.done && snapshot.is_none() => return Err(changed()),
+        Some(intent) if intent.done => {}
+        Some(intent) if intent.incarnation == vm.mark.incarnation && intent.snapshot == snapshot => {
+            return Ok(true);
+        }
+        // What somebody else began with other data must not go on in the name of this.
+        Some(intent) if intent.snapshot != snapshot && is_taken(client, begin).await => {
+            return Err(changed());
+        }
         Some(_) | None => {}
     }
     if sabotaged(Defect::IntentNotWritten) {
         return Ok(false);
     }
-    let intent = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false };
+    let intent = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false, snapshot };
     write_mark(work.run, found, &Mark { bootstrap: Some(intent), ..mark }).await?;
     // What was written is read before anything is called.
     let again = work.expect(vm).await?;
@@ -132,12 +163,17 @@ async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<b
 }
 
 /// Whether a machine shows signs of a bootstrap it has taken: the stage changes at that moment, data comes later.
-async fn is_taken(client: &Client) -> bool {
+async fn is_taken(client: &Client, begin: Begin<'_>) -> bool {
+    let service = client.service("etcd").await.ok().flatten();
+    // A snapshot that is none ends the service, and the machine takes another then.
+    let failed = service.as_ref().is_some_and(|service| service.state == "Failed");
+    if failed && matches!(begin, Begin::With(_)) {
+        return has_data(client).await.unwrap_or_default();
+    }
     let state = client.machine_state().await.ok().flatten();
     if state.is_some_and(|state| state.stage == Stage::Running) {
         return true;
     }
-    let service = client.service("etcd").await.ok().flatten();
     let runs = service.is_some_and(|service| service.state == "Running");
     runs || has_data(client).await.unwrap_or_default()
 }
@@ -147,6 +183,7 @@ struct Order<'a> {
     vm: &'a Expected,
     client: &'a Client,
     address: IpAddr,
+    begin: Begin<'a>,
 }
 
 impl Order<'_> {
@@ -154,11 +191,13 @@ impl Order<'_> {
     async fn call(&self) -> Result<()> {
         let (begun, name) = (Instant::now(), "a machine that can be bootstrapped");
         loop {
-            let Err(error) = self.client.bootstrap(false).await else { return Ok(()) };
+            let Err(error) = self.client.bootstrap(matches!(self.begin, Begin::With(_))).await else {
+                return Ok(());
+            };
             match error.kind() {
                 Kind::AlreadyThere => return Ok(()),
                 // Whatever became of it, it is not called again where it shows.
-                Kind::Uncertain | Kind::Failed if is_taken(self.client).await => return Ok(()),
+                Kind::Uncertain | Kind::Failed if is_taken(self.client, self.begin).await => return Ok(()),
                 Kind::NotReady | Kind::NotReached | Kind::NotTrusted | Kind::Uncertain => {}
                 Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
                     return Err(StepError::machine(format!("bootstrap {}", self.vm.mark.node))(error));
@@ -176,11 +215,16 @@ impl Order<'_> {
                 Ok(Some(service)) if service.state == "Running" && service.healthy == Some(true) => {
                     return Ok(());
                 }
+                // etcd says only here what is wrong with a snapshot, and does not try again.
+                Ok(Some(service)) if service.state == "Failed" && matches!(self.begin, Begin::With(_)) => {
+                    let doing = format!("recover etcd on {}", self.vm.mark.node);
+                    return Err(StepError::Etcd { doing, reason: service.message });
+                }
                 Ok(Some(service)) => format!("{}: {}", service.state, service.message),
                 Ok(None) => "there is no service etcd yet".to_owned(),
                 Err(error) => error.to_string(),
             };
-            without_sign = if is_taken(self.client).await { 0 } else { without_sign + 1 };
+            without_sign = if is_taken(self.client, self.begin).await { 0 } else { without_sign + 1 };
             if without_sign >= FORGOTTEN {
                 let what = format!("{}, which has forgotten the bootstrap,", self.vm.mark.node);
                 return Err(StepError::Changed { what });

@@ -1,6 +1,6 @@
 //! The steps. Each looks first and writes nothing if its work is done already, acts, and is done when the result is seen.
 
-mod bootstrap;
+pub(crate) mod bootstrap;
 mod build_template;
 mod clone;
 mod configure;
@@ -25,6 +25,7 @@ mod seed;
 mod template;
 mod unpack;
 
+use bootstrap::Begin;
 use std::time::Duration;
 
 use talmox_plan::Step;
@@ -95,7 +96,7 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::WithdrawConfig { vm, address } => publish::withdraw(work, vm, *address).await,
         Step::ConfigureNode { vm, address } => Box::pin(configure_node::run(work, vm, *address)).await,
         Step::Bootstrap { vm, address, control_planes } => {
-            Box::pin(bootstrap::run(work, vm, *address, control_planes)).await
+            Box::pin(bootstrap::run(work, vm, *address, control_planes, Begin::Nothing)).await
         }
         Step::RecordBootstrap { vm } => bootstrap::record(work, vm).await,
         Step::ApplyManifests { .. } => Box::pin(hand_over::manifests(work)).await,

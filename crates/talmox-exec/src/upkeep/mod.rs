@@ -3,8 +3,8 @@
 mod change_node;
 mod drain;
 mod forget;
-mod members;
 mod kubernetes;
+mod members;
 mod recover;
 mod retire;
 mod return_node;
@@ -33,6 +33,8 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::ForgetNode { node, address, control_planes } => {
             forget::run(work, node, *address, control_planes).await
         }
-        Upkeep::RecoverEtcd { .. } => recover::run(work, upkeep).await,
+        Upkeep::RecoverEtcd { vm, address, control_planes, snapshot } => {
+            recover::run(work, vm, *address, control_planes, snapshot).await
+        }
     }
 }

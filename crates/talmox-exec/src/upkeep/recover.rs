@@ -1,11 +1,20 @@
-//! Making the first member of etcd from a snapshot.
+//! Making the first member of etcd from a snapshot: the bootstrap, with data.
 
-use talmox_plan::Upkeep;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 
-use crate::StepError;
+use talmox_plan::{Expected, Snapshot};
+use talmox_types::NodeName;
+
+use crate::steps::bootstrap::{self, Begin};
 use crate::work::{Result, Work};
 
-pub(super) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
-    let _ = (work, upkeep);
-    Err(StepError::NoReach { lacks: "this is not built yet" })
+pub(super) async fn run(
+    work: &Work<'_>,
+    vm: &Expected,
+    address: IpAddr,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+    snapshot: &Snapshot,
+) -> Result {
+    Box::pin(bootstrap::run(work, vm, address, control_planes, Begin::With(snapshot))).await
 }

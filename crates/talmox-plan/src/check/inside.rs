@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_types::desired::Role;
-use talmox_types::{Mark, NodeName};
+use talmox_types::{BootstrapWord, Mark, NodeName};
 
 use super::{Court, Rule};
-use crate::{Expected, Guest, Planned, Power, Seen, SeenEtcd, SeenMachine, Step};
+use crate::{Expected, Guest, Planned, Power, Seen, SeenEtcd, SeenMachine, Step, Upkeep};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     let mut bootstraps = 0;
@@ -18,7 +18,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if let Step::ConfigureNode { vm, address } = &step.step {
             configure(court, step, vm, address.primary());
         }
-        if let Step::Bootstrap { vm, address, control_planes } = &step.step {
+        if let Step::Bootstrap { vm, address, control_planes }
+        | Step::Upkeep(Upkeep::RecoverEtcd { vm, address, control_planes, .. }) = &step.step
+        {
             bootstraps += 1;
             if bootstraps > 1 {
                 court.violate(Rule::BootstrapOnce, step, "another step bootstraps too");
@@ -27,6 +29,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             with_intent(court, step, vm);
             nobody_has_data(court, step, control_planes);
             proven(court, step, vm, *address);
+            with_the_right_data(court, step, vm);
         }
         if let Step::RecordBootstrap { vm } = &step.step {
             record(court, step, vm);
@@ -91,9 +94,12 @@ fn with_intent(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if !intent.is_some_and(|word| !word.done && word.incarnation == vm.mark.incarnation) {
         court.violate(Rule::BootstrapOnce, step, "its mark does not carry the intent");
     }
+    let recovers = matches!(step.step, Step::Upkeep(Upkeep::RecoverEtcd { .. }));
     for guest in court.observed.guests.values() {
         let Some(mark) = own_mark(guest).filter(|mark| mark.uid == vm.mark.uid) else { continue };
         match mark.bootstrap {
+            // Its data is lost, and somebody asked for a snapshot to take its place.
+            Some(word) if word.done && recovers => {}
             Some(word) if word.done => {
                 let problem = format!("the mark of VM {} says that it was done", guest.vmid);
                 court.violate(Rule::BootstrapOnce, step, problem);
@@ -111,6 +117,22 @@ fn own_mark(guest: &Guest) -> Option<Mark> {
     let Seen::Read(seen) = &guest.config else { return None };
     let line = seen.live.description()?.trim_end().lines().last()?;
     Mark::parse(line.trim()).ok().filter(|mark| mark.vmid == guest.vmid && !guest.template)
+}
+
+/// What etcd begins with is what was asked for, and what the intent says: an empty one never takes the place of a snapshot.
+fn with_the_right_data(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    let asked = court.request.upkeep.restore.as_ref();
+    let begins = match &step.step {
+        Step::Upkeep(Upkeep::RecoverEtcd { snapshot, .. }) => Some(snapshot),
+        _ => None,
+    };
+    if asked != begins {
+        court.violate(Rule::AskedFor, step, "it does not begin with the snapshot that was asked for");
+    }
+    let written = vm.mark.bootstrap.as_ref().and_then(|word| word.snapshot.clone());
+    if written != begins.map(|snapshot| BootstrapWord::digits(&snapshot.digest)) {
+        court.violate(Rule::BootstrapOnce, step, "its mark does not say what it begins with");
+    }
 }
 
 /// Every control plane of the description has said that it has no data, and will be asked again.

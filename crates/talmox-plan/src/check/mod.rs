@@ -47,6 +47,8 @@ pub enum Rule {
     PodsFirst,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
     BootstrapOnce,
+    /// What a cluster may not survive comes after a snapshot of etcd.
+    SnapshotFirst,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
     ProvenMachine,
     /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
@@ -71,6 +73,7 @@ impl fmt::Display for Rule {
             Self::OneAtATime => "one control plane at a time",
             Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
+            Self::SnapshotFirst => "a snapshot before what is risky",
             Self::ProvenMachine => "machines prove themselves",
             Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
@@ -99,9 +102,9 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     volumes::judge(&mut court);
     templates::judge(&mut court);
     inside::judge(&mut court);
+    upkeep::judge(&mut court);
     seeds::judge(&mut court);
     retire::judge(&mut court);
-    upkeep::judge(&mut court);
     installer::judge(&mut court);
     court.violations
 }

@@ -16,7 +16,7 @@ use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedP
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
-use super::upkeep::Living;
+use super::upkeep::{Beginning, Living};
 use super::{Draft, Planner};
 use crate::{
     Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine,
@@ -289,23 +289,32 @@ impl<'a> Planner<'a> {
                 None
             }
         };
-        let marked = vms.values().find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
+        let mut by_rank = vms.get(first).into_iter().chain(vms.values());
+        let marked = by_rank.find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
         let member = |(node, standing): &(&Node, Standing<'a>)| {
             matches!(etcd(standing), Some(SeenEtcd::Member { .. })).then(|| node.name.clone())
         };
         let members: BTreeSet<NodeName> = controllers().filter_map(member).collect();
         if !members.is_empty() {
             self.record(marked, &members);
+            self.refuse_restore_over(marked.map(|(_, word)| word), &members);
             return Etcd::There;
         }
-        if marked.is_some_and(|(_, word)| word.done) && !sabotaged(Defect::BootstrappedAgain) {
-            let all_empty = controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
-            if all_empty {
+        let all_empty = || controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
+        match self.beginning(marked.map(|(_, word)| word)) {
+            Beginning::Allowed => {}
+            Beginning::Lost if sabotaged(Defect::BootstrappedAgain) => {}
+            Beginning::Lost if all_empty() => {
                 self.refuse_lost_data();
+                return Etcd::Not;
             }
-            return Etcd::Not;
+            Beginning::Lost => return Etcd::Not,
+            Beginning::Interrupted => {
+                self.refuse_half_restored();
+                return Etcd::Not;
+            }
         }
-        if let Some((owned, _)) = marked.filter(|(owned, _)| owned.mark.node != *first) {
+        if let Some((owned, _)) = marked.filter(|(owned, word)| owned.mark.node != *first && !word.done) {
             self.refuse_other_first(&owned.mark.node, first);
             return Etcd::Not;
         }
@@ -335,7 +344,7 @@ impl<'a> Planner<'a> {
             (missing.is_empty(), vms.get(first), seen)
         {
             let mut mark = owned.mark.clone();
-            mark.bootstrap = Some(BootstrapWord { incarnation: mark.incarnation.clone(), done: false });
+            mark.bootstrap = Some(self.intent(&mark));
             let vm = Expected { host: owned.host.clone(), mark };
             let controllers = standings.iter().filter(|(node, _)| node.role == Role::Controller);
             let control_planes = controllers.filter_map(|(node, standing)| match standing {
@@ -346,9 +355,7 @@ impl<'a> Planner<'a> {
                 | Standing::Fresh(_)
                 | Standing::Refused => None,
             });
-            let step =
-                Step::Bootstrap { vm, address: seen.address, control_planes: control_planes.collect() };
-            let reason = "no control plane has data of etcd";
+            let (step, reason) = self.first_member(vm, seen.address, control_planes.collect());
             return Etcd::Made(self.push(Draft::new(Some(first), step, reason, Effect::Create)));
         }
         let waits = standings.iter().any(|(node, standing)| {
@@ -359,7 +366,7 @@ impl<'a> Planner<'a> {
         }
         self.follow(
             Some(first),
-            "bootstrap",
+            self.first_member_word(),
             Effect::Create,
             "once every control plane has its configuration",
         );
@@ -382,7 +389,7 @@ impl<'a> Planner<'a> {
         let problem = "this cluster was bootstrapped before, and no control plane has data of etcd any more: \
                        another bootstrap would make another, empty cluster";
         let choices = vec![
-            "recover etcd from a snapshot: talosctl bootstrap --recover-from FILE".to_owned(),
+            "begin with a snapshot of etcd: talmox apply --restore FILE".to_owned(),
             "talmox destroy, then apply, for an empty cluster".to_owned(),
         ];
         self.refuse(None, problem.to_owned(), choices);

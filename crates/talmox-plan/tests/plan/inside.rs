@@ -136,7 +136,7 @@ pub(crate) fn later(plan: &Plan) -> Vec<String> {
 fn marked(observed: &mut Observed, vmid: u32, done: bool) {
     edit(observed, vmid, |config| {
         let mut mark = Mark::of_description(config.description().unwrap()).unwrap();
-        mark.bootstrap = Some(BootstrapWord { incarnation: mark.incarnation.clone(), done });
+        mark.bootstrap = Some(BootstrapWord { incarnation: mark.incarnation.clone(), done, snapshot: None });
         config.set("description", &mark);
     });
 }
@@ -232,7 +232,10 @@ fn the_first_control_plane_by_name_is_bootstrapped_once_all_have_answered() {
     let plan = planned(&desired, &observed, &healthy());
     assert_eq!(steps(&plan), ["cp-1/bootstrap create", "await-health wait after cp-1/bootstrap"]);
     let Step::Bootstrap { vm, control_planes, .. } = &plan.steps[0].step else { panic!("a bootstrap") };
-    assert_eq!(vm.mark.bootstrap, Some(BootstrapWord { incarnation: "aaaa0001".to_owned(), done: false }));
+    assert_eq!(
+        vm.mark.bootstrap,
+        Some(BootstrapWord { incarnation: "aaaa0001".to_owned(), done: false, snapshot: None })
+    );
     assert_eq!(control_planes.len(), 3);
     assert_eq!(steps(&planned(&desired, &observed, &until(Until::Bootstrapped))), ["cp-1/bootstrap create"]);
     assert!(planned(&desired, &observed, &until(Until::Configured)).is_empty());
@@ -527,7 +530,8 @@ mod broken {
             let mut plan = plan.clone();
             let Step::Bootstrap { vm, address, .. } = &mut plan.steps[0].step else { panic!("it") };
             let mut mark = mark(node, vmid);
-            mark.bootstrap = Some(BootstrapWord { incarnation: mark.incarnation.clone(), done: false });
+            mark.bootstrap =
+                Some(BootstrapWord { incarnation: mark.incarnation.clone(), done: false, snapshot: None });
             vm.mark = mark;
             vm.host = observed.guests[&id(vmid)].host.clone();
             *address = super::address(&desired, node);

@@ -5,6 +5,7 @@
 
 mod armor;
 mod bech32;
+mod flow;
 mod header;
 mod identity;
 mod stream;
@@ -13,6 +14,7 @@ mod wrap;
 use secrecy::SecretSlice;
 use zeroize::Zeroizing;
 
+pub use flow::{Opener, Sealer};
 pub use identity::{Identities, Identity, InvalidIdentity, InvalidRecipient, Recipient, parse_identities};
 
 use crate::random::{NoRandomness, Random};
@@ -51,6 +53,16 @@ pub fn encrypt(
     recipients: &[Recipient],
     random: &mut dyn Random,
 ) -> Result<Vec<u8>, EncryptError> {
+    let (mut out, payload_key) = begin(recipients, random)?;
+    stream::seal(&payload_key, plain, &mut out);
+    Ok(out)
+}
+
+/// All that comes before the payload, and the key of that.
+fn begin(
+    recipients: &[Recipient],
+    random: &mut dyn Random,
+) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), EncryptError> {
     if recipients.is_empty() {
         return Err(EncryptError::NoRecipient);
     }
@@ -62,8 +74,7 @@ pub fn encrypt(
     let mut out = Header::new(stanzas).sealed(&file_key);
     let nonce = crate::random::bytes::<16>(random)?;
     out.extend_from_slice(&nonce[..]);
-    stream::seal(&wrap::payload_key(&file_key, &nonce[..]), plain, &mut out);
-    Ok(out)
+    Ok((out, wrap::payload_key(&file_key, &nonce[..])))
 }
 
 /// The same as text.
@@ -90,14 +101,16 @@ pub(crate) fn open(file: &[u8], identities: &[Identity]) -> Result<Zeroizing<Vec
         None => file,
     };
     let (header, payload) = Header::parse(file)?;
+    let file_key = file_key(&header, identities)?;
+    let (nonce, chunks) = payload.split_at_checked(16).ok_or(DecryptError::Payload)?;
+    stream::open(&wrap::payload_key(&file_key, nonce), chunks).ok_or(DecryptError::Payload)
+}
+
+fn file_key(header: &Header, identities: &[Identity]) -> Result<FileKey, DecryptError> {
     let file_key = header
         .stanzas
         .iter()
         .find_map(|stanza| identities.iter().find_map(|identity| wrap::unwrap(stanza, identity)))
         .ok_or(DecryptError::NoKeyFits)?;
-    if !header.is_authentic(&file_key) {
-        return Err(DecryptError::Header);
-    }
-    let (nonce, chunks) = payload.split_at_checked(16).ok_or(DecryptError::Payload)?;
-    stream::open(&wrap::payload_key(&file_key, nonce), chunks).ok_or(DecryptError::Payload)
+    if header.is_authentic(&file_key) { Ok(file_key) } else { Err(DecryptError::Header) }
 }

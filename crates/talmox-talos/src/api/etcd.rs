@@ -4,11 +4,11 @@ use std::fmt;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
-use sha2::{Digest as _, Sha256};
 use talmox_proto::common::Data;
+use talmox_proto::machine::etcd_member_alarm::AlarmType;
 use talmox_proto::machine::machine_service as calls;
 use talmox_proto::machine::{
-    EtcdForfeitLeadershipRequest, EtcdLeaveClusterRequest, EtcdMemberListRequest,
+    EtcdForfeitLeadershipRequest, EtcdLeaveClusterRequest, EtcdMemberAlarm, EtcdMemberListRequest,
     EtcdRemoveMemberByIdRequest, EtcdSnapshotRequest,
 };
 
@@ -41,10 +41,26 @@ pub struct EtcdHealth {
     pub id: MemberId,
     /// None without quorum.
     pub leader: Option<MemberId>,
+    /// Of etcd: `3.6.16`.
+    pub version: String,
+    /// What the file takes, and how much of it is in use: a defragmentation gives the rest back.
     pub database_bytes: u64,
+    pub used_bytes: u64,
+    pub raft_term: u64,
     pub raft_index: u64,
+    /// How far what was agreed on is carried out.
+    pub applied_index: u64,
     pub is_learner: bool,
     pub errors: Vec<String>,
+}
+
+/// What a member has raised an alarm for. While one stands, etcd takes no writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Alarm {
+    /// The database is as large as it may be.
+    NoSpace,
+    /// Its data differs from that of the others.
+    Corrupt,
 }
 
 impl Client {
@@ -68,8 +84,12 @@ impl Client {
         Ok(EtcdHealth {
             id: MemberId(status.member_id),
             leader: (status.leader != 0).then_some(MemberId(status.leader)),
+            version: status.protocol_version,
             database_bytes: u64::try_from(status.db_size).unwrap_or_default(),
+            used_bytes: u64::try_from(status.db_size_in_use).unwrap_or_default(),
+            raft_term: status.raft_term,
             raft_index: status.raft_index,
+            applied_index: status.raft_applied_index,
             is_learner: status.is_learner,
             errors: status.errors,
         })
@@ -94,8 +114,25 @@ impl Client {
         Ok((!reply.member.is_empty()).then_some(reply.member))
     }
 
+    /// Gives back what the database does not use any more. The member answers nobody meanwhile: one at a time.
+    pub async fn etcd_defragment(&self) -> Result<(), Error> {
+        self.one(calls::ETCD_DEFRAGMENT, (), self.deadlines().long).await.map(drop)
+    }
+
+    /// Alarms that stand, and whose they are.
+    pub async fn etcd_alarms(&self) -> Result<Vec<(MemberId, Alarm)>, Error> {
+        let reply = self.one(calls::ETCD_ALARM_LIST, (), self.deadlines().quick).await?;
+        Ok(alarms(&reply.member_alarms))
+    }
+
+    /// Takes all alarms back; gives those that stood.
+    pub async fn etcd_disarm(&self) -> Result<Vec<(MemberId, Alarm)>, Error> {
+        let reply = self.one(calls::ETCD_ALARM_DISARM, (), self.deadlines().quick).await?;
+        Ok(alarms(&reply.member_alarms))
+    }
+
     /// etcd's data, piece by piece, so that it never has to fit into memory. Whoever takes them checks them with
-    /// [`Snapshot`]: the stream may end well after it failed.
+    /// [`Snapshot`](crate::Snapshot): the stream may end well after it failed.
     pub async fn etcd_snapshot(&self) -> Result<BoxStream<Result<Bytes, Error>>, Error> {
         let request = EtcdSnapshotRequest {};
         let stream = self.stream(calls::ETCD_SNAPSHOT, request, Some(self.deadlines().long)).await?;
@@ -110,78 +147,14 @@ impl Client {
     }
 }
 
-/// Checks a snapshot while it comes: pages, and the SHA-256 of all of them at the end.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    hash: Sha256,
-    /// The last bytes, which may be the sum.
-    tail: Vec<u8>,
-    length: u64,
-}
-
-/// A snapshot that is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoSnapshot {
-    #[error("it is cut off: {length} bytes are no whole pages and a checksum")]
-    Cut { length: u64 },
-    #[error("its checksum is wrong")]
-    Checksum,
-}
-
-impl Snapshot {
-    const SUM: usize = 32;
-
-    pub fn push(&mut self, piece: &[u8]) {
-        self.length += piece.len() as u64;
-        self.tail.extend_from_slice(piece);
-        if let Some(sure) = self.tail.len().checked_sub(Self::SUM) {
-            self.hash.update(&self.tail[..sure]);
-            self.tail.drain(..sure);
-        }
-    }
-
-    /// How many bytes it had.
-    pub fn finish(self) -> Result<u64, NoSnapshot> {
-        let Self { hash, tail, length } = self;
-        if length % 512 != Self::SUM as u64 || length <= Self::SUM as u64 {
-            return Err(NoSnapshot::Cut { length });
-        }
-        if hash.finalize().as_slice() == tail { Ok(length) } else { Err(NoSnapshot::Checksum) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn snapshot(pages: usize) -> Vec<u8> {
-        let mut data: Vec<u8> = (0..pages * 512).map(|at| u8::try_from(at % 251).unwrap()).collect();
-        let sum = Sha256::digest(&data);
-        data.extend_from_slice(&sum);
-        data
-    }
-
-    fn judged(data: &[u8], size: usize) -> Result<u64, NoSnapshot> {
-        let mut snapshot = Snapshot::default();
-        data.chunks(size).for_each(|piece| snapshot.push(piece));
-        snapshot.finish()
-    }
-
-    #[test]
-    fn a_whole_one_is_known_in_any_pieces() {
-        let data = snapshot(3);
-        for size in [1, 7, 31, 32, 33, 512, 5000] {
-            assert_eq!(judged(&data, size), Ok(data.len() as u64));
-        }
-    }
-
-    #[test]
-    fn a_broken_one_is_known() {
-        let mut data = snapshot(2);
-        assert_eq!(judged(&data[..900], 64), Err(NoSnapshot::Cut { length: 900 }));
-        assert_eq!(judged(&data[..512 + 32], 64), Err(NoSnapshot::Checksum));
-        assert_eq!(judged(&[], 64), Err(NoSnapshot::Cut { length: 0 }));
-        data[100] ^= 1;
-        assert_eq!(judged(&data, 64), Err(NoSnapshot::Checksum));
-    }
+fn alarms(listed: &[EtcdMemberAlarm]) -> Vec<(MemberId, Alarm)> {
+    let one = |alarm: &EtcdMemberAlarm| {
+        let kind = match alarm.alarm() {
+            AlarmType::None => return None,
+            AlarmType::Nospace => Alarm::NoSpace,
+            AlarmType::Corrupt => Alarm::Corrupt,
+        };
+        Some((MemberId(alarm.member_id), kind))
+    };
+    listed.iter().filter_map(one).collect()
 }

@@ -32,6 +32,7 @@ macro_rules! wrapped {
 wrapped! {
     ApplyConfigurationResponse: ApplyConfiguration,
     BootstrapResponse: Bootstrap,
+    EtcdAlarmDisarmResponse: EtcdAlarmDisarm,
     EtcdAlarmListResponse: EtcdAlarm,
     EtcdDefragmentResponse: EtcdDefragment,
     EtcdForfeitLeadershipResponse: EtcdForfeitLeadership,

@@ -24,9 +24,7 @@ fn modes(plan: &talmox_plan::Plan) -> Vec<ChangeMode> {
 }
 
 async fn converges(bed: &Bed, request: &Request) {
-    bed.converge(request, 2)
-        .await
-        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    bed.converge(request, 2).await.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
     bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.cordoned().await, Vec::<String>::new());
@@ -37,7 +35,9 @@ async fn converges(bed: &Bed, request: &Request) {
 #[tokio::test(start_paused = true)]
 async fn what_talos_takes_over_is_changed_without_a_restart() {
     let mut bed = bed(61, "").await;
-    bed.patches = patch("machine: {sysctls: {vm.max_map_count: \"262144\"}}\ncluster: {apiServer: {extraArgs: {v: \"4\"}}}");
+    bed.patches = patch(
+        "machine: {sysctls: {vm.max_map_count: \"262144\"}}\ncluster: {apiServer: {extraArgs: {v: \"4\"}}}",
+    );
     let plan = bed.plan(&healthy()).await;
     assert_eq!(modes(&plan), [ChangeMode::NoReboot; 4]);
     let first = &plan.steps[0];

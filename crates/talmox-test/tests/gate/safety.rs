@@ -16,7 +16,7 @@ use futures_util::future::{Either, join, select};
 use talmox_plan::Request;
 use talmox_render::PatchText;
 use talmox_talos::Code;
-use talmox_test::{Fault, Lab, When, Watched};
+use talmox_test::{Fault, Lab, Watched, When};
 use talmox_types::desired::Desired;
 
 use crate::bed::{Bed, described, healthy};
@@ -131,13 +131,21 @@ impl Wish {
 enum Trouble {
     None,
     /// The run dies at a call.
-    Killed { call: u64, sent: bool },
+    Killed {
+        call: u64,
+        sent: bool,
+    },
     /// Calls fail.
     Faults(Vec<(u64, Fault)>),
     /// A control plane is switched off by others before it begins, and on again after a while.
-    MemberOff { vmid: u32, seconds: u64 },
+    MemberOff {
+        vmid: u32,
+        seconds: u64,
+    },
     /// Somebody else works on the same change, and may die.
-    TwoActors { call: Option<u64> },
+    TwoActors {
+        call: Option<u64>,
+    },
 }
 
 impl Trouble {
@@ -242,11 +250,8 @@ impl Case {
     /// Somebody at Proxmox switches a VM off or on.
     async fn switch(&self, vmid: u32, on: bool) {
         let (client, host, vmid) = (self.bed.lab.root(), talmox_test::host(1), talmox_test::vmid(vmid));
-        let task = if on {
-            client.start_vm(&host, vmid).await
-        } else {
-            client.stop_vm(&host, vmid, false).await
-        };
+        let task =
+            if on { client.start_vm(&host, vmid).await } else { client.stop_vm(&host, vmid, false).await };
         if let Ok(task) = task {
             let _ = self.bed.lab.done(&client, &task).await;
         }
@@ -278,8 +283,12 @@ impl Case {
         let talmox_plan::SeenKubernetes::Answers(cluster) = &seen.kubernetes else {
             panic!("{:?}", seen.kubernetes)
         };
-        let closed: Vec<&String> =
-            cluster.nodes.iter().filter(|(_, node)| node.cordoned_for.is_some()).map(|(name, _)| name).collect();
+        let closed: Vec<&String> = cluster
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.cordoned_for.is_some())
+            .map(|(name, _)| name)
+            .collect();
         assert!(closed.is_empty(), "{closed:?} are still closed to pods");
         assert_eq!(self.bed.etcd_clusters(), 1);
         let plan = self.bed.plan(&wish.request()).await;
@@ -316,7 +325,8 @@ async fn case(seed: u64) -> Sum {
     }
     assert_eq!(case.bed.accepted("/Bootstrap"), 1);
     let transport = case.bed.lab.transport();
-    let (calls, looks, struck) = (transport.call_count(), transport.watched().looks, transport.faults_struck());
+    let (calls, looks, struck) =
+        (transport.call_count(), transport.watched().looks, transport.faults_struck());
     Sum { calls, looks, struck, ..case.sum }
 }
 
@@ -335,7 +345,9 @@ fn quorum_is_never_lost_by_what_we_do() {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(case(seed))));
         let Ok(sum) = ended else {
-            panic!("case {seed} failed; alone: TALMOX_SEED={seed} TALMOX_CASES=1 cargo test -p talmox-test --test gate safety")
+            panic!(
+                "case {seed} failed; alone: TALMOX_SEED={seed} TALMOX_CASES=1 cargo test -p talmox-test --test gate safety"
+            )
         };
         all.calls += sum.calls;
         all.looks += sum.looks;

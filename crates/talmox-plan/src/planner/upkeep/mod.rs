@@ -5,6 +5,7 @@
 
 mod config;
 mod kubernetes;
+mod restore;
 mod retire;
 mod returning;
 mod snapshot;
@@ -15,6 +16,7 @@ use talmox_types::desired::Node;
 use super::Planner;
 use crate::SeenNode;
 
+pub(super) use restore::Beginning;
 pub(super) use retire::Departure;
 
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.

@@ -1,0 +1,91 @@
+//! Giving back what the database does not use: one member after the other, the leader last.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use talmox_types::NodeName;
+use tokio::time::Instant;
+
+use super::{Etcd, look};
+use crate::Reach;
+
+/// How long a member may take to be healthy again.
+const LIMIT: Duration = Duration::from_mins(5);
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A member that was defragmented.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defragmented {
+    pub node: NodeName,
+    pub bytes_before: u64,
+    pub bytes_after: u64,
+}
+
+/// Why the next member was not defragmented. Those before it are.
+#[derive(Debug, thiserror::Error)]
+pub enum DefragmentError {
+    #[error("{0} is not healthy: while a member is defragmented, all others must be")]
+    NotHealthy(String),
+    #[error("{node} could not be defragmented")]
+    Call { node: NodeName, source: talmox_talos::Error },
+    #[error("{node} is not healthy {} s after it was defragmented; the others were left alone", LIMIT.as_secs())]
+    NotBack { node: NodeName },
+}
+
+/// Defragments every member. While one is busy it answers nobody, so the others must be well before each, and it itself before
+/// the next. `done` is told of each.
+pub async fn defragment(
+    reach: &Reach<'_>,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+    done: &mut (dyn FnMut(&Defragmented) + Send),
+) -> Result<(), DefragmentError> {
+    let mut left: Vec<&NodeName> = control_planes.keys().collect();
+    while !left.is_empty() {
+        let etcd = look(reach, control_planes).await;
+        all_healthy(&etcd)?;
+        // Who leads may have changed since.
+        let next = left.iter().position(|node| Some(*node) != etcd.leader()).unwrap_or(0);
+        let node = left.remove(next);
+        let one = one(reach, node, control_planes, &etcd).await?;
+        done(&one);
+    }
+    Ok(())
+}
+
+fn all_healthy(etcd: &Etcd) -> Result<(), DefragmentError> {
+    if let Some(node) = etcd.nodes.keys().find(|node| !etcd.is_healthy(node)) {
+        return Err(DefragmentError::NotHealthy(node.to_string()));
+    }
+    match etcd.lost().into_iter().next() {
+        Some(lost) => Err(DefragmentError::NotHealthy(lost)),
+        None => Ok(()),
+    }
+}
+
+async fn one(
+    reach: &Reach<'_>,
+    node: &NodeName,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+    before: &Etcd,
+) -> Result<Defragmented, DefragmentError> {
+    let size = |etcd: &Etcd| match etcd.nodes.get(node) {
+        Some(Ok(health)) => health.database_bytes,
+        Some(Err(_)) | None => 0,
+    };
+    let lost = || DefragmentError::NotHealthy(node.to_string());
+    let client = control_planes.get(node).and_then(|address| reach.secure(*address)).ok_or_else(lost)?;
+    client.etcd_defragment().await.map_err(|source| DefragmentError::Call { node: node.clone(), source })?;
+    let begun = Instant::now();
+    loop {
+        let after = look(reach, control_planes).await;
+        if after.is_healthy(node) {
+            let (bytes_before, bytes_after) = (size(before), size(&after));
+            return Ok(Defragmented { node: node.clone(), bytes_before, bytes_after });
+        }
+        if begun.elapsed() > LIMIT {
+            return Err(DefragmentError::NotBack { node: node.clone() });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}

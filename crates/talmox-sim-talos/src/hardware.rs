@@ -53,6 +53,7 @@ impl Hardware {
             id: DiskId(u64::MAX - u64::from(id.0)),
             copy_of: None,
             name: "sda".to_owned(),
+            serial: String::new(),
             size: 20 << 30,
             content: Content::Talos(image),
         };

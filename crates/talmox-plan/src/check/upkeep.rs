@@ -69,6 +69,32 @@ pub(super) fn judge(court: &mut Court<'_>) {
         }
         pods_first(court, step);
         after_a_snapshot(court, step);
+        if matches!(step.step, Step::Upkeep(Upkeep::UpgradeKubernetes { .. })) {
+            one_api_server_at_a_time(court, step);
+        }
+    }
+}
+
+/// API servers are replaced one by one; no control plane may go down beside that.
+fn one_api_server_at_a_time(court: &mut Court<'_>, step: &Planned) {
+    let may_be_control_plane = |other: &Planned| {
+        let node = other.node.as_ref().and_then(|node| court.node(node));
+        other.node.is_some() && node.is_none_or(|node| node.role == Role::Controller)
+    };
+    let before =
+        |one: &Planned, other: &Planned| court.before(other).iter().any(|needed| needed.id == one.id);
+    let beside = court.steps().iter().find(|other| {
+        other.effect.interrupts()
+            && may_be_control_plane(other)
+            && !before(other, step)
+            && !before(step, other)
+    });
+    if let Some(other) = beside {
+        court.violate(
+            Rule::OneAtATime,
+            step,
+            format!("{} may take a control plane down meanwhile", other.id),
+        );
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use talmox_plan::{
-    Applies, Change, Component, NoteKind, Observed, Plan, Request, SeenKubernetes, SeenMachine, SeenNode,
-    Step, Upkeep, UpkeepRequest,
+    Applies, Change, Component, NoteKind, Observed, Plan, Request, Rule, SeenKubernetes, SeenMachine,
+    SeenNode, Step, Upkeep, UpkeepRequest, check,
 };
 use talmox_types::desired::{Desired, Role};
 use talmox_types::support::{LINES, Pair, upgrade_path};
@@ -321,4 +321,19 @@ fn over_all_pairs_of_versions_every_pair_in_between_is_supported() {
     }
     println!("pairs: {carried_out} ways carried out in a supported order, {refused} refused with stations");
     assert!(carried_out > 100 && refused > 100);
+}
+
+#[test]
+fn no_control_plane_goes_down_beside_it() {
+    let desired = described("1.13.9", "1.36.3");
+    let observed = from_to(("1.12.6", "1.35.4"), &desired);
+    let mut plan = planned(&desired, &observed, &request());
+    assert!(check(&plan, &desired, &observed, &request()).is_empty());
+    for step in &mut plan.steps {
+        if matches!(step.step, Step::Upkeep(Upkeep::UpgradeKubernetes { .. })) {
+            step.needs.clear();
+        }
+    }
+    let violations = check(&plan, &desired, &observed, &request());
+    assert!(violations.iter().any(|violation| violation.rule == Rule::OneAtATime), "{violations:#?}");
 }

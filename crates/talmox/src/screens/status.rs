@@ -34,6 +34,7 @@ pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str)
     let mut head = format!("{BOLD}{}{BOLD:#}  {} · {uid}\n", view.cluster, sum(view));
     if let Some(inside) = inside {
         head.push_str(&format!("{}  {}\n", " ".repeat(view.cluster.as_str().len()), inside.sum()));
+        head.push_str(&inside.warnings());
     }
     let declared = view.nodes.iter().map(|node| row(node, remarks(node), inside));
     let undeclared = view.undeclared.iter().map(|node| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use insta::assert_snapshot;
+use talmox_machine::Time;
 use talmox_plan::{
     DriveView, NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode,
     SeenMachine, SeenNode, SeenStage, View,
@@ -395,6 +396,9 @@ fn status_of_what_is_inside() {
             database_bytes: Some(41 << 20),
         }),
         certificates_end: Some("2036-11-02".to_owned()),
+        ending: Ending::soon("the token", Time::from_unix(86_400), Time::from_unix(0), "make another")
+            .into_iter()
+            .collect(),
     };
     let view = View {
         nodes: vec![

@@ -166,9 +166,8 @@ impl<'a> Upgrade<'a> {
         F: Fn(Kubernetes) -> A,
         A: Future<Output = std::result::Result<T, talmox_k8s::Error>>,
     {
-        let is_last = |client: &&Kubernetes| {
-            last.is_some_and(|address| client.server().to_string().contains(&address.to_string()))
-        };
+        let last = last.map(|address| address.to_string());
+        let is_last = |client: &&Kubernetes| last.as_ref() == Some(&client.server().host);
         let (mut order, late): (Vec<_>, Vec<_>) = self.kubernetes.iter().partition(|client| !is_last(client));
         order.extend(late);
         let mut failed = None;

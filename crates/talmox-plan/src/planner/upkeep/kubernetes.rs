@@ -43,14 +43,15 @@ impl Running {
     }
 }
 
-/// Which of the two goes first.
+/// When Kubernetes has its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// Kubernetes, once this plan's steps for Talos are done.
-    TalosFirst,
-    KubernetesFirst,
-    /// Kubernetes, once some other run has upgraded Talos.
-    TalosMissing,
+    /// Once everything this plan does inside nodes is done.
+    Last,
+    /// Before any of that.
+    First,
+    /// Once Talos was upgraded, which this plan does not do.
+    Later,
 }
 
 impl<'a> Planner<'a> {
@@ -89,7 +90,7 @@ impl<'a> Planner<'a> {
             return;
         }
         let Some(order) = self.order(&running, living, &to) else { return };
-        if order == Order::TalosMissing {
+        if order == Order::Later {
             return self.follow(None, WORD, Effect::ChangeLive, "once every node runs the described Talos");
         }
         let of_role = |role: Role| {
@@ -161,9 +162,9 @@ impl<'a> Planner<'a> {
         let upgrades = self.plan.steps.iter().any(|step| is_talos(step, |stage| !stage));
         let later = talos.iter().any(|talos| talos.contract() != wanted.contract());
         match (upgrades, old_runs_new, new_runs_old) {
-            (true, _, true) => Some(Order::TalosFirst),
-            (_, true, _) => Some(Order::KubernetesFirst),
-            (false, false, _) if later && runs(&wanted, to) => Some(Order::TalosMissing),
+            (true, _, true) | (false, true, _) => Some(Order::Last),
+            (true, true, false) => Some(Order::First),
+            (false, false, _) if later && runs(&wanted, to) => Some(Order::Later),
             (true | false, false, _) => {
                 let (talos, kubernetes) = (talos.iter().min()?, running.control_plane.iter().min()?);
                 let problem = format!(
@@ -201,39 +202,30 @@ impl<'a> Planner<'a> {
         each.collect()
     }
 
-    /// Puts the step after what Talos' upgrade takes, or before it.
+    /// Puts the step after all that is done inside nodes, or before it: while control planes go down one by one for something
+    /// else, none may be without its API server too.
     fn put_in_order(&mut self, draft: Draft<'_>, order: Order) {
-        let nodes: BTreeSet<_> = self
-            .plan
-            .steps
-            .iter()
-            .filter(|step| is_talos(step, |_| true))
-            .filter_map(|step| step.node.clone())
-            .collect();
-        let concerned = |step: &Planned| {
-            matches!(step.step, Step::Upkeep(_))
-                && step.node.as_ref().is_some_and(|node| nodes.contains(node))
-        };
-        if order == Order::TalosFirst {
+        let inside = |step: &Planned| matches!(step.step, Step::Upkeep(_)) && step.node.is_some();
+        let steps = &self.plan.steps;
+        if order == Order::Last {
             let needs: Vec<StepId> =
-                self.plan.steps.iter().filter(|step| concerned(step)).map(|step| step.id.clone()).collect();
+                steps.iter().filter(|step| inside(step)).map(|step| step.id.clone()).collect();
             self.push(draft.after(needs));
             return;
         }
-        let first = self.plan.steps.iter().position(concerned);
+        let first = steps.iter().position(inside);
         let kubernetes = self.push(draft);
-        let Some(first) = first else { return };
-        // Steps are listed after those they need.
-        let Some(step) = self.plan.steps.pop() else { return };
+        let (Some(first), Some(step)) = (first, self.plan.steps.pop()) else { return };
+        for step in self.plan.steps.iter_mut().filter(|step| inside(step)) {
+            step.needs.push(kubernetes.clone());
+        }
+        // Steps are listed after those they need, and those without a node are known by their place.
+        self.plan.steps.insert(first, step);
         self.shared.pop();
         for index in self.shared.iter_mut().filter(|index| **index >= first) {
             *index += 1;
         }
         self.shared.push(first);
-        for step in self.plan.steps.iter_mut().filter(|step| concerned(step)) {
-            step.needs.push(kubernetes.clone());
-        }
-        self.plan.steps.insert(first, step);
     }
 }
 

@@ -31,8 +31,8 @@ impl<'a> Planner<'a> {
     /// no targets are given.
     pub(super) fn upkeep(&mut self, living: &[Living<'a>]) {
         self.talos_upgrades(living);
-        self.kubernetes_upgrade(living);
         self.config_changes(living);
+        self.kubernetes_upgrade(living);
         self.return_nodes(living);
     }
 }

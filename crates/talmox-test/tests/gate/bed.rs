@@ -9,8 +9,8 @@ use futures_util::future::Either;
 use secrecy::SecretString;
 use talmox_config::{Files, read_files};
 use talmox_exec::{
-    Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines,
-    Reach, Reporter, Run, Summary, Whereabouts, apply, observe_whole,
+    Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines, Reach, Reporter, Run,
+    Summary, Whereabouts, apply, observe_whole,
 };
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;

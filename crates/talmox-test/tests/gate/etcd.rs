@@ -28,7 +28,8 @@ async fn control_planes_restart_one_after_the_other_without_their_pods() {
         .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
     assert_eq!(restarts(&bed), ["2000", "2001", "2002"]);
     let told = bed.told.lines();
-    let at = |line: &str| told.iter().position(|told| told == line).unwrap_or_else(|| panic!("{line}: {told:#?}"));
+    let at =
+        |line: &str| told.iter().position(|told| told == line).unwrap_or_else(|| panic!("{line}: {told:#?}"));
     assert!(at("cp-1/drain done") < at("cp-1/reboot begins"));
     assert!(at("cp-1/reboot done") < at("cp-1/return done"));
     assert!(at("cp-1/return done") < at("cp-2/drain begins"));
@@ -66,7 +67,8 @@ async fn a_member_that_comes_back_in_time_is_waited_for() {
     let host = talmox_test::host(1);
     client.stop_vm(&host, talmox_test::vmid(2002), false).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(20)).await;
-    client.start_vm(&host, talmox_test::vmid(2002)).await.unwrap();
+    let task = client.start_vm(&host, talmox_test::vmid(2002)).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
     bed.converge(&healthy(), 2)
         .await
         .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
@@ -93,10 +95,7 @@ async fn the_only_member_is_not_replaced() {
     let bed = Bed::new(45, described(1, 1, ""));
     bed.converge(&healthy(), 1).await.unwrap();
     bed.settles().await;
-    let request = talmox_plan::Request {
-        replace: ["cp-1".parse().unwrap()].into(),
-        ..healthy()
-    };
+    let request = talmox_plan::Request { replace: ["cp-1".parse().unwrap()].into(), ..healthy() };
     let error = bed.converge(&request, 2).await.unwrap_err();
     assert!(error.contains("only member") || error.contains("only control plane"), "{error}");
     assert!(bed.lab.calls().asking("DELETE", "/qemu/2000").next().is_none());

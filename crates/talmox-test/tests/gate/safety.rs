@@ -16,7 +16,7 @@ use futures_util::future::{Either, join, select};
 use talmox_plan::Request;
 use talmox_render::PatchText;
 use talmox_talos::Code;
-use talmox_test::{Fault, Lab, When, Watched};
+use talmox_test::{Fault, Lab, Watched, When};
 use talmox_types::desired::Desired;
 
 use crate::bed::{Bed, described, healthy};
@@ -32,7 +32,7 @@ struct Wish {
     workers: usize,
     /// Counts that become settings Talos takes over at once, on trial, or at a restart.
     sysctl: u64,
-    nameserver: u64,
+    hosts_entry: u64,
     environment: u64,
     at_a_time: usize,
 }
@@ -44,7 +44,7 @@ impl Wish {
             worker_memory: 4096,
             workers: 2,
             sysctl: 0,
-            nameserver: 0,
+            hosts_entry: 0,
             environment: 0,
             at_a_time: 1,
         }
@@ -72,8 +72,8 @@ impl Wish {
                 "a setting that is taken over"
             }
             4 => {
-                self.nameserver += 1;
-                "another name server"
+                self.hosts_entry += 1;
+                "another host name"
             }
             5 => {
                 self.environment += 1;
@@ -101,22 +101,25 @@ impl Wish {
     }
 
     fn patches(&self) -> Vec<PatchText> {
-        let Self { sysctl, nameserver, environment, .. } = self;
+        let Self { sysctl, hosts_entry, environment, .. } = self;
         let mut parts = Vec::new();
         if *sysctl > 0 {
             parts.push(format!("sysctls: {{vm.max_map_count: \"{}\"}}", 262_144 + sysctl));
         }
-        if *nameserver > 0 {
-            parts.push(format!("network: {{nameservers: [10.0.7.{}]}}", 100 + nameserver));
-        }
         if *environment > 0 {
             parts.push(format!("env: {{ROUND: \"{environment}\"}}"));
         }
-        if parts.is_empty() {
-            return Vec::new();
+        let mut texts = Vec::new();
+        if !parts.is_empty() {
+            texts.push(format!("machine: {{{}}}", parts.join(", ")));
         }
-        let text = format!("machine: {{{}}}", parts.join(", "));
-        vec![PatchText { name: "wish.yaml".to_owned(), text }]
+        if *hosts_entry > 0 {
+            let host =
+                format!("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.{}", 100 + hosts_entry);
+            texts.push(format!("{host}\nhostnames: [ns.lab]"));
+        }
+        let patch = |text| PatchText { name: "wish.yaml".to_owned(), text };
+        texts.into_iter().map(patch).collect()
     }
 
     fn request(&self) -> Request {
@@ -131,13 +134,21 @@ impl Wish {
 enum Trouble {
     None,
     /// The run dies at a call.
-    Killed { call: u64, sent: bool },
+    Killed {
+        call: u64,
+        sent: bool,
+    },
     /// Calls fail.
     Faults(Vec<(u64, Fault)>),
     /// A control plane is switched off by others before it begins, and on again after a while.
-    MemberOff { vmid: u32, seconds: u64 },
+    MemberOff {
+        vmid: u32,
+        seconds: u64,
+    },
     /// Somebody else works on the same change, and may die.
-    TwoActors { call: Option<u64> },
+    TwoActors {
+        call: Option<u64>,
+    },
 }
 
 impl Trouble {
@@ -242,11 +253,8 @@ impl Case {
     /// Somebody at Proxmox switches a VM off or on.
     async fn switch(&self, vmid: u32, on: bool) {
         let (client, host, vmid) = (self.bed.lab.root(), talmox_test::host(1), talmox_test::vmid(vmid));
-        let task = if on {
-            client.start_vm(&host, vmid).await
-        } else {
-            client.stop_vm(&host, vmid, false).await
-        };
+        let task =
+            if on { client.start_vm(&host, vmid).await } else { client.stop_vm(&host, vmid, false).await };
         if let Ok(task) = task {
             let _ = self.bed.lab.done(&client, &task).await;
         }
@@ -278,8 +286,12 @@ impl Case {
         let talmox_plan::SeenKubernetes::Answers(cluster) = &seen.kubernetes else {
             panic!("{:?}", seen.kubernetes)
         };
-        let closed: Vec<&String> =
-            cluster.nodes.iter().filter(|(_, node)| node.cordoned_for.is_some()).map(|(name, _)| name).collect();
+        let closed: Vec<&String> = cluster
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.cordoned_for.is_some())
+            .map(|(name, _)| name)
+            .collect();
         assert!(closed.is_empty(), "{closed:?} are still closed to pods");
         assert_eq!(self.bed.etcd_clusters(), 1);
         let plan = self.bed.plan(&wish.request()).await;
@@ -316,7 +328,8 @@ async fn case(seed: u64) -> Sum {
     }
     assert_eq!(case.bed.accepted("/Bootstrap"), 1);
     let transport = case.bed.lab.transport();
-    let (calls, looks, struck) = (transport.call_count(), transport.watched().looks, transport.faults_struck());
+    let (calls, looks, struck) =
+        (transport.call_count(), transport.watched().looks, transport.faults_struck());
     Sum { calls, looks, struck, ..case.sum }
 }
 
@@ -335,7 +348,9 @@ fn quorum_is_never_lost_by_what_we_do() {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(case(seed))));
         let Ok(sum) = ended else {
-            panic!("case {seed} failed; alone: TALMOX_SEED={seed} TALMOX_CASES=1 cargo test -p talmox-test --test gate safety")
+            panic!(
+                "case {seed} failed; alone: TALMOX_SEED={seed} TALMOX_CASES=1 cargo test -p talmox-test --test gate safety"
+            )
         };
         all.calls += sum.calls;
         all.looks += sum.looks;

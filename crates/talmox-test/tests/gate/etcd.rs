@@ -67,7 +67,8 @@ async fn a_member_that_comes_back_in_time_is_waited_for() {
     let host = talmox_test::host(1);
     client.stop_vm(&host, talmox_test::vmid(2002), false).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_secs(20)).await;
-    client.start_vm(&host, talmox_test::vmid(2002)).await.unwrap();
+    let task = client.start_vm(&host, talmox_test::vmid(2002)).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
     bed.converge(&healthy(), 2)
         .await
         .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));

@@ -32,7 +32,7 @@ struct Wish {
     workers: usize,
     /// Counts that become settings Talos takes over at once, on trial, or at a restart.
     sysctl: u64,
-    nameserver: u64,
+    hosts_entry: u64,
     environment: u64,
     at_a_time: usize,
 }
@@ -44,7 +44,7 @@ impl Wish {
             worker_memory: 4096,
             workers: 2,
             sysctl: 0,
-            nameserver: 0,
+            hosts_entry: 0,
             environment: 0,
             at_a_time: 1,
         }
@@ -72,8 +72,8 @@ impl Wish {
                 "a setting that is taken over"
             }
             4 => {
-                self.nameserver += 1;
-                "another name server"
+                self.hosts_entry += 1;
+                "another host name"
             }
             5 => {
                 self.environment += 1;
@@ -101,22 +101,25 @@ impl Wish {
     }
 
     fn patches(&self) -> Vec<PatchText> {
-        let Self { sysctl, nameserver, environment, .. } = self;
+        let Self { sysctl, hosts_entry, environment, .. } = self;
         let mut parts = Vec::new();
         if *sysctl > 0 {
             parts.push(format!("sysctls: {{vm.max_map_count: \"{}\"}}", 262_144 + sysctl));
         }
-        if *nameserver > 0 {
-            parts.push(format!("network: {{nameservers: [10.0.7.{}]}}", 100 + nameserver));
-        }
         if *environment > 0 {
             parts.push(format!("env: {{ROUND: \"{environment}\"}}"));
         }
-        if parts.is_empty() {
-            return Vec::new();
+        let mut texts = Vec::new();
+        if !parts.is_empty() {
+            texts.push(format!("machine: {{{}}}", parts.join(", ")));
         }
-        let text = format!("machine: {{{}}}", parts.join(", "));
-        vec![PatchText { name: "wish.yaml".to_owned(), text }]
+        if *hosts_entry > 0 {
+            let host =
+                format!("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.{}", 100 + hosts_entry);
+            texts.push(format!("{host}\nhostnames: [ns.lab]"));
+        }
+        let patch = |text| PatchText { name: "wish.yaml".to_owned(), text };
+        texts.into_iter().map(patch).collect()
     }
 
     fn request(&self) -> Request {

@@ -3,7 +3,7 @@
 //! Everything is done as a person would do it: machines are switched on with an image in them, get their configuration in
 //! maintenance, one control plane is bootstrapped, and time passes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use base64::Engine as _;
@@ -16,8 +16,8 @@ use talmox_proto::machine::{
 use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
-    ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, Listener, MachineId, Nic, Nodes, Peer,
-    Platform, Status, Streamed, Timing, Trouble,
+    ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, KubeCall, KubeReply, Listener,
+    MachineId, Nic, Nodes, Peer, Platform, Status, Streamed, Timing, Trouble,
 };
 
 use super::environment::Environment;
@@ -30,6 +30,11 @@ const PATIENCE: u64 = 15 * 60 * 1000;
 const GIB: u64 = 1 << 30;
 /// The repository of an image that was not always there.
 const KUBELET: &str = "ghcr.io/siderolabs/kubelet";
+/// What stands for a network plugin of the hosts.
+const NETWORK: &[u8] = br#"{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "host-network"},
+"spec": {"selector": {"matchLabels": {"app": "host"}}, "template": {"metadata": {"labels": {"app": "host"}}, "spec": {
+"nodeSelector": {"nobody": ""}, "containers": [{"name": "none", "image": "none"}],
+"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}}}}"#;
 /// Some time; certificates of the recordings hold then.
 const EPOCH: u64 = 1_794_700_000_000;
 
@@ -50,6 +55,8 @@ pub(super) struct Lab {
     made: u32,
     /// The authority of the cluster, in DER.
     authority: Vec<u8>,
+    /// The one there was at first.
+    first_authority: Vec<u8>,
     environment: Environment,
     /// The last snapshot of etcd that was taken.
     pub(super) snapshot: Vec<u8>,
@@ -57,6 +64,10 @@ pub(super) struct Lab {
     rotated: BTreeMap<(String, &'static str), NewAuthority>,
     /// What machines had before the last change.
     former: BTreeMap<IpAddr, String>,
+    /// Whose Kubernetes was given a network plugin.
+    networked: BTreeSet<MachineId>,
+    /// The authority of Kubernetes, in DER.
+    kubernetes_authority: Vec<u8>,
 }
 
 #[derive(Clone)]
@@ -95,11 +106,14 @@ impl Lab {
             version: version.to_owned(),
             machines: BTreeMap::new(),
             made: 100,
-            authority: authority(files).unwrap_or_default(),
+            authority: authority(files, "certs.os.crt").unwrap_or_default(),
+            first_authority: authority(files, "certs.os.crt").unwrap_or_default(),
             environment: Environment::default(),
             snapshot: Vec::new(),
             rotated: BTreeMap::new(),
             former: BTreeMap::new(),
+            networked: BTreeSet::new(),
+            kubernetes_authority: authority(files, "certs.k8s.crt").unwrap_or_default(),
         }
     }
 
@@ -388,9 +402,35 @@ impl Lab {
             Wanted::Stranded => matches!(listener, Listener::Closed),
             Wanted::Etcd => secure && self.lacks(address) && self.has_etcd(address),
             Wanted::Running { .. } => {
+                self.give_network(address);
                 let status = self.status(address);
                 secure && status.contains("stage: running") && status.contains("ready: true")
             }
+        }
+    }
+
+    /// The configurations bring no network plugin; the hosts had one.
+    fn give_network(&mut self, address: IpAddr) {
+        let Some(machine) = self.machines.get(&address).map(|machine| machine.id) else { return };
+        if self.networked.contains(&machine) || self.nodes.kube_listener(address) == Listener::Closed {
+            return;
+        }
+        let name = "apps/v1/namespaces/kube-system/daemonsets/host-network";
+        let call = KubeCall {
+            to: address,
+            peer: Peer::Certificate {
+                authority: self.kubernetes_authority.clone(),
+                organisations: vec!["system:masters".to_owned()],
+            },
+            method: "PATCH".to_owned(),
+            path: format!("/apis/{name}"),
+            query: vec![("fieldManager".to_owned(), "host".to_owned())],
+            content_type: Some("application/apply-patch+yaml".to_owned()),
+            body: Bytes::from_static(NETWORK),
+        };
+        let now = self.now();
+        if matches!(self.nodes.kube(&call, now), KubeReply::Answer { status: 200 | 201, .. }) {
+            self.networked.insert(machine);
         }
     }
 
@@ -478,6 +518,14 @@ impl Lab {
         Peer::Certificate { authority: self.authority.clone(), organisations }
     }
 
+    /// Who has a certificate of the authority there was at first.
+    pub(super) fn old_peer(&self) -> Peer {
+        Peer::Certificate {
+            authority: self.first_authority.clone(),
+            organisations: vec!["os:admin".to_owned()],
+        }
+    }
+
     fn admin(&self) -> Peer {
         self.peer(&["os:admin"])
     }
@@ -488,8 +536,8 @@ impl Lab {
     }
 }
 
-fn authority(files: &Payloads) -> Option<Vec<u8>> {
-    let pem = STANDARD.decode(files.secret("certs.os.crt")?).ok()?;
+fn authority(files: &Payloads, secret: &str) -> Option<Vec<u8>> {
+    let pem = STANDARD.decode(files.secret(secret)?).ok()?;
     let pem = String::from_utf8(pem).ok()?;
     let body: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
     STANDARD.decode(body).ok()

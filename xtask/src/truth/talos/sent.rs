@@ -90,6 +90,25 @@ fn of_talosctl(call: &Call, earlier: &[&Call]) -> Option<Change> {
     ))
 }
 
+/// What was asked for, by the name an image got when it was there.
+pub(super) fn pulled_names(calls: &[Call]) -> BTreeMap<String, String> {
+    let pulls = calls.iter().filter(|call| call.method.ends_with("ImageService/Pull"));
+    let names = pulls.filter_map(|call| {
+        let name = call.stream()?.last()?.pointer("/msg/name")?.as_str()?;
+        Some((name.to_owned(), call.request["image_ref"].as_str()?.to_owned()))
+    });
+    names.collect()
+}
+
+/// Groups in which a machine says that it boots, and never that it runs.
+pub(super) fn only_booting(calls: &[Call]) -> BTreeSet<String> {
+    let says = |words: &str| -> BTreeSet<String> {
+        let said = calls.iter().filter(|call| call.reply.to_string().contains(words));
+        said.map(|call| call.group.clone()).collect()
+    };
+    says("stage: booting").difference(&says("stage: running")).cloned().collect()
+}
+
 /// The image of that name that was pulled before.
 fn pulled(calls: &[&Call], name: &str) -> Option<String> {
     let references = calls.iter().filter_map(|call| call.request["reference"].as_str());

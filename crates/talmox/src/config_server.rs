@@ -68,7 +68,7 @@ impl<'a> Order<'a> {
             let missing: Vec<&str> =
                 missing.into_iter().filter(|(_, missing)| *missing).map(|(name, _)| name).collect();
             return Err(Failure::new(format!(
-                "with config_delivery: url machines fetch their configuration from this run, and {} is missing",
+                "with config_delivery: url machines fetch their configuration from this run, which lacks {}",
                 missing.join(", ")
             ))
             .with_hint("--config-url is https://HOST:PORT of this machine as they see it, with a certificate Talos trusts")

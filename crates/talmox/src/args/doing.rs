@@ -183,7 +183,7 @@ pub(crate) enum PlanFormat {
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
   talmox apply --config-url https://ops.example.org:8443 --config-cert ops.pem --config-key ops.key
-                                                machines fetch their configuration (config_delivery: url)
+                                                where machines fetch their configuration
   talmox apply --auto-approve --log-format json for a pipeline")]
 pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with

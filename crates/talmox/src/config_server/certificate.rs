@@ -75,11 +75,12 @@ impl Certificate {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                 Failure::new(format!("{name} is not for {host}, the host in --config-url"))
             }
-            CertificateError::UnknownIssuer if simulated => {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature if simulated => {
                 Failure::new(format!("simulated machines do not trust whoever vouches for {name}"))
                     .with_hint("--config-ca names the authority they trust")
             }
-            CertificateError::UnknownIssuer => Failure::new(format!(
+            // An authority of the same name and another key is another authority.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Failure::new(format!(
                 "no authority this machine knows vouches for {name}, and stock Talos would not trust it"
             ))
             .with_hint("does the file have the certificates in between, too?")

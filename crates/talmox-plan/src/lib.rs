@@ -18,6 +18,7 @@ mod step;
 mod template;
 mod upkeep;
 mod view;
+mod window;
 
 pub use check::{Rule, Violation, check};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
@@ -46,3 +47,4 @@ pub use template::{
 };
 pub use upkeep::{ChangeMode, Snapshot, Upkeep};
 pub use view::{NodeState, NodeView, View, view};
+pub use window::{Moment, Window};

@@ -2,7 +2,9 @@
 
 use talmox_plan::{Request, UpkeepRequest};
 
-use crate::cluster::{NEW, behind, is_upgraded, living, machine, request, told, versions, watched, with_talos};
+use crate::cluster::{
+    NEW, behind, is_upgraded, living, machine, request, told, versions, watched, with_talos,
+};
 
 /// In which order nodes restarted.
 fn restarts(lines: &[String]) -> Vec<&str> {
@@ -53,10 +55,7 @@ async fn other_extensions_roll_too() {
 #[tokio::test(start_paused = true)]
 async fn a_staged_upgrade_interrupts_nobody_until_it_is_asked_for() {
     let bed = behind(3, (3, 1)).await;
-    let staged = Request {
-        upkeep: UpkeepRequest { stage: true, ..request().upkeep },
-        ..request()
-    };
+    let staged = Request { upkeep: UpkeepRequest { stage: true, ..request().upkeep }, ..request() };
     watched(&bed, &staged, 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     assert_eq!((bed.accepted("LifecycleService/Upgrade"), bed.accepted("MachineService/Reboot")), (4, 0));
     let plan = bed.plan(&staged).await;
@@ -88,6 +87,9 @@ async fn one_node_is_upgraded_if_one_is_asked_for() {
     let one = Request { targets: ["worker-2".parse().unwrap()].into(), ..request() };
     watched(&bed, &one, 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     let has = versions(&bed.look(&request()).await);
-    assert_eq!((has["cp-1"].as_str(), has["worker-1"].as_str(), has["worker-2"].as_str()), ("v1.13.6", "v1.13.6", "v1.13.9"));
+    assert_eq!(
+        (has["cp-1"].as_str(), has["worker-1"].as_str(), has["worker-2"].as_str()),
+        ("v1.13.6", "v1.13.6", "v1.13.9")
+    );
     assert_eq!(machine(&bed, "worker-2").0, 2002);
 }

@@ -3,7 +3,9 @@
 use talmox_sim_talos::{CallFault, Trouble};
 
 use crate::bed::Bed;
-use crate::cluster::{NEW, OLD, behind, is_upgraded, machine, request, told, unwell, versions, watched, with_talos};
+use crate::cluster::{
+    NEW, OLD, behind, is_upgraded, machine, request, told, unwell, versions, watched, with_talos,
+};
 
 /// Versions by node, in the order of their names.
 async fn runs(bed: &Bed) -> Vec<String> {
@@ -31,7 +33,10 @@ async fn an_image_that_does_not_boot_is_fallen_back_from() {
     let broken = machine(&bed, "cp-2");
     bed.lab.nodes(|nodes| nodes.faults.trouble(broken, Trouble::BootFails(NEW.to_owned())));
     let error = watched(&bed, &request(), 2).await.unwrap_err();
-    assert!(error.contains(&format!("cp-2: Talos {NEW} did not come up; it came back with {OLD}")), "{error}");
+    assert!(
+        error.contains(&format!("cp-2: Talos {NEW} did not come up; it came back with {OLD}")),
+        "{error}"
+    );
     bed.settles().await;
     assert_eq!(runs(&bed).await, [NEW, OLD, OLD, OLD]);
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
@@ -48,7 +53,7 @@ async fn a_node_that_is_sick_with_the_new_talos_is_taken_back() {
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains(&format!("it was taken back to {OLD}")), "{error}\n{}", told(&bed));
     bed.settles().await;
-    assert_eq!(runs(&bed).await, [NEW, NEW, OLD, OLD]);
+    assert_eq!(runs(&bed).await, [NEW, NEW, OLD, OLD], "{error}\n{}", told(&bed));
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(sick));
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
@@ -74,7 +79,9 @@ async fn an_image_nobody_has_is_said_before_anything_changes() {
     let bed = behind(15, (1, 0)).await;
     let plan = bed.plan(&request()).await;
     let image = plan.steps.iter().find_map(|step| match &step.step {
-        talmox_plan::Step::Upkeep(talmox_plan::Upkeep::UpgradeNode { installer, .. }) => Some(installer.clone()),
+        talmox_plan::Step::Upkeep(talmox_plan::Upkeep::UpgradeNode { installer, .. }) => {
+            Some(installer.clone())
+        }
         _ => None,
     });
     bed.lab.nodes(|nodes| nodes.missing_images.insert(image.unwrap()));

@@ -19,6 +19,7 @@ mod step;
 mod template;
 mod upkeep;
 mod view;
+mod window;
 
 pub use check::{Rule, Violation, check};
 pub use component::{Component, image_version};
@@ -48,3 +49,4 @@ pub use template::{
 };
 pub use upkeep::{ChangeMode, Snapshot, Upkeep};
 pub use view::{DriveView, NodeState, NodeView, View, view};
+pub use window::{Moment, Window};

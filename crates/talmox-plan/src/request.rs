@@ -55,6 +55,8 @@ pub struct UpkeepRequest {
     pub no_snapshot: bool,
     /// The snapshot a cluster without data begins with.
     pub restore: Option<crate::Snapshot>,
+    /// When what runs may be interrupted.
+    pub window: crate::Window,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

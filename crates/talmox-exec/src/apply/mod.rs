@@ -82,6 +82,10 @@ impl<'a> Rounds<'a> {
             if !outcome.wants_another_plan() {
                 return Err(ApplyError::Failed { outcome, summary: self.summary });
             }
+            if outcome.closed {
+                self.summary.left = outcome.skipped.into_iter().map(|skip| skip.step).collect();
+                return Ok(self.summary);
+            }
             idle = if outcome.got_further() { 0 } else { idle + 1 };
             now = Cow::Owned(self.next(&now, idle).await?);
             if now.steps.is_empty() {

@@ -216,7 +216,7 @@ impl<'a> Board<'a> {
 
     /// Skips steps whose needs will not be met, and everything that has not begun once it was said to stop.
     fn skip_what_cannot_be(&mut self) {
-        let stopped = self.run.stop.is_cancelled();
+        let (stopped, closed) = (self.run.stop.is_cancelled(), !self.run.may_interrupt());
         for index in 0..self.steps.len() {
             if self.states[index] != State::Waiting || self.opens_again(index) {
                 continue;
@@ -234,6 +234,8 @@ impl<'a> Board<'a> {
                 self.skip(index, because);
             } else if let Some(need) = instead {
                 self.skip(index, Because::PlannedAnew(need.clone()));
+            } else if closed && takes_down(step) {
+                self.skip(index, Because::Closed(self.run.request.upkeep.window.to_string()));
             } else if let Some(node) = step.node.as_ref().filter(|_| takes_down(step))
                 && let Some(sick) = self.turns.kept_up_by(node)
             {
@@ -253,6 +255,7 @@ impl<'a> Board<'a> {
         self.states[index] = State::NotDone;
         self.run.event(Event::Skipped { step, because: &because.to_string() });
         self.outcome.interrupted |= because == Because::Interrupted;
+        self.outcome.closed |= matches!(because, Because::Closed(_));
         self.outcome.skipped.push(Skip { step: step.id.clone(), node: step.node.clone(), because });
         self.release_turn(index, false);
     }

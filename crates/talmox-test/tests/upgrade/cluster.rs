@@ -65,7 +65,8 @@ async fn watch(bed: &Bed) -> std::convert::Infallible {
         .filter(|node| node.role == Role::Controller)
         .map(|node| machine(bed, node.name.as_str()))
         .collect();
-    let needed = controllers.len() / 2 + 1;
+    // One alone goes down for its own upgrade.
+    let needed = if controllers.len() < 3 { 0 } else { controllers.len() / 2 + 1 };
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let up = bed.lab.nodes(|nodes| {

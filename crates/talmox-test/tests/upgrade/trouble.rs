@@ -53,7 +53,7 @@ async fn a_node_that_is_sick_with_the_new_talos_is_taken_back() {
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains(&format!("it was taken back to {OLD}")), "{error}\n{}", told(&bed));
     bed.settles().await;
-    assert_eq!(runs(&bed).await, [NEW, NEW, OLD, OLD]);
+    assert_eq!(runs(&bed).await, [NEW, NEW, OLD, OLD], "{error}\n{}", told(&bed));
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(sick));
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
-use talmox_plan::Until;
+use talmox_plan::{Moment, Until};
 use talmox_types::{HostName, NodeName};
 
 use super::{Connection, Description, Output};
@@ -45,6 +45,12 @@ pub(crate) struct Scope {
     /// Install upgrades now, and leave the restart they need for later
     #[arg(long, env = "TALMOX_STAGE", value_parser = FalseyValueParser::new())]
     pub stage: bool,
+    /// Interrupt nothing that runs before this: 2026-11-16T22:00:00Z, or 22:00 for that time of every day (in UTC)
+    #[arg(long, env = "TALMOX_NOT_BEFORE", value_name = "TIME")]
+    pub not_before: Option<Moment>,
+    /// Interrupt nothing that runs after this; what is left then is said
+    #[arg(long, env = "TALMOX_NOT_AFTER", value_name = "TIME")]
+    pub not_after: Option<Moment>,
     /// Do without a snapshot of etcd before risky steps
     #[arg(long, env = "TALMOX_NO_SNAPSHOT", value_parser = FalseyValueParser::new())]
     pub no_snapshot: bool,
@@ -180,6 +186,7 @@ pub(crate) enum PlanFormat {
   talmox apply homelab.plan                     the plan that was kept and looked at
   talmox apply --replace worker-2               build one VM anew
   talmox apply --move worker-2=pve3             move one VM to another host
+  talmox apply --not-before 22:00 --not-after 04:00   interrupt nothing by day
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
   talmox apply --config-url https://ops.example.org:8443 --config-cert ops.pem --config-key ops.key
@@ -189,7 +196,10 @@ pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
-        conflicts_with_all = ["target", "remove", "prune", "replace", "host_gone", "moves", "allow_reboot", "ignore_drift"]
+        conflicts_with_all = [
+            "target", "remove", "prune", "replace", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
+            "not_before", "not_after", "no_snapshot",
+        ]
     )]
     pub plan: Option<PathBuf>,
     #[command(flatten)]

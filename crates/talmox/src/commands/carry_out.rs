@@ -134,11 +134,25 @@ impl CarryOut<'_> {
         self.job.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
     }
 
+    /// What is left because nothing may be interrupted now.
+    fn left(&self, summary: &Summary) -> Option<String> {
+        let (first, others) = summary.left.split_first()?;
+        let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+        Some(format!("nothing is interrupted now ({}): {first}{more}", self.request.upkeep.window))
+    }
+
     fn finish(&self, plan: &Plan, summary: &Summary, started: Instant) -> Finish<'_> {
         let leaves_some = !left_behind(plan).is_empty() || !summary.waiting.is_empty();
         let Job { desired, session, .. } = self.job;
         let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
         let (result, next) = match self.request.goal {
+            Goal::Converge if !summary.left.is_empty() => (
+                format!("{} left for another time", plural(summary.left.len(), "step")),
+                vec![
+                    ("go on", self.job.command_for(self.verb, self.request)),
+                    ("look", self.job.command("status")),
+                ],
+            ),
             Goal::Converge => (
                 reached(self.request.until, covered, &summary.waiting),
                 vec![
@@ -166,7 +180,7 @@ impl CarryOut<'_> {
             cluster: desired.name.as_str(),
             result,
             steps: summary.done,
-            waiting: summary.waiting.iter().map(waits).collect(),
+            waiting: summary.waiting.iter().map(waits).chain(self.left(summary)).collect(),
             elapsed: started.elapsed(),
             simulated: session.simulated_in().is_some(),
             next,

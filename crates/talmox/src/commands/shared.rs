@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
-use talmox_plan::{Goal, HostsRequest, Nonce, Observed, Plan, Request, Until, UpkeepRequest, check, plan};
+use talmox_plan::{
+    Goal, HostsRequest, Nonce, Observed, Plan, Request, Until, UpkeepRequest, Window, check, plan,
+};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -127,6 +129,8 @@ impl Job {
             ignore_drift,
             max_unavailable,
             stage,
+            not_before,
+            not_after,
             no_snapshot,
             until,
         } = scope;
@@ -154,6 +158,7 @@ impl Job {
                 stage: *stage,
                 no_snapshot: *no_snapshot,
                 restore: None,
+                window: Window { not_before: not_before.clone(), not_after: not_after.clone() },
             },
             hosts: HostsRequest { gone: host_gone.iter().cloned().collect() },
         })
@@ -206,7 +211,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         upkeep,
         hosts: HostsRequest { gone },
     } = request;
-    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore } = upkeep;
+    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore, window } = upkeep;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -222,6 +227,11 @@ fn with_scope(verb: &str, request: &Request) -> String {
     }
     if let Some(workers) = max_unavailable {
         words.push_str(&format!(" --max-unavailable {workers}"));
+    }
+    for (flag, moment) in [("--not-before", &window.not_before), ("--not-after", &window.not_after)] {
+        if let Some(moment) = moment {
+            words.push_str(&format!(" {flag} {}", quoted(&moment.to_string())));
+        }
     }
     if let Some(snapshot) = restore {
         words.push_str(&format!(" --restore {}", snapshot.path));

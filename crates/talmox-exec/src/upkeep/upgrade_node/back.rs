@@ -34,8 +34,7 @@ impl Order<'_> {
         if seen.version != self.to && self.from != self.to {
             let version = seen.version.clone();
             self.note(None).await;
-            let error = self.fault(UpgradeFault::FellBack { to: self.to.to_owned(), version });
-            return Err(self.let_pods_back(error, false).await);
+            return Err(self.fault(UpgradeFault::FellBack { to: self.to.to_owned(), version }));
         }
         match self.judge(&seen, before.ready).await? {
             None => {
@@ -112,7 +111,7 @@ impl Order<'_> {
         })
     }
 
-    /// Goes back to the Talos before, and lets pods back there.
+    /// Goes back to the Talos before.
     async fn take_back(&self, sick: &Seen, words: String) -> StepError {
         let to = self.to.to_owned();
         let client = sick.client.clone().with_deadlines(looking());
@@ -124,8 +123,7 @@ impl Order<'_> {
         }
         match self.wait("the Talos before", |seen| seen.boot != sick.boot, None).await {
             Ok(seen) if seen.version == self.from => {
-                let fault = UpgradeFault::TakenBack { from: self.from.to_owned(), to, words };
-                self.let_pods_back(self.fault(fault), false).await
+                self.fault(UpgradeFault::TakenBack { from: self.from.to_owned(), to, words })
             }
             Ok(seen) => {
                 let reason = format!("it runs {}", seen.version);

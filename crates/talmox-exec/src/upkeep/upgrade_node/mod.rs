@@ -10,7 +10,7 @@
 //!      │        before 1.13 Talos does all of it by itself           │                     │ no
 //!      │ fails: nothing has changed                                  │ the old version     ▼
 //!      ▼                                                             ▼                 roll back
-//!  let pods back, and say so ◀───────────────────────────────────────┴─────────────────────┘
+//!  say so; whoever comes next lets pods back ◀───────────────────────┴─────────────────────┘
 //! ```
 //!
 //! Every look begins at the top, so it goes on wherever an earlier run was cut off. That an installer was run is noted on the
@@ -33,7 +33,6 @@ use tokio::time::Instant;
 
 pub use fault::UpgradeFault;
 
-use super::return_node;
 use crate::find::Found;
 use crate::machine::looking;
 use crate::work::{End, Result, Work};
@@ -120,7 +119,7 @@ impl Order<'_> {
                     Ok(Install::ByItself) => return self.follow(&seen).await,
                     // Whatever became of it, the next look shows.
                     Ok(Install::Unsure) => continue,
-                    Err(error) => return Err(self.let_pods_back(error, stage).await),
+                    Err(error) => return Err(error),
                 }
             }
             if stage {
@@ -130,8 +129,7 @@ impl Order<'_> {
             return self.follow(&seen).await;
         }
         let words = "it was begun several times, and nobody saw an end".to_owned();
-        let error = self.fault(UpgradeFault::Installer { image: self.image.clone(), words });
-        Err(self.let_pods_back(error, stage).await)
+        Err(self.fault(UpgradeFault::Installer { image: self.image.clone(), words }))
     }
 
     fn is_on_target(&self, seen: &Seen) -> bool {
@@ -192,10 +190,7 @@ impl Order<'_> {
         match client.reboot(false).await {
             Ok(_) => Ok(()),
             Err(error) if self.is_lost(&error) => Ok(()),
-            Err(error) => {
-                let error = StepError::machine(format!("restart {}", self.node()))(error);
-                Err(self.let_pods_back(error, false).await)
-            }
+            Err(error) => Err(StepError::machine(format!("restart {}", self.node()))(error)),
         }
     }
 
@@ -207,17 +202,6 @@ impl Order<'_> {
 
     fn fault(&self, fault: UpgradeFault) -> StepError {
         StepError::Upgrade { node: self.node().clone(), fault }
-    }
-
-    /// A node that is as it was takes pods again; why it is as it was is told.
-    async fn let_pods_back(&self, error: StepError, stage: bool) -> StepError {
-        if stage {
-            return error;
-        }
-        if let Err(other) = Box::pin(return_node::run(self.work, self.node(), self.address)).await {
-            self.work.warn(&format!("pods are still kept off it: {other}"));
-        }
-        error
     }
 
     fn report(&self, name: &str, detail: &str, (begun, limit): (Instant, Duration)) {

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use talmox_types::desired::{Node, Role};
+use talmox_types::desired::{Node, Power, Role};
 use talmox_types::support::line_of;
 use talmox_types::ways::{TalosWay, talos_way};
 use talmox_types::{Contract, NodeName, Version};
@@ -42,21 +42,21 @@ impl<'a> Planner<'a> {
     /// Upgrades Talos, control planes first and one at a time.
     pub(super) fn talos_upgrades(&mut self, living: &[Living<'a>]) {
         let mut upgrades: Vec<Upgrade<'a>> = living.iter().filter_map(|one| self.upgrade_of(*one)).collect();
-        let silent = self.approve_silent(living, !upgrades.is_empty());
+        let absent = self.approve_absent(living, !upgrades.is_empty());
         upgrades.retain(|upgrade| self.is_possible(upgrade));
         if upgrades.is_empty() || !self.kubernetes_allows() {
             return;
         }
         self.say_losses(&upgrades);
-        let control_planes = control_planes(living, silent);
+        let control_planes = control_planes(living);
         upgrades.sort_by_key(|upgrade| (upgrade.living.node.role, upgrade.living.node.name.clone()));
-        let mut returned: Vec<StepId> = Vec::new();
+        let mut before: Vec<StepId> = Vec::new();
         for upgrade in upgrades {
-            let worker = upgrade.living.node.role == Role::Worker;
-            let after = if worker { returned.clone() } else { Vec::new() };
-            let last = self.upgrade(&upgrade, &control_planes, after);
-            if !worker {
-                returned.extend(last);
+            let (name, role) = (&upgrade.living.node.name, upgrade.living.node.role);
+            match role {
+                Role::Worker if absent => self.upgrade_later(name, "once every control plane runs it"),
+                Role::Worker => drop(self.upgrade(&upgrade, &control_planes, before.clone())),
+                Role::Controller => before.extend(self.upgrade(&upgrade, &control_planes, Vec::new())),
             }
         }
     }
@@ -208,33 +208,33 @@ impl<'a> Planner<'a> {
         self.follow(Some(node), "return", Effect::ChangeLive, reason);
     }
 
-    /// A node that restarts right now, or is taken down by another step of this plan, may turn out to need the same: whoever
-    /// approves this plan approves that. Gives those that are not asked now.
-    fn approve_silent(&mut self, living: &[Living<'a>], rolls: bool) -> Vec<(&'a NodeName, IpAddr)> {
-        let observed = self.observed;
+    /// A node that restarts right now, is off, or is taken down by another step of this plan, may turn out to need the same:
+    /// whoever approves this plan approves that. Gives whether a control plane is among them.
+    fn approve_absent(&mut self, living: &[Living<'a>], rolls: bool) -> bool {
+        let (desired, observed) = (self.desired, self.observed);
         let asked: BTreeSet<&NodeName> = living.iter().map(|one| &one.node.name).collect();
-        let mut silent = Vec::new();
-        for node in &self.desired.nodes {
-            let Some(machine) = observed.talos.get(&node.name).filter(|_| !asked.contains(&node.name)) else {
+        let mut control_plane = false;
+        for node in desired.nodes.iter().filter(|node| !asked.contains(&node.name)) {
+            let name = &node.name;
+            let is_there = self.identities.of_node(name).next().is_some() && node.vm.power == Power::Running;
+            if !is_there || !self.request.covers(name) || self.refused.contains(name) {
                 continue;
-            };
-            if node.role == Role::Controller {
-                silent.push((&node.name, machine.address()));
             }
-            let differs = match machine {
-                SeenMachine::Configured(seen) => {
-                    let wanted = Wanted::of(self.desired, node, seen);
+            let differs = match observed.talos.get(name) {
+                Some(SeenMachine::Configured(seen)) => {
+                    let wanted = Wanted::of(desired, node, seen);
                     let from = Version::parse(&seen.version);
                     from.is_ok_and(|from| self.difference(node, seen, &from, &wanted).is_some())
                 }
-                SeenMachine::Unreachable { .. } => rolls || self.is_cordoned_by_us(&node.name),
-                SeenMachine::Maintenance { .. } | SeenMachine::Foreign { .. } => false,
+                Some(SeenMachine::Unreachable { .. }) | None => rolls || self.is_cordoned_by_us(name),
+                Some(SeenMachine::Maintenance { .. } | SeenMachine::Foreign { .. }) => false,
             };
-            if differs && self.request.covers(&node.name) && !self.refused.contains(&node.name) {
-                self.upgrade_later(&node.name, "if it does not run what is described once it answers");
+            if differs {
+                self.upgrade_later(name, "if it does not run what is described once it answers");
+                control_plane |= node.role == Role::Controller;
             }
         }
-        silent
+        control_plane
     }
 
     fn is_cordoned_by_us(&self, node: &NodeName) -> bool {
@@ -270,20 +270,20 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Plans one node; gives its last step.
+    /// Plans one node; gives what must have been done before anybody follows: it runs what is described, and is well.
     fn upgrade(
         &mut self,
         upgrade: &Upgrade<'a>,
         control_planes: &BTreeMap<NodeName, IpAddr>,
         mut after: Vec<StepId>,
-    ) -> Option<StepId> {
+    ) -> Vec<StepId> {
         let Upgrade { living: Living { node, seen }, vm, from, wanted, reason, installed } = upgrade;
         let (name, stage) = (&node.name, self.request.upkeep.stage);
         let to = self.desired.talos.version.clone();
         if stage && *installed {
             let text = format!("Talos {to} is installed and waits for the restart: apply without --stage");
             self.note(Some(name), NoteKind::Inside, text);
-            return None;
+            return Vec::new();
         }
         let schematic = wanted.schematic.as_ref().map(ToString::to_string);
         if schematic.is_some() && seen.schematic != schematic && self.extensions(node, wanted).is_some() {
@@ -301,17 +301,19 @@ impl<'a> Planner<'a> {
             control_planes: control_planes.clone(),
         });
         if stage {
-            return Some(self.push(Draft::new(Some(name), step, reason, Effect::ChangePending).after(after)));
+            return vec![self.push(Draft::new(Some(name), step, reason, Effect::ChangePending).after(after))];
         }
         let drained = self.drain(name, reason, after);
         let upgraded = self.push(Draft::new(Some(name), step, reason, Effect::Reboot).after(drained));
-        self.give_back(name, vec![upgraded]).pop()
+        let mut done = self.give_back(name, vec![upgraded.clone()]);
+        done.push(upgraded);
+        done.dedup();
+        done
     }
 }
 
 /// Control planes Kubernetes can be asked at.
-fn control_planes(living: &[Living<'_>], silent: Vec<(&NodeName, IpAddr)>) -> BTreeMap<NodeName, IpAddr> {
+fn control_planes(living: &[Living<'_>]) -> BTreeMap<NodeName, IpAddr> {
     let controllers = living.iter().filter(|one| one.node.role == Role::Controller);
-    let asked = controllers.map(|one| (one.node.name.clone(), one.seen.address));
-    asked.chain(silent.into_iter().map(|(name, address)| (name.clone(), address))).collect()
+    controllers.map(|one| (one.node.name.clone(), one.seen.address)).collect()
 }

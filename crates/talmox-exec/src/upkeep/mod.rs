@@ -3,8 +3,9 @@
 mod change_node;
 mod drain;
 mod forget;
-mod members;
 mod kubernetes;
+mod members;
+mod note_away;
 mod recover;
 mod retire;
 mod return_node;
@@ -31,6 +32,7 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::ForgetNode { node, address, control_planes } => {
             forget::run(work, node, *address, control_planes).await
         }
+        Upkeep::NoteAway { vm, away } => note_away::run(work, vm, away.as_ref()).await,
         Upkeep::RecoverEtcd { .. } => recover::run(work, upkeep).await,
     }
 }

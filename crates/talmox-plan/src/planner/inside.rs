@@ -15,6 +15,7 @@ use std::net::IpAddr;
 use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedPower, Role};
 use talmox_types::{BootstrapWord, NodeName};
 
+use super::hosts::is_away;
 use super::upkeep::Living;
 use super::{Draft, Planner};
 use crate::{
@@ -34,6 +35,8 @@ pub fn first_control_plane(desired: &Desired) -> Option<&NodeName> {
 enum Standing<'a> {
     /// Described as stopped.
     Off,
+    /// Stopped because its host was drained.
+    Away,
     /// Its VM is not there, does not run, or is about to go down: what is inside follows later.
     Later,
     /// It runs, and what is inside is not known.
@@ -68,9 +71,12 @@ impl<'a> Planner<'a> {
         }
         let living = standings.iter().filter_map(|(node, standing)| match standing {
             Standing::Configured(seen) => Some(Living { node: *node, seen: *seen }),
-            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
-                None
-            }
+            Standing::Off
+            | Standing::Away
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
         });
         let living: Vec<Living<'a>> = living.collect();
         if self.request.until >= Until::Configured {
@@ -133,6 +139,11 @@ impl<'a> Planner<'a> {
         let vm = vms.get(&node.name);
         let guest = vm.and_then(|owned| observed.guests.get(&owned.mark.vmid));
         let runs = guest.is_some_and(|guest| guest.power == Power::Running);
+        if let (Some(owned), Some(guest)) = (vm, guest)
+            && is_away(owned, guest.power)
+        {
+            return Standing::Away;
+        }
         let (Some(owned), true, false) = (vm, runs, moving.contains(&node.name)) else {
             if covered {
                 self.configure_later(node, "once it runs and answers");
@@ -282,9 +293,12 @@ impl<'a> Planner<'a> {
         let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
         let etcd = |standing: &Standing<'a>| match standing {
             Standing::Configured(seen) => seen.etcd.as_ref(),
-            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
-                None
-            }
+            Standing::Off
+            | Standing::Away
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
         };
         let marked = vms.values().find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
         let member = |(node, standing): &(&Node, Standing<'a>)| {
@@ -334,6 +348,7 @@ impl<'a> Planner<'a> {
             let control_planes = controllers.filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
                 Standing::Off
+                | Standing::Away
                 | Standing::Later
                 | Standing::Unknown
                 | Standing::Fresh(_)
@@ -460,10 +475,15 @@ impl<'a> Planner<'a> {
 
     /// What keeps a cluster that is there from being healthy, as far as one look shows.
     fn complaint(&self, standings: &[(&'a Node, Standing<'a>)]) -> Option<String> {
+        // Whoever drained a host knows that something is missing.
+        if standings.iter().any(|(_, standing)| matches!(standing, Standing::Away)) {
+            return None;
+        }
         let configured = || {
             standings.iter().filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((*node, *seen)),
                 Standing::Off
+                | Standing::Away
                 | Standing::Later
                 | Standing::Unknown
                 | Standing::Fresh(_)
@@ -514,9 +534,12 @@ enum Etcd {
 fn fresh(standing: &Standing<'_>) -> Option<StepId> {
     match standing {
         Standing::Fresh(step) => Some(step.clone()),
-        Standing::Off | Standing::Later | Standing::Unknown | Standing::Configured(_) | Standing::Refused => {
-            None
-        }
+        Standing::Off
+        | Standing::Away
+        | Standing::Later
+        | Standing::Unknown
+        | Standing::Configured(_)
+        | Standing::Refused => None,
     }
 }
 

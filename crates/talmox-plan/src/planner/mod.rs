@@ -9,6 +9,7 @@ mod conflicts;
 mod converge;
 mod create;
 mod ha;
+mod hosts;
 mod ids;
 mod inside;
 mod moves;
@@ -57,6 +58,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),
         Goal::PruneTemplates => planner.prune_templates(),
+        Goal::Hosts => planner.hosts(),
     }
     planner.one_control_plane_at_a_time();
     planner.plan

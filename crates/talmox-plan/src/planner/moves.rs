@@ -39,7 +39,7 @@ impl Planner<'_> {
     }
 
     /// The slots whose disks must be copied, or why the VM cannot go there.
-    fn can_move(
+    pub(super) fn can_move(
         &self,
         node: &Node,
         guest: &Guest,

@@ -155,7 +155,7 @@ impl Job {
                 no_snapshot: *no_snapshot,
                 restore: None,
             },
-            hosts: HostsRequest { gone: host_gone.iter().cloned().collect() },
+            hosts: HostsRequest { gone: host_gone.iter().cloned().collect(), ..HostsRequest::default() },
         })
     }
 
@@ -204,7 +204,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         allow_reboot,
         ignore_drift,
         upkeep,
-        hosts: HostsRequest { gone },
+        hosts: HostsRequest { gone, drain: _, back: _, move_back },
     } = request;
     let UpkeepRequest { max_unavailable, stage, no_snapshot, restore } = upkeep;
     let mut words = verb.to_owned();
@@ -231,6 +231,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         ("--allow-reboot", *allow_reboot),
         ("--stage", *stage),
         ("--no-snapshot", *no_snapshot),
+        ("--move-back", *move_back),
     ];
     for (flag, given) in given {
         if given {

@@ -41,7 +41,11 @@ fn may_move(world: &mut World) {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_are_moved_as_they_run_and_moved_back_if_asked() {
-    let bed = of(Bed::in_lab(Lab::three_hosts(91).with_nodes(), described(3, 1, ""))).await;
+    let mut shared = described(3, 1, "");
+    for node in &mut shared.nodes {
+        node.vm.storage = talmox_test::storage("shared");
+    }
+    let bed = of(Bed::in_lab(Lab::three_hosts(91).with_nodes(), shared)).await;
     bed.lab.world(may_move);
     let host = HostName::parse(&standing(&bed, "cp-2").0).unwrap();
     let plan = bed.plan(&draining(&host)).await;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::{FamilyPair, NodeName};
+use talmox_types::{AwayWord, FamilyPair, NodeName};
 
 use crate::Expected;
 
@@ -66,6 +66,8 @@ pub enum Upkeep {
         /// Other control planes, who are asked to forget it.
         control_planes: BTreeMap<NodeName, IpAddr>,
     },
+    /// Writes into a VM's mark why it is away, or that it is back, so that whoever comes next knows.
+    NoteAway { vm: Expected, away: Option<AwayWord> },
     /// Makes the first member of etcd from a snapshot. Guarded like the bootstrap.
     RecoverEtcd {
         /// With the intent in its mark.
@@ -105,6 +107,7 @@ impl Upkeep {
             Self::ChangeNode { vm, .. }
             | Self::UpgradeNode { vm, .. }
             | Self::RetireNode { vm, .. }
+            | Self::NoteAway { vm, .. }
             | Self::RecoverEtcd { vm, .. } => Some(vm),
             Self::SnapshotEtcd { .. }
             | Self::DrainNode { .. }
@@ -125,6 +128,7 @@ impl Upkeep {
             Self::UpgradeKubernetes { .. } => "upgrade-kubernetes",
             Self::RetireNode { .. } => "retire",
             Self::ForgetNode { .. } => "forget",
+            Self::NoteAway { .. } => "note-away",
             Self::RecoverEtcd { .. } => "recover-etcd",
         }
     }

@@ -5,6 +5,7 @@ mod drain;
 mod forget;
 mod kubernetes;
 mod members;
+mod note_away;
 mod recover;
 mod retire;
 mod return_node;
@@ -33,6 +34,7 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::ForgetNode { node, address, control_planes } => {
             forget::run(work, node, *address, control_planes).await
         }
+        Upkeep::NoteAway { vm, away } => note_away::run(work, vm, away.as_ref()).await,
         Upkeep::RecoverEtcd { vm, address, control_planes, snapshot } => {
             recover::run(work, vm, *address, control_planes, snapshot).await
         }

@@ -53,7 +53,7 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
             effect == if *stage { Effect::ChangePending } else { Effect::Reboot }
         }
         Upkeep::RetireNode { .. } => matches!(effect, Effect::Destroy | Effect::Replace),
-        Upkeep::ForgetNode { .. } => effect == Effect::ChangeLive,
+        Upkeep::ForgetNode { .. } | Upkeep::NoteAway { .. } => effect == Effect::ChangeLive,
     }
 }
 

@@ -16,6 +16,7 @@ use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedP
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
+use super::hosts::is_away;
 use super::upkeep::{Beginning, Living};
 use super::{Draft, Planner};
 use crate::{
@@ -35,6 +36,8 @@ pub fn first_control_plane(desired: &Desired) -> Option<&NodeName> {
 enum Standing<'a> {
     /// Described as stopped.
     Off,
+    /// Stopped because its host was drained.
+    Away,
     /// Its VM is not there, does not run, or is about to go down: what is inside follows later.
     Later,
     /// It runs, and what is inside is not known.
@@ -69,9 +72,12 @@ impl<'a> Planner<'a> {
         }
         let living = standings.iter().filter_map(|(node, standing)| match standing {
             Standing::Configured(seen) => Some(Living { node: *node, seen: *seen }),
-            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
-                None
-            }
+            Standing::Off
+            | Standing::Away
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
         });
         let living: Vec<Living<'a>> = living.collect();
         if self.request.until >= Until::Configured {
@@ -134,6 +140,11 @@ impl<'a> Planner<'a> {
         let vm = vms.get(&node.name);
         let guest = vm.and_then(|owned| observed.guests.get(&owned.mark.vmid));
         let runs = guest.is_some_and(|guest| guest.power == Power::Running);
+        if let (Some(owned), Some(guest)) = (vm, guest)
+            && is_away(owned, guest.power)
+        {
+            return Standing::Away;
+        }
         let (Some(owned), true, false) = (vm, runs, moving.contains(&node.name)) else {
             if covered {
                 self.configure_later(node, "once it runs and answers");
@@ -285,9 +296,12 @@ impl<'a> Planner<'a> {
         let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
         let etcd = |standing: &Standing<'a>| match standing {
             Standing::Configured(seen) => seen.etcd.as_ref(),
-            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
-                None
-            }
+            Standing::Off
+            | Standing::Away
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
         };
         let mut by_rank = vms.get(first).into_iter().chain(vms.values());
         let marked = by_rank.find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
@@ -350,6 +364,7 @@ impl<'a> Planner<'a> {
             let control_planes = controllers.filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
                 Standing::Off
+                | Standing::Away
                 | Standing::Later
                 | Standing::Unknown
                 | Standing::Fresh(_)
@@ -474,10 +489,15 @@ impl<'a> Planner<'a> {
 
     /// What keeps a cluster that is there from being healthy, as far as one look shows.
     fn complaint(&self, standings: &[(&'a Node, Standing<'a>)]) -> Option<String> {
+        // Whoever drained a host knows that something is missing.
+        if standings.iter().any(|(_, standing)| matches!(standing, Standing::Away)) {
+            return None;
+        }
         let configured = || {
             standings.iter().filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((*node, *seen)),
                 Standing::Off
+                | Standing::Away
                 | Standing::Later
                 | Standing::Unknown
                 | Standing::Fresh(_)
@@ -528,9 +548,12 @@ enum Etcd {
 fn fresh(standing: &Standing<'_>) -> Option<StepId> {
     match standing {
         Standing::Fresh(step) => Some(step.clone()),
-        Standing::Off | Standing::Later | Standing::Unknown | Standing::Configured(_) | Standing::Refused => {
-            None
-        }
+        Standing::Off
+        | Standing::Away
+        | Standing::Later
+        | Standing::Unknown
+        | Standing::Configured(_)
+        | Standing::Refused => None,
     }
 }
 

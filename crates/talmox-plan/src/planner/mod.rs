@@ -9,6 +9,7 @@ mod conflicts;
 mod converge;
 mod create;
 mod ha;
+mod hosts;
 mod ids;
 mod inside;
 mod moves;
@@ -63,6 +64,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.prune_templates();
             planner.forgotten_seeds();
         }
+        Goal::Hosts => planner.hosts(),
     }
     planner.one_control_plane_at_a_time();
     planner.plan

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use talmox_types::{HostName, NodeName};
 
 use super::Planner;
-use crate::{Goal, Guest, NoteKind, Seen};
+use crate::{Goal, Guest, HostsRequest, NoteKind, Seen};
 
 pub(super) fn check_names(planner: &mut Planner<'_>) {
     let declared: BTreeSet<NodeName> = planner.desired.nodes.iter().map(|node| node.name.clone()).collect();
@@ -58,6 +58,30 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
         }
     }
     gone_hosts(planner);
+    tended_hosts(planner);
+}
+
+/// A host that is drained or comes back is one Proxmox knows.
+fn tended_hosts(planner: &mut Planner<'_>) {
+    let observed = planner.observed;
+    let HostsRequest { drain, back, .. } = &planner.request.hosts;
+    for host in drain.iter().chain(back) {
+        match observed.hosts.get(host) {
+            Some(seen) if seen.online => {}
+            Some(_) => {
+                let choices = vec![
+                    "wait until it is back".to_owned(),
+                    format!("if it never will be: talmox apply --replace NODE --host-gone {host}"),
+                ];
+                planner.refuse(None, format!("{host} is down"), choices);
+            }
+            None => {
+                let known: Vec<&str> = observed.hosts.keys().map(HostName::as_str).collect();
+                let choices = vec![format!("its hosts are {}", known.join(", "))];
+                planner.refuse(None, format!("Proxmox has no host {host}"), choices);
+            }
+        }
+    }
 }
 
 /// A host that answers is not gone, and one nobody knows has nothing that could be.

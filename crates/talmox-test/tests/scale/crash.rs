@@ -36,6 +36,8 @@ fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Req
                 let request = prepare(&mut bed);
                 bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
                 let _ = bed.converge_mortally(&request, 2).await;
+                // A run that was done a call earlier than the one that was counted lives on.
+                bed.lab.transport().forget_faults();
                 bed.lab.transport().revive_client();
                 let again = bed.converge(&request, 3).await;
                 if let Err(error) = again {
@@ -60,7 +62,7 @@ fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Req
 
 #[test]
 fn while_a_control_plane_leaves() {
-    killed(81, "remove cp-3", 17, |bed| {
+    killed(81, "remove cp-3", 61, |bed| {
         bed.desired = without(&bed.desired, &["cp-3"]);
         removing(&["cp-3"])
     });
@@ -68,5 +70,5 @@ fn while_a_control_plane_leaves() {
 
 #[test]
 fn while_a_control_plane_is_built_anew() {
-    killed(82, "replace cp-2", 41, |_| replacing(&["cp-2"]));
+    killed(82, "replace cp-2", 83, |_| replacing(&["cp-2"]));
 }

@@ -15,7 +15,14 @@ async fn a_worker_leaves_and_is_forgotten() {
     let plan = bed.plan(&removing(&["worker-2"])).await;
     assert_eq!(
         steps(&plan),
-        ["worker-2/drain", "worker-2/retire", "worker-2/stop", "worker-2/remove", "worker-2/forget"]
+        [
+            "worker-2/drain",
+            "worker-2/retire",
+            "worker-2/stop",
+            "worker-2/remove",
+            "worker-2/forget",
+            "await-health",
+        ]
     );
     carried_out(&bed, &removing(&["worker-2"]), 2).await;
     bed.is_healthy().await;

@@ -8,5 +8,6 @@
 mod bed;
 mod crash;
 mod down;
+mod hosts;
 mod replace;
 mod support;

@@ -5,6 +5,7 @@ mod before;
 mod configs;
 mod convert;
 mod doing;
+mod host;
 mod others;
 mod pieces;
 mod schematic;
@@ -18,6 +19,7 @@ pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{
     Apply, Approval, ConfigServing, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status,
 };
+pub(crate) use host::{Host, HostWhat};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
@@ -112,6 +114,7 @@ pub(crate) enum Command {
     Schematic(Schematic),
     Convert(Convert),
     Template(Template),
+    Host(Host),
     Sim(Sim),
     Schema(Schema),
     Completion(Completion),

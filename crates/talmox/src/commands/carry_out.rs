@@ -175,6 +175,17 @@ impl CarryOut<'_> {
                 format!("{} gone", plural(summary.removed_templates, "template")),
                 vec![("look", self.job.command("template list"))],
             ),
+            Goal::Hosts => {
+                let next = match &self.request.hosts.drain {
+                    Some(host) => ("then", self.job.command(&format!("host return {host}"))),
+                    None => ("look", self.job.command("status")),
+                };
+                let done = match &self.request.hosts.drain {
+                    Some(host) => format!("no node runs on {host}"),
+                    None => "its nodes are back".to_owned(),
+                };
+                (done, vec![next])
+            }
         };
         Finish {
             cluster: desired.name.as_str(),

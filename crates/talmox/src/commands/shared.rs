@@ -160,7 +160,7 @@ impl Job {
                 restore: None,
                 window: Window { not_before: not_before.clone(), not_after: not_after.clone() },
             },
-            hosts: HostsRequest { gone: host_gone.iter().cloned().collect() },
+            hosts: HostsRequest { gone: host_gone.iter().cloned().collect(), ..HostsRequest::default() },
         })
     }
 
@@ -209,7 +209,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         allow_reboot,
         ignore_drift,
         upkeep,
-        hosts: HostsRequest { gone },
+        hosts: HostsRequest { gone, drain: _, back: _, move_back },
     } = request;
     let UpkeepRequest { max_unavailable, stage, no_snapshot, restore, window } = upkeep;
     let mut words = verb.to_owned();
@@ -241,6 +241,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         ("--allow-reboot", *allow_reboot),
         ("--stage", *stage),
         ("--no-snapshot", *no_snapshot),
+        ("--move-back", *move_back),
     ];
     for (flag, given) in given {
         if given {

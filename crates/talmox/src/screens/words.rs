@@ -47,6 +47,7 @@ pub(super) fn verb_of(word: &str) -> &str {
         "upgrade-node" => "upgrade Talos on",
         "upgrade-kubernetes" => "upgrade Kubernetes",
         "forget" => "forget",
+        "note-away" => "write into the notes of",
         "recover-etcd" => "recover etcd on",
         other => other,
     }
@@ -204,6 +205,13 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         }
         Upkeep::ForgetNode { node, .. } => {
             (verb("remove", "removing", "removed"), format!("{node} from etcd and Kubernetes"))
+        }
+        Upkeep::NoteAway { vm, away } => {
+            let what = match away {
+                Some(_) => "why it is away",
+                None => "that it is back",
+            };
+            (verb("write", "writing", "wrote"), format!("in the notes of {} {what}", vm.vmid()))
         }
         Upkeep::RecoverEtcd { address, snapshot, .. } => {
             let rest = format!("etcd at {address} from {}", safe(&snapshot.path));

@@ -29,8 +29,6 @@ pub(in crate::planner) enum Departure {
         answers: Option<IpAddr>,
         /// Where nothing must answer afterwards.
         address: Option<IpAddr>,
-        /// Whether it has pods that can be moved elsewhere.
-        drains: bool,
         /// Control planes that stay.
         control_planes: BTreeMap<NodeName, IpAddr>,
     },
@@ -58,19 +56,8 @@ impl<'a> Planner<'a> {
             self.note(Some(name), NoteKind::Warning, text);
             return Some(Departure::Unnoticed);
         }
-        let ready = match &self.observed.kubernetes {
-            SeenKubernetes::Answers(cluster) => {
-                cluster.nodes.get(name.as_str()).is_some_and(|seen| seen.ready)
-            }
-            SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => false,
-        };
         let address = self.machine(name).map(SeenMachine::address).or_else(|| self.address_of(name));
-        Some(Departure::Noticed {
-            answers: machine.map(|seen| seen.address),
-            address,
-            drains: ready && machine.is_some(),
-            control_planes,
-        })
+        Some(Departure::Noticed { answers: machine.map(|seen| seen.address), address, control_planes })
     }
 
     /// Steps a node takes its leave by; what comes next waits for them.
@@ -80,15 +67,11 @@ impl<'a> Planner<'a> {
         departure: &Departure,
         effect: Effect,
     ) -> Vec<StepId> {
-        let Departure::Noticed { answers: Some(address), drains, control_planes, .. } = departure else {
+        let Departure::Noticed { answers: Some(address), control_planes, .. } = departure else {
             return Vec::new();
         };
         let node = &vm.mark.node;
-        let mut needs = Vec::new();
-        if *drains {
-            let step = Step::Upkeep(Upkeep::DrainNode { node: node.clone() });
-            needs.push(self.push(Draft::new(Some(node), step, "it is about to leave", Effect::Drain)));
-        }
+        let needs = self.drain(node, "it is about to leave", Vec::new());
         let step = Step::Upkeep(Upkeep::RetireNode {
             vm: vm.clone(),
             address: *address,

@@ -90,6 +90,7 @@ async fn inside(client: &Client) -> Result<SeenNode, talmox_talos::Error> {
         config: None,
         images: BTreeMap::new(),
         etcd,
+        absent_pods: None,
         services: services.into_iter().map(service).collect(),
     })
 }

@@ -24,6 +24,7 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
         | Upkeep::ReturnNode { .. }
         | Upkeep::ChangeNode { .. }
         | Upkeep::ForgetNode { .. }
+        | Upkeep::NoteAway { .. }
         | Upkeep::RecoverEtcd { .. } => false,
     };
     let has_data = |machine: &SeenMachine| {

@@ -56,6 +56,7 @@ impl Planner<'_> {
             | Upkeep::ReturnNode { .. }
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
+            | Upkeep::NoteAway { .. }
             | Upkeep::RecoverEtcd { .. } => false,
         }
     }

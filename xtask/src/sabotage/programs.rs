@@ -22,6 +22,7 @@ const TESTS: &[&str] = &[
     "--test=line",
     "--test=plan",
     "--test=pve",
+    "--test=upgrade",
 ];
 
 /// A test program.

@@ -16,6 +16,7 @@ mod interrupted;
 mod line;
 mod plans;
 mod templates;
+mod upgrading;
 mod whole;
 
 use std::process::Command;

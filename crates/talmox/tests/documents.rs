@@ -162,12 +162,14 @@ fn every_how_to_that_says_so_is_true() {
     pages.sort();
     assert!(!pages.is_empty());
     let wrong: Vec<String> = std::thread::scope(|scope| {
-        let running: Vec<_> = pages.iter().map(|(name, text)| scope.spawn(move || untrue(name, text))).collect();
-        let ended = running.into_iter().zip(&pages).filter_map(|(page, (name, _))| match page.join().unwrap() {
-            Ok(0) => Some(format!("docs/{name} runs nothing")),
-            Ok(_) => None,
-            Err(wrong) => Some(wrong),
-        });
+        let running: Vec<_> =
+            pages.iter().map(|(name, text)| scope.spawn(move || untrue(name, text))).collect();
+        let ended =
+            running.into_iter().zip(&pages).filter_map(|(page, (name, _))| match page.join().unwrap() {
+                Ok(0) => Some(format!("docs/{name} runs nothing")),
+                Ok(_) => None,
+                Err(wrong) => Some(wrong),
+            });
         ended.collect()
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));

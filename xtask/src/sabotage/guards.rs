@@ -41,6 +41,10 @@ const fn bring_up(filter: &'static str) -> Guard {
     Guard { target: "bringup", filter }
 }
 
+const fn upgrade(filter: &'static str) -> Guard {
+    Guard { target: "upgrade", filter }
+}
+
 /// The client's own tests.
 const fn client(filter: &'static str) -> Guard {
     Guard { target: "talmox_pve", filter }
@@ -64,6 +68,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         }
         Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
         Defect::DrainForgotten => const { &[gate("drains::a_budget_that_never_yields")] },
+        Defect::WrongInstaller => const { &[upgrade("roll::one_node")] },
         Defect::UncordonForgotten => const { &[gate("etcd::control_planes_restart")] },
         Defect::ApprovalNotChecked => const { &[exec("apply::what_was_not_approved")] },
         Defect::CopyIsOurs | Defect::PoolIsOurs => const { &[plan("identity::")] },

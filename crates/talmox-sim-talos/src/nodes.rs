@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::stream::Stream;
 use crate::disk::Written;
 use crate::etcd::Cluster;
-use crate::faults::Faults;
+use crate::faults::{CallFault, Faults};
 use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
 use crate::kube::Store;
 use crate::machine::sequence::{After, SHUTDOWN};
@@ -210,6 +210,11 @@ impl Nodes {
         self.disks.remove(&disk);
     }
 
+    /// Whether a machine has power.
+    pub fn is_on(&self, machine: MachineId) -> bool {
+        self.machines.get(&machine).is_some_and(|machine| machine.on)
+    }
+
     /// Milliseconds since the beginning.
     pub fn clock(&self) -> u64 {
         self.clock
@@ -272,8 +277,13 @@ impl Nodes {
 
     /// One call of the Talos API.
     pub fn call(&mut self, call: &ApiCall, now: u64) -> ApiReply {
+        self.call_with(call, None, now)
+    }
+
+    /// The same with a mishap, whatever [`Nodes::faults`] say.
+    pub fn call_with(&mut self, call: &ApiCall, fault: Option<CallFault>, now: u64) -> ApiReply {
         self.advance_to(now);
-        let reply = crate::api::answer(self, call);
+        let reply = crate::api::answer(self, call, fault);
         if let Some(machine) = self.at(call.to) {
             self.tell_watchers(machine);
         }

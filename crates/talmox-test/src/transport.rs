@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
 use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
-use talmox_sim_talos::{Nodes, StreamId, proxmox};
+use talmox_sim_talos::{CallFault, Nodes, StreamId, proxmox};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -359,6 +359,13 @@ pub(crate) struct Departed {
     pub(crate) back: u64,
 }
 
+impl Departed {
+    /// What simulated nodes themselves have to do wrong.
+    pub(crate) fn node_fault(&self) -> Option<CallFault> {
+        if let Some(Fault::Node(fault)) = &self.fault { Some(fault.clone()) } else { None }
+    }
+}
+
 /// How a worker ends before its time.
 enum Fate {
     Dies,
@@ -379,6 +386,7 @@ impl Fate {
             | Fault::HostDown { .. }
             | Fault::Simulated(_)
             | Fault::Status { .. }
+            | Fault::Node(_)
             | Fault::KillClient { .. } => None,
         }
     }

@@ -5,7 +5,7 @@ use super::{Cluster, Member, snapshot};
 use crate::disk::EtcdData;
 use crate::hardware::MachineId;
 use crate::kube::Store;
-use crate::machine::{Bootstrap, EtcdRun};
+use crate::machine::{Bootstrap, EtcdRun, Pods};
 use crate::nodes::{Event, Nodes, Step};
 use crate::services::{Health, State};
 
@@ -171,6 +171,7 @@ impl Nodes {
             member.learner = false;
         }
         self.elect(data.cluster);
+        self.lose_etcd_as_told();
         self.wake_all();
     }
 
@@ -244,6 +245,21 @@ impl Nodes {
         self.say(machine, "etcd", State::Failed, "Failed to run: the data directory is lost");
         self.elect_everywhere();
         self.wake_all();
+    }
+
+    /// Lets those lose their data who are to, once the others can do without: before that the cluster itself would be lost.
+    pub(crate) fn lose_etcd_as_told(&mut self) {
+        let ready = |id: &MachineId| self.run(*id).is_some_and(|run| run.kubernetes.pods == Pods::Ready);
+        let spare = |id: &MachineId| {
+            let data = self.running_member(*id);
+            data.and_then(|data| self.clusters.get(&data.cluster)).is_some_and(|known| known.voters() > 2)
+        };
+        let all: Vec<MachineId> = self.machines.keys().filter(|id| ready(id) && spare(id)).copied().collect();
+        for id in all {
+            if self.faults.loses_etcd(id) {
+                self.lose_etcd(id);
+            }
+        }
     }
 
     /// Takes a member out; its machine, if there is one, finds out by itself.

@@ -45,6 +45,7 @@ pub use bootstrap::BootstrapManifests;
 pub use handle::{Answer, Health};
 pub use kubelet::{KubeletFacts, NodeRole, StaticPod};
 
+use failure::Failure;
 use object::Object;
 
 /// The objects of one cluster.
@@ -63,6 +64,22 @@ pub struct Store {
     silent: BTreeMap<String, u64>,
     /// When a controller or kubelet next has something to do; 0 after every change.
     wake: u64,
+}
+
+/// A refusal in the server's own form.
+pub(crate) fn refusal(code: u16, message: &str) -> bytes::Bytes {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        400..500 => "BadRequest",
+        _ => "InternalError",
+    };
+    Failure::new(code, reason, message).to_json().to_string().into()
 }
 
 /// The namespaces every cluster begins with.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use super::{Answer, BootstrapManifests, Caller, Health, KubeletFacts, NodeRole, StaticPod, Store};
 use crate::api::go_wrong_with_kubernetes;
+use crate::faults::CallFault;
 use crate::hardware::MachineId;
 use crate::machine::certificates::pem_to_der;
 use crate::machine::settings::{Cni, Role, Settings};
@@ -35,8 +36,14 @@ impl Nodes {
 
     /// One request to a Kubernetes API server.
     pub fn kube(&mut self, call: &KubeCall, now: u64) -> KubeReply {
+        self.kube_with(call, None, now)
+    }
+
+    /// The same with a mishap, whatever [`Nodes::faults`] say.
+    pub fn kube_with(&mut self, call: &KubeCall, fault: Option<CallFault>, now: u64) -> KubeReply {
         self.advance_to(now);
-        match self.faults.due(call.to, &format!("{} {}", call.method, call.path)) {
+        let planned = self.faults.due(call.to, &format!("{} {}", call.method, call.path));
+        match fault.or(planned) {
             None => self.kube_served(call),
             Some(fault) => go_wrong_with_kubernetes(self, call, fault),
         }

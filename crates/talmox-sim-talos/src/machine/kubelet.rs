@@ -72,6 +72,7 @@ impl Nodes {
         if let Some(run) = self.run_mut(id) {
             run.kubernetes.pods = Pods::Ready;
         }
+        self.lose_etcd_as_told();
     }
 
     pub(crate) fn register(&mut self, id: MachineId) {

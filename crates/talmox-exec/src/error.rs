@@ -233,7 +233,12 @@ impl StepError {
                 format!("can this machine reach {address}, port 50000?"),
                 "what was waited for may still come: run this again".to_owned(),
             ],
-            Self::NotHealthy { .. } => vec!["talmox health shows every check".to_owned()],
+            Self::NotHealthy { .. } => vec![
+                "talmox health shows every check".to_owned(),
+                "a node that does not get there by itself may need a restart, one at a time: talosctl -n ADDRESS reboot"
+                    .to_owned(),
+                AGAIN.to_owned(),
+            ],
             Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
             Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
             Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],
@@ -241,9 +246,14 @@ impl StepError {
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
-            Self::NoConfig { .. }
-            | Self::HandOver { .. }
-            | Self::Impossible { .. }
+            Self::NoConfig { .. } => {
+                vec!["put that right and run this again: what was done is not done twice".to_owned()]
+            }
+            Self::HandOver { .. } => vec![
+                "kubectl get pods -A shows how far Kubernetes is; its words are above".to_owned(),
+                AGAIN.to_owned(),
+            ],
+            Self::Impossible { .. }
             | Self::Gate { .. }
             | Self::Interrupted { .. } => Vec::new(),
         }
@@ -274,9 +284,14 @@ fn machine_hints(error: &talmox_talos::Error) -> Vec<String> {
         | Kind::NotFound
         | Kind::Unsupported
         | Kind::Refused
-        | Kind::Failed => Vec::new(),
+        | Kind::Failed => {
+            vec![format!("talosctl -n {} dmesg shows what it is doing", error.node), AGAIN.to_owned()]
+        }
     }
 }
+
+/// What helps against much that passes by itself.
+const AGAIN: &str = "run this again: what was done is not done twice";
 
 fn image_hints(error: &ImageError) -> Vec<String> {
     let host = error.host();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use talmox_k8s::{Lock, Outcome, Time};
 use talmox_plan::{Plan, Step, first_control_plane, identify};
 use talmox_pve::client::{ConfigChange, Waiting};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, LeaseWord, Mark, VmId};
 use tokio::time::Instant;
 
@@ -32,7 +33,8 @@ const TRIES: u32 = 5;
 
 /// Whether a plan has something that nobody else may do at the same time.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| matches!(step.step, Step::Bootstrap { .. }) || takes_down(step))
+    !sabotaged(Defect::LeaseNotTaken)
+        && plan.steps.iter().any(|step| matches!(step.step, Step::Bootstrap { .. }) || takes_down(step))
 }
 
 /// A lease that is held.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::Change;
 
@@ -45,6 +46,9 @@ pub struct SeenNode {
     pub config: Option<Vec<Change>>,
     /// Of a control plane; none for a worker.
     pub etcd: Option<SeenEtcd>,
+    /// Parts of Kubernetes a control plane is told to run and has no static pod of. None: it could not be told, or has no
+    /// etcd to run them on.
+    pub absent_pods: Option<Vec<String>>,
     /// By name.
     pub services: BTreeMap<String, SeenService>,
 }
@@ -142,14 +146,19 @@ impl SeenMachine {
 }
 
 impl SeenNode {
-    /// Whether it has finished booting and everything on it works. One look proves little while a node joins.
+    /// Whether it has finished booting and everything on it works.
+    ///
+    /// A control plane that joins says that it is running and ready once its etcd is, and half a minute later that it is not: its
+    /// static pods are there then, and pending. So the ones it is to have must be there before its word counts.
     pub fn is_well(&self) -> bool {
         let etcd_is_well = match &self.etcd {
             None => true,
             Some(SeenEtcd::Member { healthy, learners, .. }) => *healthy && *learners == 0,
             Some(SeenEtcd::Unknown { .. } | SeenEtcd::Empty) => false,
         };
-        self.stage == SeenStage::Running && self.ready && etcd_is_well
+        let has_pods =
+            self.absent_pods.as_ref().is_some_and(Vec::is_empty) || sabotaged(Defect::ReadinessBelieved);
+        self.stage == SeenStage::Running && self.ready && etcd_is_well && has_pods
     }
 
     /// Why it is not well, in a few words.
@@ -161,6 +170,13 @@ impl SeenNode {
         words.extend(self.unmet.iter().cloned());
         if let Some(SeenEtcd::Unknown { reason }) = &self.etcd {
             words.push(format!("etcd: {reason}"));
+        }
+        match &self.absent_pods {
+            Some(absent) if !absent.is_empty() => {
+                words.push(format!("no static pod of {}", absent.join(", ")))
+            }
+            None if self.ready => words.push("its static pods are not known".to_owned()),
+            Some(_) | None => {}
         }
         words.join(", ")
     }

@@ -33,6 +33,10 @@ const fn pve(filter: &'static str) -> Guard {
     Guard { target: "pve", filter }
 }
 
+const fn bring_up(filter: &'static str) -> Guard {
+    Guard { target: "bringup", filter }
+}
+
 /// The client's own tests.
 const fn client(filter: &'static str) -> Guard {
     Guard { target: "talmox_pve", filter }
@@ -62,6 +66,15 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::OtherTemplateUsed | Defect::UsedTemplatePruned => const { &[plan("templates::")] },
         Defect::ForeignRuleChanged => const { &[plan("ha::")] },
         Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
+        Defect::IntentNotWritten
+        | Defect::ConfigNotReadBack
+        | Defect::DeadlineMissing
+        | Defect::RefusalQuoted => const { &[bring_up("rules::")] },
+        Defect::BootstrappedAgain | Defect::ReadinessBelieved => const { &[plan("inside::")] },
+        Defect::UuidNotCompared => const { &[bring_up("trouble::a_stranger")] },
+        Defect::ConfigOnTrial => const { &[bring_up("up::a_single_node")] },
+        Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },
+        Defect::SeedLeftBehind => const { &[bring_up("drive::nodes_read")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

@@ -87,11 +87,19 @@ impl<'a> Rounds<'a> {
                 return self.end(now.into_owned());
             }
             if idle > IDLE_ROUNDS {
+                // Steps that find nothing to do, and a plan that has them again: nothing failed, and nothing comes of it.
+                if outcome.failed.is_empty() {
+                    return Err(self.endless(now.into_owned()));
+                }
                 return Err(ApplyError::Failed { outcome, summary: self.summary });
             }
         }
-        let left = now.into_owned().steps.into_iter().map(|step| step.id).collect();
-        Err(ApplyError::Endless { left, summary: self.summary })
+        Err(self.endless(now.into_owned()))
+    }
+
+    fn endless(self, last: Plan) -> ApplyError {
+        let left = last.steps.into_iter().map(|step| step.id).collect();
+        ApplyError::Endless { left, summary: self.summary }
     }
 
     /// Nothing is left to do. What was to follow and cannot is no good end.

@@ -114,7 +114,10 @@ impl ApplyError {
             Self::Blocked { source, .. } => source.hints(),
             Self::OutsideApproval { .. } => vec!["plan again, and approve what it shows".to_owned()],
             Self::Endless { .. } => {
-                vec!["plan again: something else changes what was done, and the plan shows what".to_owned()]
+                vec![
+                    "plan again: something else changes what was done, and the plan shows what".to_owned(),
+                    "talmox status shows what each machine says".to_owned(),
+                ]
             }
             Self::Unsafe { .. } | Self::Interrupted { .. } => Vec::new(),
         }

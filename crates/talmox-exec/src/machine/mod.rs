@@ -12,7 +12,9 @@
 
 mod etcd;
 pub(crate) mod kubernetes;
+mod pods;
 mod probe;
+mod secrets;
 mod words;
 
 use std::collections::BTreeMap;
@@ -25,18 +27,21 @@ use futures_util::future::join5;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::{Config, Source};
 use talmox_plan::{
-    Applies, Change, Guest, Observed, Power, Request, SeenMachine, SeenNode, SeenService, SeenStage,
-    assigned_addresses, identify,
+    Applies, Change, Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService,
+    SeenStage, assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
 pub(crate) use etcd::{has_data, seen_etcd};
+pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};
+pub(crate) use secrets::{without_secrets, without_secrets_of};
 pub(crate) use words::last_words;
 
 /// How many machines are asked at once.
@@ -46,7 +51,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
@@ -151,6 +157,12 @@ async fn inside(
     let (version, state, services, etcd, config) = parts;
     let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
     let (schematic, extensions) = extensions(client).await;
+    let absent_pods = match &etcd {
+        Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
+        // Without etcd there are none, and that says enough.
+        Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
+        None => Some(Vec::new()),
+    };
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,
@@ -161,6 +173,7 @@ async fn inside(
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config,
         etcd,
+        absent_pods,
         services: services?.into_iter().map(service).collect(),
     })
 }
@@ -195,11 +208,22 @@ pub(crate) async fn differences(
     node: &NodeName,
     at: &Whereabouts,
     client: &Client,
-) -> Result<Vec<Change>, String> {
-    let wanted = reach.machines.config(node, at)?;
-    let has = config_of(client).await.map_err(|error| error.to_string())?;
-    let has = has.ok_or("it has none")?;
-    compare_texts(&has, &wanted.text)
+) -> Result<Vec<Change>, Incomparable> {
+    let wanted = reach.machines.config(node, at).map_err(Incomparable::Wanted)?;
+    let has = config_of(client).await.map_err(|error| Incomparable::Has(error.to_string()))?;
+    let has = has.ok_or_else(|| Incomparable::Has("it has none".to_owned()))?;
+    compare_texts(&has, &wanted.text).map_err(Incomparable::Wanted)
+}
+
+/// Why a configuration could not be compared with what is described.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Incomparable {
+    /// What is described cannot be told, or what there is cannot be read: it stays so.
+    #[error("{0}")]
+    Wanted(String),
+    /// The machine does not say what it has.
+    #[error("{0}")]
+    Has(String),
 }
 
 /// The configuration a machine has on its disk, or the one it runs with.

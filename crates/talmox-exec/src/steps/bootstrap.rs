@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use talmox_plan::Expected;
 use talmox_talos::{Client, Error, Kind, Stage};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 use tokio::time::Instant;
 
@@ -114,6 +115,9 @@ async fn write_intent(work: &Work<'_>, vm: &Expected, found: &Found) -> Result<b
         Some(intent) if intent.done => return Err(changed()),
         Some(intent) if intent.incarnation == vm.mark.incarnation => return Ok(true),
         Some(_) | None => {}
+    }
+    if sabotaged(Defect::IntentNotWritten) {
+        return Ok(false);
     }
     let intent = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false };
     write_mark(work.run, found, &Mark { bootstrap: Some(intent), ..mark }).await?;

@@ -15,11 +15,14 @@ use secrecy::ExposeSecret as _;
 use talmox_plan::{Expected, seed_in};
 use talmox_talos::{ApplyMode, Client, Kind};
 use talmox_types::FamilyPair;
+use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::time::Instant;
 
 use super::power;
 use crate::find::Found;
-use crate::machine::{Probe, differences, last_words, looking, probe};
+use crate::machine::{
+    Incomparable, Probe, differences, last_words, looking, probe, without_secrets, without_secrets_of,
+};
 use crate::work::{End, Result, Work};
 use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
 
@@ -71,7 +74,10 @@ impl Order<'_> {
         let mut watch = Watch { since: Instant::now(), limit: BOOT_LIMIT, sent: None, may_cycle };
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
-                Probe::Configured(client) => return self.confirm(&client, watch.sent.is_some()).await,
+                Probe::Configured(client) => match self.confirm(&client, watch.sent.is_some()).await? {
+                    Ok(end) => return Ok(end),
+                    Err(unread) => unread,
+                },
                 Probe::Stranger { why } => return Err(self.stranger(why)),
                 Probe::Maintenance { client, uuid, version } => {
                     self.compare(&uuid)?;
@@ -91,7 +97,7 @@ impl Order<'_> {
     /// Nothing is sent to a machine that is not the VM.
     fn compare(&self, uuid: &str) -> Result<()> {
         let own = self.at.uuid.as_deref().unwrap_or_default();
-        if own.eq_ignore_ascii_case(uuid) {
+        if own.eq_ignore_ascii_case(uuid) || sabotaged(Defect::UuidNotCompared) {
             return Ok(());
         }
         Err(self.stranger(format!("its SMBIOS uuid is {uuid}, and that of {} is {own}", self.found.name())))
@@ -114,22 +120,27 @@ impl Order<'_> {
         }
         let config = self.config()?;
         // The mode that means the same to all of them has two names: what Talos does without being told differs.
-        let mode = if version.is_some() { ApplyMode::NoReboot } else { ApplyMode::Reboot };
+        let mode = match version {
+            _ if sabotaged(Defect::ConfigOnTrial) => ApplyMode::Try(LEAVES_MAINTENANCE),
+            Some(_) => ApplyMode::NoReboot,
+            None => ApplyMode::Reboot,
+        };
         let text = Bytes::from(config.text.expose_secret().as_bytes().to_vec());
         let client = client.clone().with_deadlines(talmox_talos::Deadlines::default());
         match client.apply_configuration(text, mode, false).await {
             Ok(applied) => {
                 for warning in &applied.warnings {
-                    self.work.warn(warning);
+                    self.work.warn(&without_secrets(warning, &config.text));
                 }
             }
             Err(error) => match error.kind() {
                 // It may have got there: whatever the next look shows.
                 Kind::Uncertain => {}
                 Kind::NotReached | Kind::NotReady | Kind::NotTrusted | Kind::AlreadyThere => {
-                    return Ok(error.to_string());
+                    return Ok(without_secrets_of(error, &config.text).to_string());
                 }
                 Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
+                    let error = without_secrets_of(error, &config.text);
                     return Err(StepError::machine(format!("configure {}", self.vm.mark.node))(error));
                 }
             },
@@ -145,21 +156,28 @@ impl Order<'_> {
         config.map_err(|reason| StepError::NoConfig { node: node.clone(), reason })
     }
 
-    /// What arrived is what was sent, every document. A machine that was configured before is left as it is.
-    async fn confirm(&self, client: &Client, sent: bool) -> Result {
+    /// What arrived is what was sent, every document. A machine that was configured before is left as it is. Gives what stands
+    /// in the way of reading it, if that may pass.
+    async fn confirm(&self, client: &Client, sent: bool) -> Result<std::result::Result<End, String>> {
         // What came by drive was sent by us too.
         if !sent && seed_in(&self.found.config).is_none() {
-            return Ok(End::Unchanged);
+            return Ok(Ok(End::Unchanged));
+        }
+        if sabotaged(Defect::ConfigNotReadBack) {
+            return Ok(Ok(End::Changed));
         }
         let node = &self.vm.mark.node;
         let client = client.clone().with_deadlines(looking());
         match differences(self.reach, node, &self.at, &client).await {
-            Ok(changes) if changes.is_empty() => Ok(End::Changed),
+            Ok(changes) if changes.is_empty() => Ok(Ok(End::Changed)),
             Ok(changes) => {
                 let fields = changes.into_iter().map(|change| change.key).collect();
                 Err(StepError::ReadBack { node: node.clone(), fields })
             }
-            Err(reason) => Err(StepError::NoConfig { node: node.clone(), reason }),
+            Err(Incomparable::Wanted(reason)) => Err(StepError::NoConfig { node: node.clone(), reason }),
+            Err(Incomparable::Has(reason)) => {
+                Ok(Err(format!("what configuration it has cannot be read: {reason}")))
+            }
         }
     }
 

@@ -19,6 +19,7 @@ use talmox_pve::client::{FileContent, ImageKind, Upload};
 use talmox_pve::property::{Disk, VolumeId};
 use talmox_seed::{Seed, meta_data, network_config};
 use talmox_types::desired::OUR_SEEDS;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, HostName, StorageId};
 
 use super::{CHANGE_LIMIT, configure, follow};
@@ -68,7 +69,9 @@ pub(super) async fn eject(
     if let Some((slot, _)) = seed_in(&found.config).filter(|(_, held)| held == volume) {
         put(work, vm, &slot, "none,media=cdrom").await?;
     }
-    remove(work, &found.host, volume).await?;
+    if !sabotaged(Defect::SeedLeftBehind) {
+        remove(work, &found.host, volume).await?;
+    }
     read_back(work, vm, &found, address).await?;
     Ok(End::Changed)
 }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedPower, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
 use super::{Draft, Planner};
@@ -175,7 +176,8 @@ impl<'a> Planner<'a> {
     ) -> Standing<'a> {
         let guest = self.observed.guests.get(&owned.mark.vmid);
         let own = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
-        if !own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid)) {
+        let is_own = own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid));
+        if !is_own && !sabotaged(Defect::UuidNotCompared) {
             let own = own.unwrap_or_else(|| "unknown".to_owned());
             let why = format!("its SMBIOS uuid is {uuid}, and that of VM {} is {own}", owned.mark.vmid);
             self.refuse_stranger(node, address, &why);
@@ -272,7 +274,7 @@ impl<'a> Planner<'a> {
             self.record(marked, &members);
             return Etcd::There;
         }
-        if marked.is_some_and(|(_, word)| word.done) {
+        if marked.is_some_and(|(_, word)| word.done) && !sabotaged(Defect::BootstrappedAgain) {
             let all_empty = controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
             if all_empty {
                 self.refuse_lost_data();

@@ -76,6 +76,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),
+        absent_pods: (role == Role::Worker).then(Vec::new),
         services: BTreeMap::new(),
     }
 }
@@ -89,6 +90,7 @@ fn member(desired: &Desired, node: &str) -> SeenNode {
         ready: true,
         unmet: Vec::new(),
         etcd: before.etcd.as_ref().map(|_| SeenEtcd::Member { healthy: true, members, learners: 0 }),
+        absent_pods: Some(Vec::new()),
         ..before
     }
 }
@@ -391,6 +393,21 @@ fn what_differs_inside_is_shown_and_left_alone() {
         ]
     );
     assert!(plan.notes.iter().all(|note| note.kind == NoteKind::Inside));
+}
+
+#[test]
+fn a_control_plane_that_is_ready_before_its_pods_are_there_is_waited_for() {
+    let desired = desired(3, 0);
+    let absent = Some(vec!["kube-apiserver".to_owned()]);
+    for (absent_pods, why) in
+        [(absent, "no static pod of kube-apiserver"), (None, "its static pods are not known")]
+    {
+        let mut observed = living(&desired);
+        see(&mut observed, "cp-2", boxed(SeenNode { absent_pods, ..member(&desired, "cp-2") }));
+        let plan = planned(&desired, &observed, &healthy());
+        assert_eq!(steps(&plan), ["await-health wait"]);
+        assert_eq!(plan.steps[0].reason, format!("cp-2 is not well: running, {why}"));
+    }
 }
 
 #[test]

@@ -338,6 +338,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         unmet: Vec::new(),
         config: Some(Vec::new()),
         etcd,
+        absent_pods: Some(Vec::new()),
         services: BTreeMap::new(),
     }))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::Either;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use talmox_config::{Files, read_files};
 use talmox_exec::{
     Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines, MachinesFuture, Manifest,
@@ -15,9 +15,7 @@ use talmox_exec::{
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
 use talmox_machine::{Bundle, SystemRandom, Time};
-use talmox_plan::{
-    Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Until, check, plan,
-};
+use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, Until, check, plan};
 use talmox_render::{Inputs, Variables, render};
 use talmox_sim::{AclEntry, World};
 use talmox_talos::Identity;
@@ -98,6 +96,14 @@ fn ours() -> &'static Secrets {
     SECRETS.get_or_init(Secrets::generate)
 }
 
+/// Texts that nobody may be shown: of the cluster's secrets, and of the token for Proxmox.
+pub(crate) fn unspeakable() -> Vec<String> {
+    let bundle = &ours().bundle;
+    let secrets = [&bundle.cluster_secret, &bundle.bootstrap_token, &bundle.trustd_token];
+    let secrets = secrets.map(|secret| secret.expose_secret().to_owned());
+    secrets.into_iter().chain([talmox_test::SECRET.to_owned()]).collect()
+}
+
 /// Whoever has the secrets.
 struct Keeper<'a> {
     desired: &'a Desired,
@@ -171,6 +177,13 @@ pub(crate) struct Handed {
     pub(crate) manifests: BTreeMap<String, String>,
     /// Programs that were run.
     pub(crate) ran: Mutex<Vec<String>>,
+}
+
+/// Why a run ended early: every word of it, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) words: String,
+    pub(crate) hints: Vec<String>,
 }
 
 /// A description, the lab it is carried out in.
@@ -267,13 +280,18 @@ impl Bed {
 
     /// Looks, plans, has the plan checked and carries it out.
     pub(crate) async fn converge(&self, request: &Request, number: u32) -> Result<Summary, String> {
+        self.attempt(request, number).await.map_err(|stopped| stopped.words)
+    }
+
+    /// The same, with what to do next if it did not get there.
+    pub(crate) async fn attempt(&self, request: &Request, number: u32) -> Result<Summary, Stopped> {
         let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, number);
         let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
         let images = self.lab.images();
         let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
-        let observed = observed.map_err(|error| told(&error))?;
+        let observed = observed.map_err(|error| Stopped { words: told(&error), hints: error.hints() })?;
         let made = plan(&self.desired, &observed, request, &nonce);
         let violations = check(&made, &self.desired, &observed, request);
         assert!(violations.is_empty(), "{violations:#?}\n{made:#?}");
@@ -289,7 +307,7 @@ impl Bed {
             reach: Some(&reach),
             limits: Limits::default(),
         };
-        apply(&run, &made).await.map_err(|error| told(&error))
+        apply(&run, &made).await.map_err(|error| Stopped { words: told(&error), hints: error.hints() })
     }
 
     /// The same by a client that may be killed: then nothing of it goes on.
@@ -323,22 +341,6 @@ impl Bed {
         let reach = self.reach(&keeper, &clock, 98);
         let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap();
         plan(&self.desired, &observed, request, &Nonce::new(98))
-    }
-
-    /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
-    /// that looked in the moment between had nothing to do.
-    pub(crate) async fn settles(&self) {
-        let mut in_a_row = 0;
-        for _ in 0..24 {
-            let observed = self.look(&healthy()).await;
-            let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
-            in_a_row = if observed.talos.values().all(is_well) { in_a_row + 1 } else { 0 };
-            // One that joins is ready for a moment before its pods are.
-            if in_a_row > 3 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
     }
 
     /// Every machine is up and ready, every control plane a member and nobody else.

@@ -91,7 +91,7 @@ async fn serve(
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
     let beside = nodes::beside(&mut world, desired, random_seed()?);
-    let simulation = faults::simulation(world, fault, printer)?;
+    let simulation = faults::simulation(world, &beside, fault, printer)?;
     let settings = Settings {
         latency: LATENCY,
         speed: SPEED,

@@ -53,7 +53,7 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         // Heard from now on: whoever starts us may end us as soon as we are ready.
         let signals = Signals::listen()?;
         let ready = Ready::new(&world, &settings)?;
-        let simulation = faults::simulation(world, args.fault.as_deref(), printer)?;
+        let simulation = faults::simulation(world, &beside, args.fault.as_deref(), printer)?;
         let server = Server::start(simulation, settings).await.map_err(in_words)?;
         let nodes = NodesServer::start(server.handle(), beside, []).await?;
         ready.with_hosts(&server).show(args.output.output, printer)?;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 38] = [
+const VERBS: [&[&str]; 44] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -36,6 +36,12 @@ const VERBS: [&[&str]; 38] = [
     &["secrets", "encrypt"],
     &["secrets", "decrypt"],
     &["secrets", "rotate-client"],
+    &["etcd"],
+    &["etcd", "status"],
+    &["etcd", "members"],
+    &["etcd", "snapshot"],
+    &["etcd", "defrag"],
+    &["etcd", "restore"],
     &["schematic"],
     &["schematic", "id"],
     &["schematic", "show"],

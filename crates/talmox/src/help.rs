@@ -22,6 +22,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "kubeconfig",
             "output",
             "secrets",
+            "etcd",
             "schematic",
             "convert",
         ],

@@ -14,6 +14,7 @@ mod prompt;
 mod screens;
 mod secrets_file;
 mod simulate;
+mod snapshot_file;
 mod sops;
 mod variables_file;
 

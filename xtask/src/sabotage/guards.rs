@@ -33,6 +33,10 @@ const fn pve(filter: &'static str) -> Guard {
     Guard { target: "pve", filter }
 }
 
+const fn etcd(filter: &'static str) -> Guard {
+    Guard { target: "etcd", filter }
+}
+
 /// The client's own tests.
 const fn client(filter: &'static str) -> Guard {
     Guard { target: "talmox_pve", filter }
@@ -62,6 +66,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::OtherTemplateUsed | Defect::UsedTemplatePruned => const { &[plan("templates::")] },
         Defect::ForeignRuleChanged => const { &[plan("ha::")] },
         Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
+        Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

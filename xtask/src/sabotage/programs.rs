@@ -17,6 +17,7 @@ const TESTS: &[&str] = &[
     "--package=talmox-plan",
     "--package=talmox-pve",
     "--lib",
+    "--test=etcd",
     "--test=exec",
     "--test=line",
     "--test=plan",

@@ -132,7 +132,9 @@ fn status(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     let Some(cluster) = nodes.clusters.get(&data.cluster) else { return Ok(ApiReply::Silence) };
     let index = nodes.raft_index(cluster);
     let size = 20_480 + i64::try_from(index / 8 * 4096).unwrap_or_default();
-    let errors = if cluster.leader.is_none() { vec![NO_LEADER.to_owned()] } else { Vec::new() };
+    let no_leader = cluster.leader.is_none().then(|| NO_LEADER.to_owned());
+    let alarms = cluster.alarms.iter().map(|id| format!("memberID:{id} alarm:NOSPACE "));
+    let errors = no_leader.into_iter().chain(alarms).collect();
     let member_status = EtcdMemberStatus {
         protocol_version: "3.6.16".to_owned(),
         storage_version: "3.6.0".to_owned(),

@@ -246,6 +246,16 @@ impl Nodes {
         self.wake_all();
     }
 
+    /// A member's database is as large as it may be.
+    pub fn raise_alarm(&mut self, machine: MachineId) {
+        let Some(data) = self.running_member(machine) else { return };
+        if let Some(known) = self.clusters.get_mut(&data.cluster)
+            && !known.alarms.contains(&data.member)
+        {
+            known.alarms.push(data.member);
+        }
+    }
+
     /// Takes a member out; its machine, if there is one, finds out by itself.
     pub(crate) fn remove_member(&mut self, cluster: u64, member: u64) {
         if let Some(known) = self.clusters.get_mut(&cluster) {

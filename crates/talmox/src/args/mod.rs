@@ -5,6 +5,7 @@ mod before;
 mod configs;
 mod convert;
 mod doing;
+mod etcd;
 mod others;
 mod pieces;
 mod schematic;
@@ -16,6 +17,7 @@ pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{Apply, Approval, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status};
+pub(crate) use etcd::{Etcd, EtcdDefrag, EtcdMembers, EtcdRestore, EtcdSnapshot, EtcdStatus, EtcdWhat};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
@@ -107,6 +109,7 @@ pub(crate) enum Command {
     Kubeconfig(Kubeconfig),
     Output(Outputs),
     Secrets(Secrets),
+    Etcd(Etcd),
     Schematic(Schematic),
     Convert(Convert),
     Template(Template),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Until, UpkeepRequest, check, plan};
+use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, check, plan};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -16,6 +16,7 @@ use crate::args::{Connection, Description, Move, Scope, Simulate};
 use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::snapshot_file;
 
 /// A description that was read, and the way to its Proxmox.
 pub(super) struct Job {
@@ -127,6 +128,7 @@ impl Job {
             max_unavailable,
             stage,
             no_snapshot,
+            restore,
             until,
         } = scope;
         for name in target
@@ -152,7 +154,7 @@ impl Job {
                 max_unavailable: *max_unavailable,
                 stage: *stage,
                 no_snapshot: *no_snapshot,
-                restore: None,
+                restore: restore.as_deref().map(restored).transpose()?,
             },
         })
     }
@@ -173,6 +175,12 @@ impl Job {
             }
         }
     }
+}
+
+/// A snapshot a cluster shall begin with: it must be one, and whole, before anything is made.
+fn restored(path: &Path) -> anyhow::Result<Snapshot> {
+    let judged = snapshot_file::judge(path)?;
+    Ok(Snapshot { path: path.display().to_string(), digest: judged.digest })
 }
 
 /// Fields by their first names. A field nobody knows would otherwise be left alone in vain.
@@ -208,7 +216,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         words.push_str(&format!(" --max-unavailable {workers}"));
     }
     if let Some(snapshot) = restore {
-        words.push_str(&format!(" --restore {}", snapshot.path));
+        words.push_str(&format!(" --restore {}", quoted(&snapshot.path)));
     }
     let given = [
         ("--prune", *prune),

@@ -374,6 +374,7 @@ fn status_of_what_is_inside() {
             members: 1,
             leader: Some("cp-1".parse().unwrap()),
             database_bytes: Some(41 << 20),
+            troubles: Vec::new(),
         }),
         certificates_end: Some("2036-11-02".to_owned()),
     };

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 41] = [
+const VERBS: [&[&str]; 47] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -39,6 +39,12 @@ const VERBS: [&[&str]; 41] = [
     &["secrets", "encrypt"],
     &["secrets", "decrypt"],
     &["secrets", "rotate-client"],
+    &["etcd"],
+    &["etcd", "status"],
+    &["etcd", "members"],
+    &["etcd", "snapshot"],
+    &["etcd", "defrag"],
+    &["etcd", "restore"],
     &["schematic"],
     &["schematic", "id"],
     &["schematic", "show"],

@@ -16,7 +16,8 @@ pub enum Fault {
     ReplyLost,
     /// The host does what was asked; the reply breaks off.
     BodyCut,
-    /// The host does what was asked, and something on the way makes the reply end early without saying so.
+    /// The host does what was asked, and something on the way makes the reply end early without saying so. Of a stream of a
+    /// node the first message comes and no other.
     ReplyShortened,
     /// Nobody answers. Whether the host did what was asked is in `reached`.
     Hang { reached: bool },

@@ -23,6 +23,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "kubeconfig",
             "output",
             "secrets",
+            "etcd",
             "schematic",
             "convert",
         ],

@@ -15,6 +15,7 @@ mod prompt;
 mod screens;
 mod secrets_file;
 mod simulate;
+mod snapshot_file;
 mod sops;
 mod variables_file;
 

@@ -38,11 +38,9 @@ pub(crate) fn open(path: &Path, text: &str) -> Result<Decrypted, Failure> {
     file.decrypt(&identities()?).map_err(|error| {
         let failure = Failure::new(format!("could not decrypt {name}: {error}"));
         match error {
-            DecryptError::NoKeyFits { .. } | DecryptError::TooFewGroups { .. } => failure.with_hint(format!(
-                "keys are looked for in SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, SOPS_AGE_KEY_CMD and {}",
-                default_key_file()
-                    .map_or("~/.config/sops/age/keys.txt".to_owned(), |path| path.display().to_string())
-            )),
+            DecryptError::NoKeyFits { .. } | DecryptError::TooFewGroups { .. } => {
+                failure.with_hint(where_keys_are())
+            }
             DecryptError::NoAge { .. } => {
                 failure.with_hint("sops itself opens it; sops updatekeys adds an age recipient")
             }
@@ -58,8 +56,15 @@ pub(crate) fn open(path: &Path, text: &str) -> Result<Decrypted, Failure> {
     })
 }
 
+/// Where the keys are looked for, for people.
+pub(crate) fn where_keys_are() -> String {
+    let usual = default_key_file();
+    let usual = usual.map_or("~/.config/sops/age/keys.txt".to_owned(), |path| path.display().to_string());
+    format!("keys are looked for in SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, SOPS_AGE_KEY_CMD and {usual}")
+}
+
 /// Every age key at hand, from where `sops` looks too.
-fn identities() -> Result<Vec<Identity>, Failure> {
+pub(crate) fn identities() -> Result<Vec<Identity>, Failure> {
     let mut sources = Vec::new();
     if let Some(text) = variable("SOPS_AGE_KEY") {
         let name = "SOPS_AGE_KEY".to_owned();

@@ -45,6 +45,10 @@ const fn upgrade(filter: &'static str) -> Guard {
     Guard { target: "upgrade", filter }
 }
 
+const fn etcd(filter: &'static str) -> Guard {
+    Guard { target: "etcd", filter }
+}
+
 /// The client's own tests.
 const fn client(filter: &'static str) -> Guard {
     Guard { target: "talmox_pve", filter }
@@ -87,6 +91,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::ConfigOnTrial => const { &[bring_up("up::a_single_node")] },
         Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },
         Defect::SeedLeftBehind => const { &[bring_up("drive::nodes_read")] },
+        Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

@@ -18,6 +18,7 @@ const TESTS: &[&str] = &[
     "--package=talmox-pve",
     "--lib",
     "--test=bringup",
+    "--test=etcd",
     "--test=exec",
     "--test=gate",
     "--test=line",

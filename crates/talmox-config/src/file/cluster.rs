@@ -105,7 +105,7 @@ block! {
         patches: Vec<At<Patch>> = "patches",
         /// The secrets bundle. Default: secrets.sops.yaml or secrets.yaml beside the description.
         secrets_file: Text = "secrets_file",
-        /// Where etcd snapshots go before risky steps.
+        /// Where snapshots of etcd go, which are taken before risky steps and by `talmox etcd snapshot`.
         etcd_backup: EtcdBackupBlock = "etcd_backup",
         /// Configuration of system extensions' services.
         extension_services: Vec<At<ExtensionServiceBlock>> = "extension_services",
@@ -227,11 +227,11 @@ block! {
 }
 
 block! {
-    /// Where etcd snapshots go before risky steps.
+    /// Where snapshots of etcd go.
     pub struct EtcdBackupBlock as "etcd_backup" {
-        /// Folder. Required.
+        /// Folder, relative to the description; made if it is not there. Required.
         dir: Text = "dir",
-        /// age recipients the snapshots are encrypted to.
+        /// Public keys of age (`age1…`) the snapshots are encrypted for. Without any they are not encrypted.
         age: OneOrMore<Word> = "age",
         /// How many snapshots stay. Default: 5.
         keep: Int<1, 1000> = "keep",

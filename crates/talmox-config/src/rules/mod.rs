@@ -3,6 +3,7 @@
 //! A rule sees everything and reports everything it finds; no rule relies on another having passed.
 
 mod addresses;
+mod backup;
 mod control_plane;
 mod delivery;
 mod files;
@@ -47,6 +48,7 @@ pub(crate) fn check(description: &Description, problems: &mut Vec<Problem>) {
         delivery::check,
         routes::check,
         files::check,
+        backup::check,
         proxmox::check,
         rank::check,
         secrets::check,

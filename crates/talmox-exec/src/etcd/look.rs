@@ -52,9 +52,11 @@ impl Etcd {
         matches!(self.nodes.get(node), Some(Ok(health)) if health.leader.is_some() && !health.is_learner)
     }
 
-    /// Whether a node's member votes, has a leader and complains of nothing.
+    /// Whether a node's member votes, has a leader and complains of nothing but a lack of space, which is no reason to leave
+    /// it alone.
     pub fn is_healthy(&self, node: &NodeName) -> bool {
-        matches!(self.nodes.get(node), Some(Ok(health)) if health.errors.is_empty())
+        let harmless = |error: &String| error.contains("alarm:NOSPACE");
+        matches!(self.nodes.get(node), Some(Ok(health)) if health.errors.iter().all(harmless))
             && self.follows_a_leader(node)
     }
 
@@ -86,10 +88,10 @@ impl Etcd {
         named.or_else(|| own().map(|(node, _)| node.to_string())).unwrap_or_else(|| id.to_string())
     }
 
-    /// Members that nobody answers for, by name.
+    /// Members that nobody answers for, by name. One that is just being added has no vote and is no loss.
     pub fn lost(&self) -> Vec<String> {
         let answers = |id: MemberId| self.nodes.values().flatten().any(|health| health.id == id);
-        let members = self.members.iter().flatten();
+        let members = self.members.iter().flatten().filter(|member| !member.is_learner);
         members.filter(|member| !answers(member.id)).map(|member| self.name_of(member.id)).collect()
     }
 }

@@ -267,6 +267,16 @@ impl Nodes {
         self.wake_all();
     }
 
+    /// A member's database is as large as it may be.
+    pub fn raise_alarm(&mut self, machine: MachineId) {
+        let Some(data) = self.running_member(machine) else { return };
+        if let Some(known) = self.clusters.get_mut(&data.cluster)
+            && !known.alarms.contains(&data.member)
+        {
+            known.alarms.push(data.member);
+        }
+    }
+
     /// Lets those lose their data who are to, once the others can do without: before that the cluster itself would be lost.
     pub(crate) fn lose_etcd_as_told(&mut self) {
         let ready = |id: &MachineId| self.run(*id).is_some_and(|run| run.kubernetes.pods_are_ready());

@@ -12,7 +12,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_config::{Files, read_files};
 use talmox_exec::{
     Answer, Clock, Event, Gate, GateFuture, Handout, Interruption, Limits, MachineConfig, Machines,
-    MachinesFuture, Manifest, Reach, Reporter, Run, Summary, Whereabouts, apply, observe_whole,
+    MachinesFuture, Manifest, Pieces, Reach, Reporter, Run, SnapshotSink, Summary, Whereabouts, apply,
+    observe_whole,
 };
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
@@ -171,6 +172,37 @@ impl Machines for Keeper<'_> {
         self.handed.ran.lock().unwrap().push(command.join(" "));
         Box::pin(async { Ok(()) })
     }
+
+    fn snapshot_sink(&self) -> Result<Box<dyn SnapshotSink + '_>, String> {
+        Ok(Box::new(Sink { kept: &self.handed.snapshots, bytes: Vec::new() }))
+    }
+
+    fn snapshot(&self, path: &str) -> Result<Pieces, String> {
+        let kept = self.handed.snapshots.lock().unwrap();
+        let bytes = kept.get(path).ok_or_else(|| format!("there is no file {path}"))?.clone();
+        let pieces: Vec<_> = bytes.chunks(10_000).map(|piece| Ok(piece.to_vec().into())).collect();
+        Ok(Box::new(pieces.into_iter()))
+    }
+}
+
+/// A snapshot that is kept in memory.
+struct Sink<'a> {
+    kept: &'a Mutex<BTreeMap<String, Vec<u8>>>,
+    bytes: Vec<u8>,
+}
+
+impl SnapshotSink for Sink<'_> {
+    fn write(&mut self, piece: &[u8]) -> Result<(), String> {
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+
+    fn keep(self: Box<Self>) -> Result<String, String> {
+        let mut kept = self.kept.lock().unwrap();
+        let name = format!("snapshot-{}", kept.len() + 1);
+        kept.insert(name.clone(), self.bytes);
+        Ok(name)
+    }
 }
 
 /// What a cluster is handed when it is bootstrapped.
@@ -180,6 +212,8 @@ pub(crate) struct Handed {
     pub(crate) manifests: BTreeMap<String, String>,
     /// Programs that were run.
     pub(crate) ran: Mutex<Vec<String>>,
+    /// Snapshots of etcd, by name.
+    pub(crate) snapshots: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 /// Why a run ended early: every word of it, and what to do next.
@@ -235,7 +269,7 @@ pub(crate) fn desired(more: &str) -> Desired {
     };
     let text = format!(
         "cluster_name: lab\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: https://pve1:8006\n\
-         proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\ncluster_api_addr: 10.0.7.10\n{cidr}\
+         proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\netcd_backup: {{dir: backup}}\ncluster_api_addr: 10.0.7.10\n{cidr}\
          {versions}{more}"
     );
     let outcome = read_files(Files::from_texts(&text, None));
@@ -309,13 +343,36 @@ impl Bed {
         let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
         let reach = Reach { handout, ..self.reach(&keeper, &clock, number) };
-        let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
-        let images = self.lab.images();
-        let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
+        let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await;
         let observed = observed.map_err(|error| Stopped { words: told(&error), hints: error.hints() })?;
-        let made = plan(&self.desired, &observed, request, &nonce);
+        let made = plan(&self.desired, &observed, request, &Nonce::new(number));
         let violations = check(&made, &self.desired, &observed, request);
         assert!(violations.is_empty(), "{violations:#?}\n{made:#?}");
+        self.carry(&reach, &made, request, number).await
+    }
+
+    /// Carries out a plan, whoever made it, and what follows from it.
+    pub(crate) async fn carry_out(
+        &self,
+        made: &Plan,
+        request: &Request,
+        number: u32,
+    ) -> Result<Summary, String> {
+        let keeper = Keeper::new(self);
+        let clock = LabClock(self.lab.shared());
+        let reach = self.reach(&keeper, &clock, number);
+        self.carry(&reach, made, request, number).await.map_err(|stopped| stopped.words)
+    }
+
+    async fn carry(
+        &self,
+        reach: &Reach<'_>,
+        made: &Plan,
+        request: &Request,
+        number: u32,
+    ) -> Result<Summary, Stopped> {
+        let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
+        let images = self.lab.images();
         let run = Run {
             client: &client,
             images: &images,
@@ -325,10 +382,54 @@ impl Bed {
             gate: &Open,
             reporter: &self.told,
             stop: &stop,
-            reach: Some(&reach),
+            reach: Some(reach),
             limits: Limits::default(),
         };
-        apply(&run, &made).await.map_err(|error| Stopped { words: told(&error), hints: error.hints() })
+        apply(&run, made).await.map_err(|error| Stopped { words: told(&error), hints: error.hints() })
+    }
+
+    /// Whoever administers Kubernetes on the first control plane.
+    pub(crate) fn kubernetes(&self) -> talmox_k8s::Client {
+        let access = Keeper::new(self).kubernetes().unwrap();
+        talmox_k8s::Client::new(self.lab.kubernetes(), access)
+    }
+
+    /// The machine at an address.
+    pub(crate) fn machine(&self, address: &str) -> talmox_sim_talos::MachineId {
+        let address: std::net::IpAddr = address.parse().unwrap();
+        let all = self.lab.nodes(|nodes| nodes.addresses());
+        all.into_iter().find(|(one, _)| *one == address).unwrap().1
+    }
+
+    /// Whoever administers the machine at an address.
+    pub(crate) fn client(&self, address: &str) -> talmox_talos::Client {
+        let access = talmox_talos::Access::Secure(Arc::clone(&ours().identity));
+        talmox_talos::Client::new(self.lab.talos(), address.parse().unwrap(), access)
+    }
+
+    /// What every member of etcd says.
+    pub(crate) async fn etcd(&self) -> talmox_exec::etcd::Etcd {
+        let (keeper, clock) = (Keeper::new(self), LabClock(self.lab.shared()));
+        talmox_exec::etcd::look(&self.reach(&keeper, &clock, 1), &self.control_planes()).await
+    }
+
+    /// Defragments all members; gives them in order.
+    pub(crate) async fn defragment(&self) -> Result<Vec<String>, String> {
+        let (keeper, clock) = (Keeper::new(self), LabClock(self.lab.shared()));
+        let reach = self.reach(&keeper, &clock, 1);
+        let mut order = Vec::new();
+        let done = &mut |one: &talmox_exec::etcd::Defragmented| order.push(one.node.to_string());
+        let end = talmox_exec::etcd::defragment(&reach, &self.control_planes(), done).await;
+        end.map_err(|error| told(&error)).map(|()| order)
+    }
+
+    pub(crate) fn control_planes(&self) -> BTreeMap<NodeName, std::net::IpAddr> {
+        let controllers = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        let address = |node: &talmox_types::desired::Node| match &node.address {
+            talmox_types::desired::NodeAddress::Declared(address) => address.primary(),
+            talmox_types::desired::NodeAddress::FromPool(_) => panic!("{} has no address yet", node.name),
+        };
+        controllers.map(|node| (node.name.clone(), address(node))).collect()
     }
 
     /// Serves configurations to machines that fetch them, for as long as the run goes.

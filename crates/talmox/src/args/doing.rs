@@ -54,6 +54,9 @@ pub(crate) struct Scope {
     /// Do without a snapshot of etcd before risky steps
     #[arg(long, env = "TALMOX_NO_SNAPSHOT", value_parser = FalseyValueParser::new())]
     pub no_snapshot: bool,
+    /// Begin a cluster that has no data with this snapshot of etcd; one encrypted with age is opened with the keys at hand
+    #[arg(long, env = "TALMOX_RESTORE", value_name = "FILE")]
+    pub restore: Option<PathBuf>,
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
     #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
     pub until: Option<UntilWord>,
@@ -186,6 +189,7 @@ pub(crate) enum PlanFormat {
   talmox apply homelab.plan                     the plan that was kept and looked at
   talmox apply --replace worker-2               build one VM anew
   talmox apply --move worker-2=pve3             move one VM to another host
+  talmox apply --restore etcd.snapshot          build a lost cluster anew, with what a snapshot of etcd holds
   talmox apply --not-before 22:00 --not-after 04:00   interrupt nothing by day
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
@@ -198,7 +202,7 @@ pub(crate) struct Apply {
         value_name = "PLANFILE",
         conflicts_with_all = [
             "target", "remove", "prune", "replace", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
-            "not_before", "not_after", "no_snapshot",
+            "not_before", "not_after", "no_snapshot", "restore",
         ]
     )]
     pub plan: Option<PathBuf>,

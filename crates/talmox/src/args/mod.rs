@@ -5,6 +5,7 @@ mod before;
 mod configs;
 mod convert;
 mod doing;
+mod etcd;
 mod host;
 mod others;
 mod pieces;
@@ -19,6 +20,7 @@ pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{
     Apply, Approval, ConfigServing, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status,
 };
+pub(crate) use etcd::{Etcd, EtcdDefrag, EtcdMembers, EtcdRestore, EtcdSnapshot, EtcdStatus, EtcdWhat};
 pub(crate) use host::{Host, HostWhat};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
@@ -111,6 +113,7 @@ pub(crate) enum Command {
     Kubeconfig(Kubeconfig),
     Output(Outputs),
     Secrets(Secrets),
+    Etcd(Etcd),
     Schematic(Schematic),
     Convert(Convert),
     Template(Template),

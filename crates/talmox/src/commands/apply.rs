@@ -66,6 +66,9 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     };
     let result = carry_out.run(&plan, gatekeeper, printer).await;
     server.close().await;
+    for (_, path) in inside.kept().iter() {
+        printer.say(&format!("snapshot of etcd: {}", path.display()));
+    }
     // Whoever has to find out what is wrong needs a way to the cluster too.
     let handed_out = hand_out(&request, &inside, printer);
     result.and(handed_out)

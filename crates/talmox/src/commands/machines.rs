@@ -6,19 +6,22 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use futures_util::TryStreamExt as _;
 use secrecy::{ExposeSecret as _, SecretString};
+use talmox_exec::etcd::look as look_at_etcd;
 use talmox_exec::health::{Cluster, Member, expects_network, look};
 use talmox_exec::{
-    Clock, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Reach, Whereabouts,
+    Clock, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach, SnapshotSink,
+    Whereabouts,
 };
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
 use talmox_machine::{SystemRandom, Time};
 use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
+use talmox_secrets::age::Recipient;
 use talmox_talos::{Identity, kinds};
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, NodeAddress, Role};
@@ -29,8 +32,9 @@ use super::shared::Job;
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::{Ending, EtcdView, InsideView, SeenHealth, plural};
+use crate::screens::{Ending, EtcdView, InsideView, SeenHealth, plural, troubles};
 use crate::secrets_file::{self, Loaded};
+use crate::snapshot_file::{self, Draft, Place};
 
 /// Where Talos has the Kubernetes API unless told otherwise.
 const API_PORT: u16 = 6443;
@@ -47,6 +51,8 @@ pub(super) struct Inside<'a> {
     clock: SystemClock,
     /// Where machines were found.
     addresses: Mutex<BTreeMap<NodeName, IpAddr>>,
+    /// Snapshots of etcd this run kept, and when.
+    kept: Mutex<Vec<(Time, PathBuf)>>,
 }
 
 /// What a cluster with secrets has.
@@ -65,7 +71,8 @@ impl<'a> Inside<'a> {
             || secrets_file::find(&job.desired, &job.folder).is_some_and(|path| path.exists());
         let known = if has { Some(Known::open(job, simulation, printer)?) } else { None };
         let ways = job.session.ways();
-        Ok(Self { job, known, ways, clock: SystemClock, addresses: Mutex::default() })
+        let (addresses, kept) = (Mutex::default(), Mutex::default());
+        Ok(Self { job, known, ways, clock: SystemClock, addresses, kept })
     }
 
     pub(super) fn has_secrets(&self) -> bool {
@@ -104,6 +111,41 @@ impl<'a> Inside<'a> {
         let bundle = &self.known.as_ref()?.secrets.bundle;
         let authorities = [&bundle.os, &bundle.kubernetes, &bundle.etcd];
         authorities.into_iter().map(|authority| authority.certificate.not_after()).min()
+    }
+
+    /// Where snapshots of etcd go. Those of a simulation stay with it: real ones must never make room for them.
+    pub(super) fn place(&self) -> Result<Place, String> {
+        let Job { desired, folder, session, .. } = self.job;
+        let backup = desired.talos.etcd_backup.as_ref();
+        let backup = backup.ok_or_else(|| "the description has no etcd_backup".to_owned())?;
+        let recipient = |text: &String| text.parse::<Recipient>().map_err(|error| error.to_string());
+        Ok(Place {
+            folder: match session.simulated_in() {
+                Some(simulation) => simulation.join("etcd-backup"),
+                None => folder.join(&backup.dir),
+            },
+            cluster: desired.name.to_string(),
+            recipients: backup.age.iter().map(recipient).collect::<Result<_, String>>()?,
+            keep: usize::try_from(backup.keep).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Whether the description says where snapshots of etcd go.
+    pub(super) fn has_place(&self) -> bool {
+        self.job.desired.talos.etcd_backup.is_some()
+    }
+
+    /// Snapshots this run kept.
+    pub(super) fn kept(&self) -> MutexGuard<'_, Vec<(Time, PathBuf)>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Control planes whose address is known, in the order of their names.
+    pub(super) fn control_planes(&self, observed: &Observed) -> BTreeMap<NodeName, IpAddr> {
+        let addresses = assigned_addresses(&self.job.desired, observed);
+        let planes = self.job.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        let address = |node: &Node| Some((node.name.clone(), addresses.get(&node.name)?.primary()));
+        planes.filter_map(address).collect()
     }
 
     /// What of the cluster's authorities and of this user's certificates ends soon.
@@ -168,9 +210,9 @@ impl<'a> Inside<'a> {
 
     /// Members, leader and size, as the control planes say that have a member.
     async fn etcd(&self, cluster: &Cluster, observed: &Observed) -> Option<EtcdView> {
-        let reach = self.reach(false);
-        let (mut healthy, mut members, mut leader, mut size) = (0, 0, None, None);
-        let mut ids = Vec::new();
+        // Only those that have a member: the others would let the question hang.
+        let mut asked = BTreeMap::new();
+        let (mut healthy, mut members) = (0, 0);
         for member in cluster.members.iter().filter(|member| member.role == Role::Controller) {
             let seen = observed.talos.get(&member.name).and_then(SeenMachine::configured);
             let Some(SeenEtcd::Member { healthy: well, members: known, .. }) =
@@ -180,20 +222,17 @@ impl<'a> Inside<'a> {
             };
             healthy += usize::from(*well);
             members = members.max(known.as_ref().map_or(0, Vec::len));
-            if let Some(status) = reach.secure(member.addresses.primary())
-                && let Ok(status) = status.etcd_health().await
-            {
-                ids.push((status.id, member.name.clone()));
-                leader = leader.or(status.leader);
-                size = size.max(Some(status.database_bytes));
-            }
+            asked.insert(member.name.clone(), member.addresses.primary());
         }
-        let leader = ids.into_iter().find(|(id, _)| Some(*id) == leader).map(|(_, name)| name);
-        (members > 0 || healthy > 0).then_some(EtcdView {
+        let etcd = look_at_etcd(&self.reach(false), &asked).await;
+        let sizes = etcd.nodes.values().flatten().map(|health| health.database_bytes);
+        let declared = self.control_planes(observed);
+        (members > 0 || healthy > 0 || etcd.is_there()).then_some(EtcdView {
             healthy,
             members: members.max(healthy),
-            leader,
-            database_bytes: size,
+            leader: etcd.leader().cloned(),
+            database_bytes: sizes.max(),
+            troubles: troubles(&etcd, declared.keys()),
         })
     }
 
@@ -362,6 +401,43 @@ impl Machines for Inside<'_> {
 
     fn post_bootstrap<'a>(&'a self, command: &'a [String]) -> MachinesFuture<'a, ()> {
         Box::pin(self.run(command))
+    }
+
+    fn snapshot_sink(&self) -> Result<Box<dyn SnapshotSink + '_>, String> {
+        let place = self.place()?;
+        let draft = place.begin()?;
+        Ok(Box::new(Sink { inside: self, place, draft }))
+    }
+
+    fn last_snapshot(&self) -> Option<u64> {
+        let last = self.kept().last().map(|(time, _)| time.unix());
+        last.and_then(|time| u64::try_from(time).ok())
+    }
+
+    fn snapshot(&self, path: &str) -> Result<Pieces, String> {
+        snapshot_file::open(Path::new(path)).map(|(pieces, _)| pieces).map_err(|failure| failure.to_string())
+    }
+}
+
+/// A snapshot on its way to where the description keeps them.
+struct Sink<'a> {
+    inside: &'a Inside<'a>,
+    place: Place,
+    draft: Draft,
+}
+
+impl SnapshotSink for Sink<'_> {
+    fn write(&mut self, piece: &[u8]) -> Result<(), String> {
+        self.draft.write(piece).map_err(|error| error.to_string())
+    }
+
+    fn keep(self: Box<Self>) -> Result<String, String> {
+        let Self { inside, place, draft } = *self;
+        let now = now();
+        let path = place.keep(draft, now)?;
+        let shown = path.display().to_string();
+        inside.kept().push((now, path));
+        Ok(shown)
     }
 }
 

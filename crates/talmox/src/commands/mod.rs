@@ -10,6 +10,7 @@ mod configs;
 mod convert;
 mod destroy;
 mod diff;
+mod etcd;
 mod explain;
 mod health;
 mod host;
@@ -69,6 +70,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Kubeconfig(args) => done(client_files::kubeconfig(&args, printer)),
         Command::Output(args) => done(output::run(&args, printer)),
         Command::Secrets(args) => done(secrets::run(&args, printer)),
+        Command::Etcd(args) => done(etcd::run(&args, printer)),
         Command::Schematic(args) => done(schematic::run(&args, printer)),
         Command::Convert(args) => done(convert::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),

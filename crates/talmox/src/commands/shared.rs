@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
 use talmox_plan::{
-    Goal, HostsRequest, Nonce, Observed, Plan, Request, Until, UpkeepRequest, Window, check, plan,
+    Goal, HostsRequest, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, Window, check, plan,
 };
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
@@ -18,6 +18,7 @@ use crate::args::{Connection, Description, Move, Scope, Simulate};
 use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::snapshot_file;
 
 /// A description that was read, and the way to its Proxmox.
 pub(super) struct Job {
@@ -132,6 +133,7 @@ impl Job {
             not_before,
             not_after,
             no_snapshot,
+            restore,
             until,
         } = scope;
         for name in target
@@ -157,7 +159,7 @@ impl Job {
                 max_unavailable: *max_unavailable,
                 stage: *stage,
                 no_snapshot: *no_snapshot,
-                restore: None,
+                restore: restore.as_deref().map(restored).transpose()?,
                 window: Window { not_before: not_before.clone(), not_after: not_after.clone() },
             },
             hosts: HostsRequest { gone: host_gone.iter().cloned().collect(), ..HostsRequest::default() },
@@ -180,6 +182,12 @@ impl Job {
             }
         }
     }
+}
+
+/// A snapshot a cluster shall begin with: it must be one, and whole, before anything is made.
+fn restored(path: &Path) -> anyhow::Result<Snapshot> {
+    let judged = snapshot_file::judge(path)?;
+    Ok(Snapshot { path: path.display().to_string(), digest: judged.digest })
 }
 
 /// Fields by their first names. A field nobody knows would otherwise be left alone in vain.
@@ -234,7 +242,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         }
     }
     if let Some(snapshot) = restore {
-        words.push_str(&format!(" --restore {}", snapshot.path));
+        words.push_str(&format!(" --restore {}", quoted(&snapshot.path)));
     }
     let given = [
         ("--prune", *prune),

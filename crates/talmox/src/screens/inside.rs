@@ -7,6 +7,7 @@ use talmox_plan::{SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage};
 use talmox_types::NodeName;
 
 use super::ends::Ending;
+use super::etcd::{Trouble, advice};
 use super::plan_text::{RED, YELLOW};
 use super::text::{listed, safe};
 use crate::printer::GREEN;
@@ -42,6 +43,9 @@ pub(crate) struct EtcdView {
     pub(crate) members: usize,
     pub(crate) leader: Option<NodeName>,
     pub(crate) database_bytes: Option<u64>,
+    /// What is wrong with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) troubles: Vec<Trouble>,
 }
 
 /// The cells of a node, and what else there is to say of it.
@@ -75,6 +79,11 @@ impl InsideView {
         parts.extend(self.etcd.as_ref().map(etcd));
         parts.extend(self.certificates_end.as_ref().map(|end| format!("certificates end {end}")));
         parts.join(" · ")
+    }
+
+    /// What is wrong with etcd, and what to type. `flags` lead to the same description and world.
+    pub(super) fn advice(&self, flags: &str) -> String {
+        self.etcd.as_ref().map(|etcd| advice(&etcd.troubles, flags)).unwrap_or_default()
     }
 
     /// A line for everything that ends soon.

@@ -46,7 +46,8 @@ pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str)
         Some(_) => &["NODE", "VM", "HOST", "ADDRESS", "TALOS", "KUBERNETES", "NOTES"],
         None => &["NODE", "VM", "HOST", "ADDRESS", "NOTES"],
     };
-    head + &table(titles, declared.chain(undeclared)) + &drives(view) + &next(view, flags)
+    let advice = inside.map(|inside| inside.advice(flags)).unwrap_or_default();
+    head + &table(titles, declared.chain(undeclared)) + &advice + &drives(view) + &next(view, flags)
 }
 
 /// Drives that hold the cluster's keys, and who has them.

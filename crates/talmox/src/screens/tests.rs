@@ -394,6 +394,7 @@ fn status_of_what_is_inside() {
             members: 1,
             leader: Some("cp-1".parse().unwrap()),
             database_bytes: Some(41 << 20),
+            troubles: Vec::new(),
         }),
         certificates_end: Some("2036-11-02".to_owned()),
         ending: Ending::soon("the token", Time::from_unix(86_400), Time::from_unix(0), "make another")

@@ -1,0 +1,80 @@
+//! A snapshot before what is risky.
+
+use talmox_plan::{Effect, Plan, Planned, Request, Step, StepId, Upkeep};
+use talmox_talos::Code;
+use talmox_test::{Fault, When};
+
+use crate::bed::{Bed, described, healthy};
+
+/// A plan that takes a snapshot and does nothing else.
+pub(crate) fn snapshot_plan(bed: &Bed) -> Plan {
+    let step = Step::Upkeep(Upkeep::SnapshotEtcd { control_planes: bed.control_planes() });
+    let planned = Planned {
+        id: StepId::new(None, step.word()),
+        needs: Vec::new(),
+        node: None,
+        step,
+        reason: "before what is risky".to_owned(),
+        effect: Effect::Create,
+        changes: Vec::new(),
+        destroys: Vec::new(),
+    };
+    Plan {
+        cluster: bed.desired.name.clone(),
+        uid: bed.desired.uid.clone(),
+        steps: vec![planned],
+        later: Vec::new(),
+        waiting: Vec::new(),
+        refusals: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+pub(crate) async fn living(seed: u64, controllers: usize) -> Bed {
+    let bed = Bed::new(seed, described(controllers, 0, "etcd_backup: {dir: backup}"));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed
+}
+
+fn kept(bed: &Bed) -> usize {
+    bed.handed.snapshots.lock().unwrap().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_one_is_kept() {
+    let bed = living(301, 3).await;
+    bed.carry_out(&snapshot_plan(&bed), &healthy(), 2).await.unwrap();
+    assert_eq!(kept(&bed), 1);
+    let etcd = bed.etcd().await;
+    let (leader, chosen) = (etcd.leader().unwrap(), talmox_exec::etcd::choose(&etcd, false).unwrap());
+    assert_ne!(leader, chosen, "a follower has less to do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_cut_off_is_not_kept_and_nothing_follows() {
+    let bed = living(302, 1).await;
+    for fault in [Fault::ReplyShortened, Fault::ReplyLost, Fault::status(Code::Unknown, "read error")] {
+        bed.lab.plan(When::talos("EtcdSnapshot"), fault.clone());
+        let error = bed.carry_out(&snapshot_plan(&bed), &healthy(), 2).await.unwrap_err();
+        assert!(error.contains("could not take a snapshot of etcd"), "{fault:?}: {error}");
+        assert_eq!(kept(&bed), 0, "{fault:?}");
+    }
+    bed.carry_out(&snapshot_plan(&bed), &healthy(), 3).await.unwrap();
+    assert_eq!(kept(&bed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sick_member_is_not_asked() {
+    let bed = living(303, 3).await;
+    let first = bed.machine("10.0.7.11");
+    bed.lab.nodes(|nodes| nodes.lose_etcd(first));
+    bed.carry_out(&snapshot_plan(&bed), &Request::default(), 2).await.unwrap();
+    assert_eq!(kept(&bed), 1);
+    let second = bed.machine("10.0.7.12");
+    bed.lab.nodes(|nodes| nodes.lose_etcd(second));
+    // What is left has no quorum: nobody knows what is agreed upon.
+    let error = bed.carry_out(&snapshot_plan(&bed), &Request::default(), 3).await.unwrap_err();
+    assert!(error.contains("no member is healthy"), "{error}");
+    assert_eq!(kept(&bed), 1);
+}

@@ -1,0 +1,31 @@
+//! `talmox etcd restore`: a snapshot is looked at, and the way to a cluster built on it is told.
+
+use std::path::Path;
+
+use crate::args::EtcdRestore;
+use crate::commands::shared::quoted;
+use crate::printer::Printer;
+use crate::screens::bytes;
+use crate::snapshot_file::{Judged, judge};
+
+pub(super) fn run(args: &EtcdRestore, printer: &Printer) -> anyhow::Result<()> {
+    let Judged { bytes: length, encrypted, digest: _ } = judge(&args.snapshot)?;
+    let name = args.snapshot.display();
+    let how = if encrypted { ", encrypted, and a key at hand opens it" } else { "" };
+    let file = quoted(&args.snapshot.display().to_string());
+    let flags = match &args.description.file {
+        here if here == Path::new(".") => String::new(),
+        other => format!(" -f {}", quoted(&other.display().to_string())),
+    };
+    printer.data(&format!(
+        "{name} is a whole snapshot of etcd, {}{how}.\n\n\
+         A cluster without data is built on it by one command, which shows its plan and asks first:\n\n  \
+         talmox apply --restore {file}{flags}\n\n\
+         While a control plane has data it is refused. If the snapshot is to take the place of what is there:\n\n  \
+         talmox etcd snapshot before.snapshot{flags}\n  \
+         talmox destroy{flags}\n  \
+         talmox apply --restore {file}{flags}\n\n\
+         The description and the secrets bundle must be those of the cluster the snapshot is of.",
+        bytes(length)
+    ))
+}

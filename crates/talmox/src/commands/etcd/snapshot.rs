@@ -1,0 +1,129 @@
+//! `talmox etcd snapshot`
+
+use std::io;
+use std::path::Path;
+
+use anyhow::Context as _;
+use talmox_exec::etcd::{choose, look, take};
+use talmox_secrets::age::Recipient;
+use talmox_talos::Client;
+
+use super::{no_etcd, open};
+use crate::args::EtcdSnapshot;
+use crate::commands::configs::now;
+use crate::commands::machines::Inside;
+use crate::commands::shared::{Job, block_on};
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::screens::bytes;
+use crate::snapshot_file::Draft;
+
+pub(super) fn run(args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> {
+    let to_stdout = args.to.as_deref() == Some(Path::new("-"));
+    if to_stdout && Printer::data_is_watched() {
+        return Err(Failure::new("a snapshot is no text, and nothing for a terminal")
+            .with_hint("name a file, or send it somewhere: talmox etcd snapshot - | …")
+            .into());
+    }
+    block_on(async {
+        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let result = snapshot(&job, args, printer).await;
+        job.session.close().await?;
+        result
+    })
+}
+
+async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> {
+    // What cannot be kept is not asked for.
+    if let Some(file) = args.to.as_deref().filter(|file| file.exists()) {
+        return Err(Failure::new(format!("{} is there already", file.display())).into());
+    }
+    let (inside, control_planes) = open(job, printer).await?;
+    let reach = inside.reach(false);
+    let etcd = look(&reach, &control_planes).await;
+    let node = choose(&etcd, true).ok_or_else(|| no_etcd(job, &etcd))?;
+    if !etcd.has_quorum() {
+        printer.problem(&format!(
+            "warning: etcd has no quorum; {node} knows most, and what was not agreed on yet is not in the snapshot"
+        ));
+    }
+    let client = control_planes.get(node).and_then(|address| reach.secure(*address));
+    let client = client.ok_or_else(|| Failure::new(format!("{node} cannot be asked")))?;
+    let kept = match &args.to {
+        None => to_place(job, &inside, args, &client).await?,
+        Some(file) => to_file(&inside, args, file, &client).await?,
+    };
+    let Kept { place, length, encrypted } = kept;
+    let how = if encrypted { ", encrypted" } else { "" };
+    printer.say(&format!("snapshot of etcd from {node}: {}{how}, {place}", bytes(length)));
+    Ok(())
+}
+
+struct Kept {
+    place: String,
+    length: u64,
+    encrypted: bool,
+}
+
+/// To where the description keeps them.
+async fn to_place(
+    job: &Job,
+    inside: &Inside<'_>,
+    args: &EtcdSnapshot,
+    client: &Client,
+) -> anyhow::Result<Kept> {
+    let mut place = inside.place().map_err(|reason| {
+        Failure::new(format!("nobody says where the snapshot goes: {reason}"))
+            .with_hint("name a file: talmox etcd snapshot FILE".to_owned() + &job.flags)
+            .with_hint("or a folder in cluster.yaml: etcd_backup: {dir: etcd-backup}")
+    })?;
+    place.recipients = recipients(inside, args)?;
+    let mut draft = place.begin().map_err(Failure::new)?;
+    let length = taken(client, &mut draft).await?;
+    let path = place.keep(draft, now()).map_err(Failure::new)?;
+    Ok(Kept { place: path.display().to_string(), length, encrypted: !place.recipients.is_empty() })
+}
+
+async fn to_file(
+    inside: &Inside<'_>,
+    args: &EtcdSnapshot,
+    file: &Path,
+    client: &Client,
+) -> anyhow::Result<Kept> {
+    let recipients = recipients(inside, args)?;
+    let encrypted = !recipients.is_empty();
+    let to_stdout = file == Path::new("-");
+    let beside = std::env::temp_dir();
+    let folder = match file.parent() {
+        _ if to_stdout => beside.as_path(),
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        Some(_) | None => Path::new("."),
+    };
+    let failed = |error: io::Error| Failure::new(format!("could not write {}: {error}", file.display()));
+    let mut draft = Draft::begin(folder, &recipients).map_err(failed)?;
+    let length = taken(client, &mut draft).await?;
+    if to_stdout {
+        // Only what is whole leaves.
+        draft.pour(&mut io::stdout().lock()).context("could not write to the standard output")?;
+        return Ok(Kept { place: "to the standard output".to_owned(), length, encrypted });
+    }
+    draft.keep(file).map_err(failed)?;
+    Ok(Kept { place: file.display().to_string(), length, encrypted })
+}
+
+/// Whom it is encrypted for: those that were named, else those of the description, unless nobody shall be.
+fn recipients(inside: &Inside<'_>, args: &EtcdSnapshot) -> Result<Vec<Recipient>, Failure> {
+    if args.plain {
+        return Ok(Vec::new());
+    }
+    if !args.age.is_empty() || !inside.has_place() {
+        return Ok(args.age.clone());
+    }
+    Ok(inside.place().map_err(Failure::new)?.recipients)
+}
+
+async fn taken(client: &Client, draft: &mut Draft) -> anyhow::Result<u64> {
+    let length =
+        take(client, &mut |piece: &[u8]| draft.write(piece).map_err(|error| error.to_string())).await;
+    length.context("could not take a snapshot of etcd; nothing was kept")
+}

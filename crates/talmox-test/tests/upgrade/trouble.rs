@@ -37,7 +37,6 @@ async fn an_image_that_does_not_boot_is_fallen_back_from() {
         error.contains(&format!("cp-2: Talos {NEW} did not come up; it came back with {OLD}")),
         "{error}"
     );
-    bed.settles().await;
     assert_eq!(runs(&bed).await, [NEW, OLD, OLD, OLD]);
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(broken));
@@ -52,7 +51,6 @@ async fn a_node_that_is_sick_with_the_new_talos_is_taken_back() {
     bed.lab.nodes(|nodes| nodes.faults.trouble(sick, Trouble::Sick(NEW.to_owned())));
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains(&format!("it was taken back to {OLD}")), "{error}\n{}", told(&bed));
-    bed.settles().await;
     assert_eq!(runs(&bed).await, [NEW, NEW, OLD, OLD], "{error}\n{}", told(&bed));
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(sick));
@@ -110,7 +108,6 @@ async fn a_lost_answer_of_the_older_way_is_not_asked_again() {
     let old = "talos_version: 1.12.6\nkubernetes_version: 1.35.4\ntalos_contract: \"1.12\"\n";
     let mut bed = Bed::new(19, crate::bed::described(1, 1, old));
     bed.converge(&crate::bed::healthy(), 1).await.unwrap();
-    bed.settles().await;
     bed.desired = crate::bed::described(1, 1, &old.replace("1.12.6", NEW));
     bed.lab.nodes(|nodes| nodes.faults.call("/machine.MachineService/Upgrade", 1, 1, CallFault::LoseReply));
     watched(&bed, &request(), 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
@@ -144,11 +141,9 @@ async fn a_budget_that_never_yields_is_named_and_nobody_is_left_cordoned() {
     let mut bed = Bed::new(20, with_talos(OLD, (3, 3), more));
     bed.handed.manifests.insert("stubborn.yaml".to_owned(), STUBBORN.to_owned());
     bed.converge(&crate::bed::healthy(), 1).await.unwrap_or_else(|error| panic!("{error}"));
-    bed.settles().await;
     bed.desired = with_talos(NEW, (3, 3), more);
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains("was not drained") && error.contains("stubborn"), "{error}\n{}", told(&bed));
-    bed.settles().await;
     let observed = bed.look(&request()).await;
     assert_eq!(unwell(&observed), Vec::<String>::new());
     let left: Vec<String> = runs(&bed).await;

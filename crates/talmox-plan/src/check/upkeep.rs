@@ -10,7 +10,9 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
     match upkeep {
         Upkeep::SnapshotEtcd { .. } | Upkeep::RecoverEtcd { .. } => effect == Effect::Create,
         Upkeep::DrainNode { .. } => effect == Effect::Drain,
-        Upkeep::ReturnNode { .. } | Upkeep::UpgradeKubernetes { .. } => effect == Effect::ChangeLive,
+        Upkeep::ReturnNode { .. } | Upkeep::UpgradeKubernetes { .. } | Upkeep::ForgetNode { .. } => {
+            effect == Effect::ChangeLive
+        }
         Upkeep::ChangeNode { mode, .. } => match mode {
             ChangeMode::NoReboot | ChangeMode::Try => effect == Effect::ChangeLive,
             ChangeMode::Staged => effect == Effect::ChangePending,
@@ -20,7 +22,6 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
             effect == if *stage { Effect::ChangePending } else { Effect::Reboot }
         }
         Upkeep::RetireNode { .. } => matches!(effect, Effect::Destroy | Effect::Replace),
-        Upkeep::ForgetNode { .. } => effect == Effect::ChangeLive,
     }
 }
 

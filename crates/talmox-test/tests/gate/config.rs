@@ -12,6 +12,7 @@ fn patch(text: &str) -> Vec<PatchText> {
 async fn bed(seed: u64, versions: &str) -> Bed {
     let bed = Bed::new(seed, described(3, 1, versions));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed
 }
 
@@ -24,6 +25,7 @@ fn modes(plan: &talmox_plan::Plan) -> Vec<ChangeMode> {
 
 async fn converges(bed: &Bed, request: &Request) {
     bed.converge(request, 2).await.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.cordoned().await, Vec::<String>::new());
     let plan = bed.plan(request).await;

@@ -29,6 +29,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}
 async fn bed(seed: u64) -> Bed {
     let bed = Bed::new(seed, described(1, 2, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed
 }
 
@@ -66,6 +67,7 @@ async fn a_run_that_dies_leaves_nothing_closed_for_ever() {
             .await
             .unwrap_or_else(|error| panic!("{after}: {error}\n{}", bed.told.lines().join("\n")));
         assert_eq!(bed.cordoned().await, Vec::<String>::new(), "{after}");
+        bed.settles().await;
         bed.is_healthy().await;
     }
 }

@@ -18,6 +18,7 @@ fn restarts(bed: &Bed) -> Vec<String> {
 async fn control_planes_restart_one_after_the_other_without_their_pods() {
     let mut bed = Bed::new(41, described(3, 1, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed.desired = described(3, 1, MORE_MEMORY);
     let plan = bed.plan(&healthy()).await;
     let words: Vec<&str> = plan.steps.iter().map(|planned| planned.step.word()).collect();
@@ -42,6 +43,7 @@ async fn control_planes_restart_one_after_the_other_without_their_pods() {
 async fn nobody_goes_down_while_another_member_is_not_well() {
     let mut bed = Bed::new(42, described(3, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed.desired = described(3, 0, "proxmox_vm_controller_defaults: {memory: 6144}");
     // Its data is gone; the others still count it among them.
     bed.lab.nodes(|nodes| nodes.lose_etcd(MachineId(2002)));
@@ -58,6 +60,7 @@ async fn nobody_goes_down_while_another_member_is_not_well() {
 async fn a_member_that_comes_back_in_time_is_waited_for() {
     let mut bed = Bed::new(43, described(3, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed.desired = described(3, 0, MORE_MEMORY);
     // Somebody else restarts a member just before.
     let client = bed.lab.root();
@@ -77,11 +80,13 @@ async fn a_member_that_comes_back_in_time_is_waited_for() {
 async fn the_only_control_plane_restarts_because_the_plan_says_so() {
     let mut bed = Bed::new(44, described(1, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed.desired = described(1, 0, MORE_MEMORY);
     let plan = bed.plan(&healthy()).await;
     assert!(plan.steps.iter().all(|planned| planned.step.word() != "drain"), "its pods have nowhere to go");
     bed.converge(&healthy(), 2).await.unwrap();
     assert_eq!(restarts(&bed), ["2000"]);
+    bed.settles().await;
     bed.is_healthy().await;
 }
 
@@ -89,6 +94,7 @@ async fn the_only_control_plane_restarts_because_the_plan_says_so() {
 async fn the_only_member_is_not_replaced() {
     let bed = Bed::new(45, described(1, 1, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     let request = talmox_plan::Request { replace: ["cp-1".parse().unwrap()].into(), ..healthy() };
     let error = bed.converge(&request, 2).await.unwrap_err();
     assert!(error.contains("only member") || error.contains("only control plane"), "{error}");
@@ -100,6 +106,7 @@ async fn the_only_member_is_not_replaced() {
 async fn two_members_cannot_spare_one() {
     let mut bed = Bed::new(46, described(3, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     // The description knows two, etcd has three: two are well.
     bed.desired = described(3, 0, MORE_MEMORY);
     let client = bed.lab.root();
@@ -116,6 +123,7 @@ async fn two_members_cannot_spare_one() {
 async fn workers_restart_so_many_at_a_time() {
     let mut bed = Bed::new(47, described(1, 4, ""));
     bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
     bed.desired = described(1, 4, "proxmox_vm_worker_defaults: {memory: 6144}");
     let mut request = healthy();
     request.upkeep.max_unavailable = std::num::NonZeroUsize::new(2);

@@ -202,7 +202,9 @@ impl Case {
             Trouble::None => {}
             Trouble::Killed { call, sent } => lab.plan(When::call(*call), Fault::KillClient { sent: *sent }),
             Trouble::Faults(faults) => {
-                faults.iter().for_each(|(call, fault)| lab.plan(When::call(*call), fault.clone()));
+                for (call, fault) in faults {
+                    lab.plan(When::call(*call), fault.clone());
+                }
             }
             Trouble::MemberOff { vmid, .. } => self.switch(*vmid, false).await,
             Trouble::TwoActors { call } => {
@@ -317,11 +319,11 @@ async fn case(seed: u64) -> Sum {
     case.bed.settles().await;
     case.bed.lab.transport().watch_etcd();
     for _ in 0..CHANGES {
-        let change = wish.change(&chance);
+        let wanted = wish.change(&chance);
         (case.bed.desired, case.bed.patches) = (wish.desired(), wish.patches());
         let trouble = Trouble::draw(&chance);
-        case.bed.story(&format!("{change}, {trouble:?}"));
-        case.attempt(&wish, &trouble).await;
+        case.bed.story(&format!("{wanted}, {trouble:?}"));
+        Box::pin(case.attempt(&wish, &trouble)).await;
         case.must_converge(&wish).await;
         case.check(&wish).await;
         assert_eq!(foreign(&case.bed.lab), before, "somebody else's VM was touched");

@@ -4,7 +4,7 @@ use talmox_sim_talos::{CallFault, Trouble};
 
 use crate::bed::Bed;
 use crate::cluster::{
-    NEW, OLD, behind, is_upgraded, machine, request, told, unwell, versions, watched, with_talos,
+    NEW, OLD, behind, is_upgraded, living, machine, request, told, unwell, versions, watched, with_talos,
 };
 
 /// Versions by node, in the order of their names.
@@ -42,6 +42,20 @@ async fn an_image_that_does_not_boot_is_fallen_back_from() {
     bed.lab.nodes(|nodes| nodes.faults.mend(broken));
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_extensions_that_do_not_boot_are_fallen_back_from_too() {
+    let mut bed = living(22, (1, 1), "").await;
+    let more = "schematic: {extensions: [siderolabs/qemu-guest-agent, siderolabs/iscsi-tools]}\n";
+    bed.desired = with_talos(OLD, (1, 1), more);
+    let schematic = talmox_image::Schematic::from(&bed.desired.talos.schematic).id().to_string();
+    bed.lab.nodes(|nodes| nodes.faults.trouble(machine(&bed, "cp-1"), Trouble::BootFails(schematic)));
+    let error = watched(&bed, &request(), 2).await.unwrap_err();
+    assert!(error.contains("it came back with the image before"), "{error}\n{}", told(&bed));
+    assert_eq!(bed.lab.calls().asking("CALL", "MachineService/Rollback").count(), 0);
+    bed.settles().await;
+    assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -76,16 +76,6 @@ fn an_image_that_does_not_boot_stops_the_roll() {
 }
 
 #[test]
-fn a_node_that_dies_is_named_and_the_next_run_goes_on() {
-    let lab = behind("upgrade-dies");
-    trouble(&lab, "2001", &json!("DiesInUpgrade"));
-    let failed = run(&lab, &["apply", "--auto-approve"]).failed();
-    assert_snapshot!("upgrade_died", ending(&lab, &failed));
-    run(&lab, &["apply", "--auto-approve"]).succeeded();
-    assert!(run(&lab, &["plan"]).succeeded().stdout.starts_with("No changes."));
-}
-
-#[test]
 fn outside_the_window_nothing_is_interrupted() {
     let lab = behind("upgrade-window");
     let night = ["apply", "--auto-approve", "--not-before", "2099-01-01T22:00:00Z"];

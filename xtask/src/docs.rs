@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 44] = [
+const VERBS: [&[&str]; 47] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -19,6 +19,9 @@ const VERBS: [&[&str]; 44] = [
     &["health"],
     &["destroy"],
     &["adopt"],
+    &["host"],
+    &["host", "drain"],
+    &["host", "return"],
     &["explain"],
     &["render"],
     &["render", "vm"],

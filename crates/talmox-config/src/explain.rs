@@ -136,8 +136,12 @@ fn overruled(description: &Description, member: &Member<'_>, key: &str) -> Optio
         "cloud_init" => {
             let delivery = description.top_default(|file| file.config_delivery.as_ref());
             let own = member.value(|s| s.cloud_init.as_ref());
-            let replaced = delivery == ConfigDelivery::Cidata && own == CloudInit::On;
-            if replaced { computed("off", "config_delivery: cidata brings a drive of its own") } else { None }
+            let why = match delivery {
+                ConfigDelivery::Maintenance => None,
+                ConfigDelivery::Cidata => Some("config_delivery: cidata brings a drive of its own"),
+                ConfigDelivery::Url => Some("with config_delivery: url a machine reads no drive"),
+            };
+            why.filter(|_| own == CloudInit::On).and_then(|why| computed("off", why))
         }
         "mac_addr" | "mtu" | "network_bridge" | "node_vlan_tag" => first_device(description, member, key),
         _ => None,

@@ -74,6 +74,9 @@ pub enum StepError {
     /// A machine has another configuration than it was given.
     #[error("{node} has another configuration than it was given: {} differ", .fields.join(", "))]
     ReadBack { node: NodeName, fields: Vec<String> },
+    /// A change that was on trial is gone again: the machine was not well with it, or nobody could tell in time.
+    #[error("{node} took the change back by itself, and is as it was: {}", .fields.join(", "))]
+    TakenBack { node: NodeName, fields: Vec<String> },
     /// What a machine is to be configured with cannot be told.
     #[error("{node} has no configuration: {reason}")]
     NoConfig { node: NodeName, reason: String },
@@ -89,6 +92,12 @@ pub enum StepError {
     /// Manifests or the user's own program failed.
     #[error("could not {doing}: {reason}")]
     HandOver { doing: String, reason: String },
+    /// A node does not run the Talos it was to run.
+    #[error("{node}: {fault}")]
+    Upgrade { node: NodeName, fault: crate::UpgradeFault },
+    /// Pods did not leave a node in time; it is open to them again.
+    #[error("{node} was not drained within {}: {reason}", minutes(*.limit))]
+    Undrained { node: NodeName, limit: Duration, reason: String, budgets: Vec<String> },
     /// A snapshot of etcd could not be taken, or not be used.
     #[error("could not {doing}: {reason}")]
     Etcd { doing: String, reason: String },
@@ -151,11 +160,14 @@ impl StepError {
             | Self::NotThere { .. }
             | Self::NotHealthy { .. }
             | Self::ReadBack { .. }
+            | Self::TakenBack { .. }
             | Self::NoConfig { .. }
             | Self::NoReach { .. }
             | Self::Stalled { .. }
             | Self::Leased { .. }
             | Self::HandOver { .. }
+            | Self::Upgrade { .. }
+            | Self::Undrained { .. }
             | Self::Etcd { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
@@ -237,8 +249,16 @@ impl StepError {
                 format!("can this machine reach {address}, port 50000?"),
                 "what was waited for may still come: run this again".to_owned(),
             ],
-            Self::NotHealthy { .. } => vec!["talmox health shows every check".to_owned()],
+            Self::NotHealthy { .. } => vec![
+                "talmox health shows every check".to_owned(),
+                "a node that does not get there by itself may need a restart, one at a time: talosctl -n ADDRESS reboot"
+                    .to_owned(),
+                AGAIN.to_owned(),
+            ],
             Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
+            Self::TakenBack { .. } => vec![
+                "it did not answer, or was not well, with the change: look at what it would do to its network".to_owned(),
+            ],
             Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
             Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],
             Self::Leased { .. } => vec![
@@ -246,10 +266,24 @@ impl StepError {
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
             Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
-            Self::NoConfig { .. }
-            | Self::HandOver { .. }
-            | Self::Impossible { .. }
-            | Self::Gate { .. }
+            Self::Upgrade { node, fault } => fault.hints(node.as_str()),
+            Self::Gate { .. } => vec![
+                "talmox health shows what etcd lacks".to_owned(),
+                "nothing was taken down: run this again once it is well".to_owned(),
+            ],
+            Self::Undrained { budgets, .. } if !budgets.is_empty() => vec![
+                format!("{} allows no pod to leave: more replicas, or a wider budget", budgets.join(", ")),
+                "kubectl get poddisruptionbudgets -A".to_owned(),
+            ],
+            Self::Undrained { .. } => vec!["kubectl get pods -A -o wide shows who is still there".to_owned()],
+            Self::NoConfig { .. } => {
+                vec!["put that right and run this again: what was done is not done twice".to_owned()]
+            }
+            Self::HandOver { .. } => vec![
+                "kubectl get pods -A shows how far Kubernetes is; its words are above".to_owned(),
+                AGAIN.to_owned(),
+            ],
+            Self::Impossible { .. }
             | Self::Interrupted { .. } => Vec::new(),
         }
     }
@@ -279,9 +313,14 @@ fn machine_hints(error: &talmox_talos::Error) -> Vec<String> {
         | Kind::NotFound
         | Kind::Unsupported
         | Kind::Refused
-        | Kind::Failed => Vec::new(),
+        | Kind::Failed => {
+            vec![format!("talosctl -n {} dmesg shows what it is doing", error.node), AGAIN.to_owned()]
+        }
     }
 }
+
+/// What helps against much that passes by itself.
+const AGAIN: &str = "run this again: what was done is not done twice";
 
 fn image_hints(error: &ImageError) -> Vec<String> {
     let host = error.host();

@@ -1,14 +1,39 @@
 //! The one door for everything that takes a running node down.
 //!
-//! Reboots, stops, replacements and moves of a declared node ask here first, whatever layer wants them. Today the door
-//! lets one control plane through at a time and asks; etcd and drain checks go in here and nowhere else.
+//! ```text
+//!  about to drain, restart, stop, move, replace, reset or upgrade a node
+//!    ├─ lease still ours? ── another's: refused
+//!    ├─ a worker: no member of etcd
+//!    └─ a control plane, or nobody knows: ask every member (ask.rs) ─▶ can they do without it? (judge.rs)
+//!           │ not yet: waited for, by name, and asked again          │ never, or time is up: refused
+//!           ▼ yes
+//!  whoever watches the run is asked (`Gate`), once for each node
+//! ```
+//!
+//! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. What cannot be told
+//! is refused. Only where nobody could ask, because no secrets of the cluster are at hand, it is left to a person.
+
+mod ask;
+mod judge;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use talmox_plan::Planned;
 use talmox_types::NodeName;
-use talmox_types::desired::Role;
+use talmox_types::desired::{Power, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
+use tokio::time::Instant;
+
+use self::judge::{Leaving, Verdict, judge};
+use crate::lease::{Held, Lease};
+use crate::work::{Result, Work};
+use crate::{Event, Reach, Run, StepError};
+
+/// How long members are waited for that are not well: as long as a machine takes to restart, and some.
+const LIMIT: Duration = Duration::from_mins(10);
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// A node that is about to go down.
 #[derive(Clone, Debug)]
@@ -17,12 +42,125 @@ pub struct Interruption<'a> {
     /// None for a node the description does not name: it may have been a control plane.
     pub role: Option<Role>,
     pub step: &'a Planned,
+    /// Whether it is known that etcd can do without it. If not, nobody could be asked.
+    pub etcd_agrees: bool,
 }
 
-pub type GateFuture<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+pub type GateFuture<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), String>> + Send + 'a>>;
 
-/// Says whether a node may go down now; the error says why not. The executor itself sees to it that only one control
-/// plane at a time is asked about and down.
+/// Whoever watches a run: says whether a node may go down now; the error says why not. The executor itself sees to it that
+/// only one control plane at a time is asked about and down, and that etcd can do without it.
 pub trait Gate: Send + Sync {
     fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a>;
+}
+
+/// The door, for one step.
+pub(crate) struct EtcdGate<'a> {
+    pub(crate) work: &'a Work<'a>,
+    pub(crate) lease: Option<&'a Lease<'a>>,
+    /// Whether the plan takes the node out of etcd in good order before it goes.
+    pub(crate) leaves: bool,
+    /// Whether the plan has its disks go too.
+    pub(crate) for_good: bool,
+    /// Whether whoever watches is asked too.
+    pub(crate) asks: bool,
+}
+
+impl EtcdGate<'_> {
+    /// Lets the step's node go down, or says why not.
+    pub(crate) async fn pass(&self) -> Result<()> {
+        let (run, step) = (self.work.run, self.work.planned);
+        let Some(node) = step.node.as_ref() else { return Ok(()) };
+        let role = run.role(node);
+        let known = run.reach.filter(|reach| reach.machines.identity().is_some());
+        let etcd_agrees = match (role, known) {
+            (Some(Role::Worker), _) => {
+                self.hold_lease(node).await?;
+                true
+            }
+            (Some(Role::Controller) | None, Some(reach)) => {
+                self.await_etcd(node, reach).await?;
+                true
+            }
+            (Some(Role::Controller) | None, None) => false,
+        };
+        if !self.asks {
+            return Ok(());
+        }
+        let interruption = Interruption { node, role, step, etcd_agrees };
+        run.gate.pass(interruption).await.map_err(|reason| refused(node, reason))
+    }
+
+    /// Waits until etcd can do without the node and the lease is ours.
+    async fn await_etcd(&self, node: &NodeName, reach: &Reach<'_>) -> Result<()> {
+        if sabotaged(Defect::EtcdNotAsked) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let name = format!("etcd to do without {node}");
+        loop {
+            let verdict = match self.held().await? {
+                Some(why) => Verdict::NotYet(why),
+                None => self.look(node, reach).await,
+            };
+            match verdict {
+                Verdict::Pass => return Ok(()),
+                Verdict::Never(reason) => return Err(refused(node, reason)),
+                Verdict::NotYet(reason) if begun.elapsed() > LIMIT => return Err(refused(node, reason)),
+                Verdict::NotYet(reason) => self.wait(&name, &reason, begun).await?,
+            }
+        }
+    }
+
+    async fn hold_lease(&self, node: &NodeName) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let Some(reason) = self.held().await? else { return Ok(()) };
+            if begun.elapsed() > LIMIT {
+                return Err(refused(node, reason));
+            }
+            self.wait("the lease to be renewed", &reason, begun).await?;
+        }
+    }
+
+    async fn wait(&self, name: &str, detail: &str, begun: Instant) -> Result<()> {
+        let (step, elapsed, limit) = (self.work.planned, begun.elapsed(), LIMIT);
+        self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
+        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+    }
+
+    /// Why nobody can tell whether the lease is still ours; nothing if it is.
+    async fn held(&self) -> Result<Option<String>> {
+        let Some(lease) = self.lease else { return Ok(None) };
+        match lease.confirm().await {
+            Held::Ours => Ok(None),
+            Held::Unknown { reason } => Ok(Some(format!("the lease cannot be renewed: {reason}"))),
+            Held::Theirs { holder, seconds } => Err(StepError::Leased { holder, seconds }),
+        }
+    }
+
+    async fn look(&self, node: &NodeName, reach: &Reach<'_>) -> Verdict {
+        let run = self.work.run;
+        match ask::members(run, reach, node).await {
+            Err(error) => Verdict::NotYet(format!("Proxmox does not say where the members are: {error}")),
+            Ok(asked) => judge(&self.leaving(node, run), &asked),
+        }
+    }
+
+    /// What the judge has to know beside what the members say.
+    fn leaving<'n>(&self, node: &'n NodeName, run: &Run<'_>) -> Leaving<'n> {
+        let controllers = || run.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        Leaving {
+            node,
+            declared: controllers().count(),
+            is_declared: controllers().any(|one| one.name == *node),
+            for_good: self.for_good && run.request.upkeep.restore.is_none(),
+            in_good_order: self.leaves,
+            all_stop: controllers().all(|one| one.vm.power == Power::Stopped),
+        }
+    }
+}
+
+fn refused(node: &NodeName, reason: String) -> StepError {
+    StepError::Gate { node: node.to_string(), reason }
 }

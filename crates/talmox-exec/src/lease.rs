@@ -10,9 +10,10 @@
 
 use std::time::Duration;
 
-use talmox_k8s::{Lock, Outcome, Time};
-use talmox_plan::{Plan, Step, Upkeep, first_control_plane, identify};
+use talmox_k8s::{Holding, Lock, Outcome, Time};
+use talmox_plan::{Plan, Step, first_control_plane, identify};
 use talmox_pve::client::{ConfigChange, Waiting};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, LeaseWord, Mark, VmId};
 use tokio::time::Instant;
 
@@ -32,9 +33,21 @@ const TRIES: u32 = 5;
 
 /// Whether a plan has something that nobody else may do at the same time.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
-    let begins =
-        |step: &Step| matches!(step, Step::Bootstrap { .. } | Step::Upkeep(Upkeep::RecoverEtcd { .. }));
-    plan.steps.iter().any(|step| begins(&step.step) || takes_down(step))
+    let alone = |step: &Step| matches!(step, Step::Bootstrap { .. } | Step::Upkeep(_));
+    !sabotaged(Defect::LeaseNotTaken) && plan.steps.iter().any(|step| alone(&step.step) || takes_down(step))
+}
+
+/// Whose a lease is that was ours.
+pub(crate) enum Held {
+    Ours,
+    Theirs {
+        holder: String,
+        seconds: u64,
+    },
+    /// Nobody could be asked.
+    Unknown {
+        reason: String,
+    },
 }
 
 /// A lease that is held.
@@ -45,8 +58,12 @@ pub(crate) struct Lease<'a> {
 }
 
 enum Place {
-    Mark { host: HostName, vmid: VmId },
-    Kubernetes(Box<Lock>),
+    Mark {
+        host: HostName,
+        vmid: VmId,
+    },
+    /// By way of each control plane: any of them may be away for a while. The one that answered comes first.
+    Kubernetes(Vec<Lock>),
 }
 
 /// Takes the lease, or waits until whoever has it is done or gone. None where there is nothing yet to keep it in.
@@ -76,10 +93,13 @@ async fn place(run: &Run<'_>, reach: &Reach<'_>) -> Result<Option<Place>> {
     let observed = observe_for(run.client, run.desired, run.request)
         .await
         .map_err(|error| StepError::Call { doing: error.doing, source: error.source })?;
-    for client in reach.kubernetes_at(control_planes(run.desired, &observed).into_iter()) {
-        let lock = Lock::new(client, reach.holder.clone());
-        if lock.look(now(reach)).await.is_ok() {
-            return Ok(Some(Place::Kubernetes(Box::new(lock))));
+    let servers = reach.kubernetes_at(control_planes(run.desired, &observed).into_iter());
+    let mut locks: Vec<Lock> =
+        servers.into_iter().map(|client| Lock::new(client, reach.holder.clone())).collect();
+    for index in 0..locks.len() {
+        if locks[index].look(now(reach)).await.is_ok() {
+            locks.swap(0, index);
+            return Ok(Some(Place::Kubernetes(locks)));
         }
     }
     let first = first_control_plane(run.desired);
@@ -101,16 +121,16 @@ impl Lease<'_> {
     /// Takes it; gives who has it, and when they were last seen.
     async fn try_once(&self, take_over: bool) -> Result<Option<(String, u64)>> {
         match &self.place {
-            Place::Kubernetes(lock) => {
-                let taken = lock.acquire(now(self.reach), take_over).await.map_err(|error| {
-                    StepError::HandOver { doing: "take the lease".to_owned(), reason: error.to_string() }
-                })?;
-                Ok(match taken {
-                    Outcome::Ours(_) => None,
-                    Outcome::Theirs(theirs) => {
-                        Some((theirs.holder, u64::try_from(theirs.renewed.unix()).unwrap_or_default()))
+            Place::Kubernetes(locks) => {
+                let mut last = String::new();
+                for lock in locks {
+                    match lock.acquire(now(self.reach), take_over).await {
+                        Ok(Outcome::Ours(_)) => return Ok(None),
+                        Ok(Outcome::Theirs(theirs)) => return Ok(Some(last_seen(theirs))),
+                        Err(error) => last = error.to_string(),
                     }
-                })
+                }
+                Err(StepError::HandOver { doing: "take the lease".to_owned(), reason: last })
             }
             Place::Mark { .. } => self.take_mark(take_over).await,
         }
@@ -157,15 +177,65 @@ impl Lease<'_> {
         }
     }
 
+    /// Whether it is still ours, by a fresh answer. A lease that ran out while nobody could renew it may be another's by
+    /// now, who takes nodes down as well.
+    pub(crate) async fn confirm(&self) -> Held {
+        match &self.place {
+            Place::Kubernetes(locks) => self.renew(locks).await,
+            // To write into it would make what was planned for that VM out of date.
+            Place::Mark { .. } => match self.marked().await {
+                Err(error) => Held::Unknown { reason: error.to_string() },
+                Ok(None) => Held::Ours,
+                Ok(Some((_, mark))) => {
+                    let ours = LeaseWord::holder(&self.reach.holder);
+                    match mark.lease.filter(|word| word.holder != ours) {
+                        None => Held::Ours,
+                        Some(LeaseWord { holder, renewed }) => {
+                            Held::Theirs { holder, seconds: self.reach.clock.now().saturating_sub(renewed) }
+                        }
+                    }
+                }
+            },
+        }
+    }
+
+    async fn renew(&self, locks: &[Lock]) -> Held {
+        let mut last = "there is no server to ask".to_owned();
+        for lock in locks {
+            match lock.renew(now(self.reach)).await {
+                Ok(Outcome::Ours(_)) => return Held::Ours,
+                Ok(Outcome::Theirs(theirs)) => {
+                    let (holder, renewed) = last_seen(theirs);
+                    return Held::Theirs { holder, seconds: self.reach.clock.now().saturating_sub(renewed) };
+                }
+                Err(error) => last = error.to_string(),
+            }
+        }
+        Held::Unknown { reason: last }
+    }
+
+    async fn release_locks(&self, locks: &[Lock]) -> bool {
+        for lock in locks {
+            if lock.release(now(self.reach)).await.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Renews it for as long as it is held.
     pub(crate) async fn keep(&self) -> std::convert::Infallible {
         loop {
             tokio::time::sleep(RENEWED_EVERY).await;
             let renewed = match &self.place {
-                Place::Kubernetes(lock) => lock.renew(now(self.reach)).await.is_ok(),
-                Place::Mark { .. } => self.take_mark(false).await.is_ok_and(|theirs| theirs.is_none()),
+                Place::Kubernetes(locks) => self.renew(locks).await,
+                Place::Mark { .. } => match self.take_mark(false).await {
+                    Ok(None) => Held::Ours,
+                    Ok(Some((holder, _))) => Held::Theirs { holder, seconds: 0 },
+                    Err(error) => Held::Unknown { reason: error.to_string() },
+                },
             };
-            if !renewed {
+            if !matches!(renewed, Held::Ours) {
                 tracing::warn!("the lease could not be renewed");
             }
         }
@@ -174,7 +244,7 @@ impl Lease<'_> {
     /// Gives it back. If that fails it ends by itself.
     pub(crate) async fn release(self) {
         let released = match &self.place {
-            Place::Kubernetes(lock) => lock.release(now(self.reach)).await.is_ok(),
+            Place::Kubernetes(locks) => self.release_locks(locks).await,
             Place::Mark { .. } => self.release_mark().await.is_ok(),
         };
         if !released {
@@ -195,6 +265,11 @@ impl Lease<'_> {
         }
         Ok(())
     }
+}
+
+/// Who has it, and when they were last seen.
+fn last_seen(theirs: Holding) -> (String, u64) {
+    (theirs.holder, u64::try_from(theirs.renewed.unix()).unwrap_or_default())
 }
 
 /// Writes a mark in place of the one that was read, if nobody has changed the VM since.

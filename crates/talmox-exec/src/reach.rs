@@ -10,12 +10,16 @@ use secrecy::SecretString;
 use talmox_talos::{Access, Client, Identity, Transport};
 use talmox_types::{FamilyPair, HostName, NodeName, VmId};
 
+use crate::Handout;
+
 /// How machines are reached, and who says what they are to be.
 pub struct Reach<'a> {
     pub machines: &'a dyn Machines,
     pub talos: Arc<dyn Transport>,
     /// Without it Kubernetes is neither asked nor handed anything.
     pub kubernetes: Option<Arc<dyn talmox_k8s::Transport>>,
+    /// Where machines fetch their configuration, if this run hands any out.
+    pub handout: Option<&'a Handout>,
     pub clock: &'a dyn Clock,
     /// Who this run is to others that want to work on the same cluster: `ann@laptop-4711`.
     pub holder: String,

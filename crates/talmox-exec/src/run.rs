@@ -36,6 +36,13 @@ impl Run<'_> {
         self.desired.nodes.iter().find(|declared| declared.name == *node).map(|node| node.role)
     }
 
+    /// Whether what runs may be interrupted now; without a clock nobody can tell when that is.
+    pub(crate) fn may_interrupt(&self) -> bool {
+        let window = &self.request.upkeep.window;
+        let unbounded = window.not_before.is_none() && window.not_after.is_none();
+        unbounded || self.reach.is_some_and(|reach| window.is_open(reach.clock.now()))
+    }
+
     /// Whether the whole cluster goes: then no node needs to wait for another.
     pub(crate) fn destroys_all(&self) -> bool {
         self.request.goal == Goal::Destroy && self.request.targets.is_empty()
@@ -82,6 +89,8 @@ pub struct Outcome {
     pub skipped: Vec<Skip>,
     /// Whether it was told to stop before everything was tried.
     pub interrupted: bool,
+    /// Whether steps were left because nothing may be interrupted now.
+    pub closed: bool,
 }
 
 /// A step whose result was seen.
@@ -124,6 +133,8 @@ pub enum Because {
     PlannedAnew(StepId),
     /// A node that was taken down before it has not come back.
     NotBack(NodeName),
+    /// It interrupts what runs, and the maintenance window is closed.
+    Closed(String),
     Interrupted,
 }
 
@@ -133,6 +144,7 @@ impl std::fmt::Display for Because {
             Self::Needs(step) => write!(f, "{step} was not done"),
             Self::PlannedAnew(step) => write!(f, "{step} ended otherwise: it is planned anew"),
             Self::NotBack(node) => write!(f, "{node} was taken down and has not come back"),
+            Self::Closed(window) => write!(f, "nothing is interrupted now ({window})"),
             Self::Interrupted => f.write_str("interrupted"),
         }
     }

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use talmox_pve::property::{IpConfig, Ipv4Setting, Ipv6Setting, Smbios, VmConfig};
 use talmox_types::desired::{Desired, Node, NodeAddress};
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{ClusterUid, HostName, MacAddress, Mark, NodeName, VmId};
+use talmox_types::{ClusterUid, HostName, MacAddress, Mark, NodeName, VmId, split_serial};
 
 use crate::{Guest, GuestKind, Observed};
 
@@ -187,6 +187,7 @@ impl Witness {
     fn of(config: &VmConfig) -> Self {
         let smbios = config.smbios().ok().flatten().unwrap_or_default();
         let Smbios { serial: Some(serial), family: Some(family), .. } = smbios else { return Self::None };
+        let serial = split_serial(&serial).0.to_owned();
         let is_ours = family.split_once('.').is_some_and(|(uid, incarnation)| {
             ClusterUid::parse(uid).is_ok() && !incarnation.is_empty() && serial.starts_with("h=")
         });

@@ -5,8 +5,10 @@
 //! safety rules once more, apart from the planner, and refuses a plan that breaks one.
 
 mod check;
+mod component;
 mod diff;
 mod identity;
+mod installer;
 mod live;
 mod machine;
 mod observed;
@@ -17,8 +19,10 @@ mod step;
 mod template;
 mod upkeep;
 mod view;
+mod window;
 
 pub use check::{Rule, Violation, check};
+pub use component::{Component, image_version};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use machine::{
@@ -33,10 +37,10 @@ pub use plan::{
     StepId, SubChange, Volume, Waiting,
 };
 pub use planner::{
-    Given, assigned_addresses, first_control_plane, given_by_an_empty_proxmox, plan, seed_in, seed_storage,
-    seeds_of,
+    Given, assigned_addresses, config_source, first_control_plane, given_by_an_empty_proxmox, plan, seed_in,
+    seed_storage, seeds_of,
 };
-pub use request::{Goal, Nonce, Request, Until, UpkeepRequest};
+pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
 pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Step, TemplateSource};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
@@ -44,4 +48,5 @@ pub use template::{
     wanted_templates,
 };
 pub use upkeep::{ChangeMode, Snapshot, Upkeep};
-pub use view::{NodeState, NodeView, View, view};
+pub use view::{DriveView, NodeState, NodeView, View, view};
+pub use window::{Moment, Window};

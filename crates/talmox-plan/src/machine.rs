@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
+use talmox_types::sabotage::{Defect, sabotaged};
 
-use crate::Change;
+use crate::{Change, Component};
 
 /// The machine at the address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,10 +44,13 @@ pub struct SeenNode {
     pub unmet: Vec<String>,
     /// What of its configuration is not as described, secrets masked. None: it could not be compared.
     pub config: Option<Vec<Change>>,
-    /// Images its configuration names, by the place they are named at: `machine.kubelet.image`.
+    /// Images its configuration names, by the place they are named at: `machine.kubelet.image`, `KubeletConfig image`.
     pub images: BTreeMap<String, String>,
     /// Of a control plane; none for a worker.
     pub etcd: Option<SeenEtcd>,
+    /// Parts of Kubernetes a control plane is told to run and has no static pod of. None: it could not be told, or has no
+    /// etcd to run them on.
+    pub absent_pods: Option<Vec<String>>,
     /// By name.
     pub services: BTreeMap<String, SeenService>,
 }
@@ -114,6 +118,12 @@ pub struct SeenCluster {
     /// What of the bootstrap has been done, by the digest of what was to be done.
     pub manifests: Option<String>,
     pub post_bootstrap: Option<String>,
+    /// Images of the control planes' pods, as the pods themselves say: by component and node.
+    pub pods: BTreeMap<Component, BTreeMap<String, String>>,
+    /// The image of kube-proxy, if there is one and it is to be.
+    pub proxy: Option<String>,
+    /// Installers that were run beside what runs and wait for a restart, by the name of the node.
+    pub installed: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -146,14 +156,19 @@ impl SeenMachine {
 }
 
 impl SeenNode {
-    /// Whether it has finished booting and everything on it works. One look proves little while a node joins.
+    /// Whether it has finished booting and everything on it works.
+    ///
+    /// A control plane that joins says that it is running and ready once its etcd is, and half a minute later that it is not: its
+    /// static pods are there then, and pending. So the ones it is to have must be there before its word counts.
     pub fn is_well(&self) -> bool {
         let etcd_is_well = match &self.etcd {
             None => true,
             Some(SeenEtcd::Member { healthy, learners, .. }) => *healthy && *learners == 0,
             Some(SeenEtcd::Unknown { .. } | SeenEtcd::Empty) => false,
         };
-        self.stage == SeenStage::Running && self.ready && etcd_is_well
+        let has_pods =
+            self.absent_pods.as_ref().is_some_and(Vec::is_empty) || sabotaged(Defect::ReadinessBelieved);
+        self.stage == SeenStage::Running && self.ready && etcd_is_well && has_pods
     }
 
     /// Why it is not well, in a few words.
@@ -165,6 +180,13 @@ impl SeenNode {
         words.extend(self.unmet.iter().cloned());
         if let Some(SeenEtcd::Unknown { reason }) = &self.etcd {
             words.push(format!("etcd: {reason}"));
+        }
+        match &self.absent_pods {
+            Some(absent) if !absent.is_empty() => {
+                words.push(format!("no static pod of {}", absent.join(", ")))
+            }
+            None if self.ready => words.push("its static pods are not known".to_owned()),
+            Some(_) | None => {}
         }
         words.join(", ")
     }

@@ -34,6 +34,8 @@ pub struct Observed {
     pub depth: Depth,
     /// What the machines themselves say, by node. Those that were not asked are not in it.
     pub talos: BTreeMap<NodeName, SeenMachine>,
+    /// The same of nodes that the description does not name and that are to go.
+    pub leaving: BTreeMap<NodeName, SeenMachine>,
     pub kubernetes: SeenKubernetes,
 }
 

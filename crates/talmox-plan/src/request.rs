@@ -30,6 +30,23 @@ pub struct Request {
     pub ignore_drift: BTreeSet<String>,
     #[serde(default)]
     pub upkeep: UpkeepRequest,
+    /// Hosts of Proxmox that somebody knows more about than Proxmox does.
+    #[serde(default)]
+    pub hosts: HostsRequest,
+}
+
+/// What was said about hosts of Proxmox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostsRequest {
+    /// Hosts that are gone for good: what Proxmox still lists there does not run, and never will again.
+    pub gone: BTreeSet<HostName>,
+    /// With [`Goal::Hosts`]: the host that nodes are taken off.
+    pub drain: Option<HostName>,
+    /// With [`Goal::Hosts`]: the host that takes up again what it carried before it was drained.
+    pub back: Option<HostName>,
+    /// Whether what was moved away from it is moved back.
+    pub move_back: bool,
 }
 
 /// What was asked for about a cluster that lives.
@@ -44,6 +61,8 @@ pub struct UpkeepRequest {
     pub no_snapshot: bool,
     /// The snapshot a cluster without data begins with.
     pub restore: Option<crate::Snapshot>,
+    /// When what runs may be interrupted.
+    pub window: crate::Window,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +77,8 @@ pub enum Goal {
     Templates,
     /// No template and no image of ours that is not described any more.
     PruneTemplates,
+    /// A host of Proxmox without nodes of the cluster, or with those again that it had.
+    Hosts,
 }
 
 /// How far a cluster is brought. Each includes those before it, and nobody asks a machine unless it goes beyond the VMs.
@@ -96,7 +117,7 @@ impl Until {
 impl Request {
     /// Whether the machines themselves are part of it, and not only their VMs.
     pub fn looks_inside(&self) -> bool {
-        self.goal == Goal::Converge && self.until > Until::Vms
+        matches!(self.goal, Goal::Converge | Goal::Hosts) && self.until > Until::Vms
     }
 
     /// Whether a VM may go in this run.

@@ -208,6 +208,18 @@ pub enum Step {
         host: HostName,
         volume: VolumeId,
     },
+    /// Writes into a VM, before it is started, where its machine fetches its configuration: the serial number, which Talos
+    /// reads. The address holds a secret that is made when this is carried out, and is in no plan.
+    PublishConfig {
+        vm: Expected,
+        address: FamilyPair<IpAddr>,
+    },
+    /// Takes that out again, once the machine has its configuration.
+    WithdrawConfig {
+        vm: Expected,
+        /// Where the machine says what it fetched.
+        address: FamilyPair<IpAddr>,
+    },
     /// Waits until the node answers and gives it its configuration, if its SMBIOS uuid is the VM's; is done when the
     /// configuration was read back. A node that has one already is left as it is.
     ConfigureNode {
@@ -257,6 +269,8 @@ impl Step {
             | Self::AddHa { vm, .. }
             | Self::AttachSeed { vm, .. }
             | Self::EjectSeed { vm, .. }
+            | Self::PublishConfig { vm, .. }
+            | Self::WithdrawConfig { vm, .. }
             | Self::ConfigureNode { vm, .. }
             | Self::Bootstrap { vm, .. }
             | Self::RecordBootstrap { vm }
@@ -289,6 +303,8 @@ impl Step {
             self,
             Self::AttachSeed { .. }
                 | Self::EjectSeed { .. }
+                | Self::PublishConfig { .. }
+                | Self::WithdrawConfig { .. }
                 | Self::ConfigureNode { .. }
                 | Self::Bootstrap { .. }
                 | Self::RecordBootstrap { .. }
@@ -346,6 +362,8 @@ impl Step {
             Self::AttachSeed { .. } => "attach-seed",
             Self::EjectSeed { .. } => "eject-seed",
             Self::RemoveSeed { .. } => "remove-seed",
+            Self::PublishConfig { .. } => "publish-config",
+            Self::WithdrawConfig { .. } => "withdraw-config",
             Self::ConfigureNode { .. } => "configure-node",
             Self::Bootstrap { .. } => "bootstrap",
             Self::RecordBootstrap { .. } => "record-bootstrap",

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::NodeName;
+use talmox_types::{AwayWord, FamilyPair, NodeName};
 
 use crate::Expected;
 
@@ -27,7 +27,7 @@ pub enum Upkeep {
     /// Waits until a node is well again, and lets pods back if it was us who kept them off.
     ReturnNode { node: NodeName, address: IpAddr },
     /// Gives a machine the configuration that is described now, and reads it back.
-    ChangeNode { vm: Expected, address: IpAddr, mode: ChangeMode },
+    ChangeNode { vm: Expected, address: FamilyPair<IpAddr>, mode: ChangeMode },
     /// Installs another Talos, or other extensions, beside the one that runs, and restarts into it.
     UpgradeNode {
         vm: Expected,
@@ -41,6 +41,8 @@ pub enum Upkeep {
         schematic: Option<String>,
         /// Installed now; the restart is left to whoever comes next.
         stage: bool,
+        /// Where Kubernetes is asked, by name.
+        control_planes: BTreeMap<NodeName, IpAddr>,
     },
     /// Moves every component of Kubernetes to another version, one after the other.
     UpgradeKubernetes {
@@ -57,7 +59,15 @@ pub enum Upkeep {
         control_planes: BTreeMap<NodeName, IpAddr>,
     },
     /// Removes what is left of a node that is gone: a member of etcd that will not come back, and its object in Kubernetes.
-    ForgetNode { node: NodeName, control_planes: BTreeMap<NodeName, IpAddr> },
+    ForgetNode {
+        node: NodeName,
+        /// Where it was: nothing of this cluster may answer there any more.
+        address: Option<IpAddr>,
+        /// Other control planes, who are asked to forget it.
+        control_planes: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Writes into a VM's mark why it is away, or that it is back, so that whoever comes next knows.
+    NoteAway { vm: Expected, away: Option<AwayWord> },
     /// Makes the first member of etcd from a snapshot. Guarded like the bootstrap.
     RecoverEtcd {
         /// With the intent in its mark.
@@ -97,6 +107,7 @@ impl Upkeep {
             Self::ChangeNode { vm, .. }
             | Self::UpgradeNode { vm, .. }
             | Self::RetireNode { vm, .. }
+            | Self::NoteAway { vm, .. }
             | Self::RecoverEtcd { vm, .. } => Some(vm),
             Self::SnapshotEtcd { .. }
             | Self::DrainNode { .. }
@@ -117,6 +128,7 @@ impl Upkeep {
             Self::UpgradeKubernetes { .. } => "upgrade-kubernetes",
             Self::RetireNode { .. } => "retire",
             Self::ForgetNode { .. } => "forget",
+            Self::NoteAway { .. } => "note-away",
             Self::RecoverEtcd { .. } => "recover-etcd",
         }
     }

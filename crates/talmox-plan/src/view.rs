@@ -5,11 +5,12 @@ mod parts;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use talmox_pve::property::VolumeId;
 use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::{ClusterName, ClusterUid, HostName, NodeName, PoolName, VmId};
 
 use crate::identity::{addresses, macs};
-use crate::planner::assign;
+use crate::planner::{assign, config_source, seed_files};
 use crate::{
     Change, Class, Effect, Guest, Identities, Nonce, Observed, Owned, Plan, Planned, Power, Request, Seen,
     Step, Waiting, identify, plan,
@@ -25,6 +26,19 @@ pub struct View {
     pub nodes: Vec<NodeView>,
     /// VMs of ours that the description does not name.
     pub undeclared: Vec<NodeView>,
+    /// Configuration drives of this cluster, which hold its keys: there is none unless nodes are being configured, or a run was
+    /// interrupted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<DriveView>,
+}
+
+/// A configuration drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DriveView {
+    pub host: HostName,
+    pub volume: VolumeId,
+    /// The VM that has it; none: it was left behind.
+    pub vmid: Option<VmId>,
 }
 
 /// A node and its VM.
@@ -105,6 +119,10 @@ pub fn view(desired: &Desired, observed: &Observed) -> View {
                 of_vm(observed, parts.of_node(node), node, Some(owned))
             })
             .collect(),
+        drives: seed_files(desired, observed)
+            .into_iter()
+            .map(|file| DriveView { host: file.host, volume: file.volume, vmid: file.holder })
+            .collect(),
     }
 }
 
@@ -176,9 +194,13 @@ fn of_vm(observed: &Observed, plan: &Plan, node: &NodeName, owned: Option<&Owned
             .chain(guest.and_then(unreadable))
             .chain(power(plan, node))
             .chain(if owned.is_none() { whereabouts(plan, node) } else { Vec::new() })
+            .chain(config.and_then(config_source).map(|_| SOURCE_LEFT.to_owned()))
             .collect(),
     }
 }
+
+/// Said of a VM whose machine may not have its configuration yet. The address itself is a secret.
+const SOURCE_LEFT: &str = "smbios1 says where its machine fetches its configuration";
 
 /// What an apply would do to its power alone.
 fn power(plan: &Plan, node: &NodeName) -> Option<String> {

@@ -77,4 +77,4 @@ pub use generated::cosi::resource;
 pub use generated::google::rpc::Status;
 pub use generated::{cluster, common, definitions, machine, storage, time};
 pub use prost::Message;
-pub use prost_types::{Any, Duration, Timestamp};
+pub use prost_types::{Any, Duration, ListValue, Struct, Timestamp, Value, value};

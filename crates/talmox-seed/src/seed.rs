@@ -28,7 +28,7 @@ pub enum InvalidSeed {
 /// First lines that make a file something else than a machine configuration.
 const OTHER_WORDS: [&str; 2] = ["#cloud-config", "#include"];
 
-/// Everything a node gets on its drive.
+/// Everything a node gets, on its drive or from a web server.
 pub struct Seed {
     user_data: SecretString,
     meta_data: String,
@@ -52,6 +52,17 @@ impl Seed {
             return Err(InvalidSeed::EmptyNetworkConfig);
         }
         Ok(Self { user_data: machine_config, meta_data, network_config })
+    }
+
+    /// One of the three files by its name.
+    pub fn file(&self, name: &str) -> Option<SecretSlice<u8>> {
+        let text = match name {
+            USER_DATA => self.user_data.expose_secret(),
+            META_DATA => &self.meta_data,
+            NETWORK_CONFIG => &self.network_config,
+            _ => return None,
+        };
+        Some(SecretSlice::from(text.as_bytes().to_vec()))
     }
 
     /// The ISO image. The same files make the same bytes.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::MachineId;
+use crate::hardware::{Image, MachineId};
 use crate::wire::Code;
 
 /// Mishaps of machines and of calls.
@@ -34,10 +34,14 @@ pub enum Trouble {
     DiesInUpgrade,
     /// An installer ends with this exit code and has changed nothing.
     InstallerFails(i32),
-    /// This version does not come up on it.
+    /// This version, or what is of this schematic, does not come up on it.
     BootFails(String),
+    /// This version, or what is of this schematic, comes up and never gets well: its kubelet does not.
+    Sick(String),
     /// Its clock never agrees with a time server.
     ClockOff,
+    /// The data of its etcd is lost once its part of Kubernetes runs and the other members can do without it.
+    LosesEtcd,
 }
 
 /// The API is up for so long, then down for so long, over and over.
@@ -52,12 +56,19 @@ pub struct Flapping {
 pub enum CallFault {
     /// Nobody listens, and nothing happens.
     Refuse,
+    /// It is not carried out, and the connection breaks: the caller cannot tell this from a reply that was lost.
+    Break,
     /// It is carried out, and the connection breaks before the reply.
     LoseReply,
     /// It is not carried out, and nothing is ever answered.
     Hang,
-    /// It is answered with this; whether it is carried out all the same is in `happens`.
-    Answer { code: u8, message: String, happens: bool },
+    /// It is carried out, and the caller is left without a word and with the connection open.
+    HangAfter,
+    /// It is carried out and answered so much later, in milliseconds. Streams that go on are not held back.
+    Slow { by: u64 },
+    /// It is answered with this; whether it is carried out all the same is in `happens`. The code is gRPC's of a call to
+    /// Talos, and HTTP's of a request to Kubernetes.
+    Answer { code: u16, message: String, happens: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +86,7 @@ struct Rule {
 impl CallFault {
     /// An answer with a code.
     pub fn answer(code: Code, message: &str) -> Self {
-        Self::Answer { code: code as u8, message: message.to_owned(), happens: false }
+        Self::Answer { code: u16::from(code as u8), message: message.to_owned(), happens: false }
     }
 }
 
@@ -93,6 +104,11 @@ impl Faults {
     /// The API at an address comes and goes.
     pub fn flap(&mut self, address: IpAddr, flapping: Flapping) {
         self.flapping.insert(address, flapping);
+    }
+
+    /// The API at an address stays where it is.
+    pub fn steady(&mut self, address: IpAddr) {
+        self.flapping.remove(&address);
     }
 
     /// The n-th call, counted from 1, to a path in which `*` stands for any text goes wrong, and `times - 1` after it.
@@ -156,8 +172,18 @@ impl Faults {
         self.take(machine, &Trouble::DiesInUpgrade)
     }
 
-    pub(crate) fn fails_to_boot(&self, machine: MachineId, version: &str) -> bool {
-        self.has(machine, &Trouble::BootFails(version.to_owned()))
+    pub(crate) fn loses_etcd(&mut self, machine: MachineId) -> bool {
+        self.take(machine, &Trouble::LosesEtcd)
+    }
+
+    pub(crate) fn fails_to_boot(&self, machine: MachineId, image: &Image) -> bool {
+        let names = [&image.version, &image.schematic];
+        names.into_iter().any(|name| self.has(machine, &Trouble::BootFails(name.clone())))
+    }
+
+    pub(crate) fn is_sick(&self, machine: MachineId, image: &Image) -> bool {
+        let names = [&image.version, &image.schematic];
+        names.into_iter().any(|name| self.has(machine, &Trouble::Sick(name.clone())))
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "one kind of trouble is looked for")]

@@ -1,6 +1,7 @@
 //! A machine as the hypervisor built it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,44 @@ pub struct Hardware {
     pub nics: Vec<Nic>,
     /// Disks and CD drives in the order in which the firmware tries them, then the others.
     pub drives: Vec<Drive>,
+}
+
+impl Hardware {
+    /// A machine that is no VM of this hypervisor: Talos in maintenance mode at an address on the same network.
+    pub fn stranger(id: MachineId, address: IpAddr) -> Self {
+        let image = Image {
+            version: "1.13.9".to_owned(),
+            schematic: "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba".to_owned(),
+            extensions: Vec::new(),
+            platform: Platform::Nocloud,
+            installed: true,
+        };
+        let mac = format!("02:00:00:00:ff:{:02x}", id.0 & 0xff);
+        let (kind, bits) = if address.is_ipv4() { ("static", 24) } else { ("static6", 64) };
+        let network = format!(
+            "version: 1\nconfig:\n- type: physical\n  name: eth0\n  mac_address: {mac}\n  subnets:\n  \
+             - type: {kind}\n    address: {address}/{bits}\n"
+        );
+        let files = [("meta-data", "instance-id: x\n".to_owned()), ("network-config", network)];
+        let files = files.into_iter().map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
+        let disk = Disk {
+            id: DiskId(u64::MAX - u64::from(id.0)),
+            copy_of: None,
+            name: "sda".to_owned(),
+            serial: String::new(),
+            size: 20 << 30,
+            content: Content::Talos(image),
+        };
+        Self {
+            id,
+            uuid: format!("00000000-1111-2222-3333-{:012x}", id.0),
+            serial: String::new(),
+            memory: 4 << 30,
+            cpus: 2,
+            nics: vec![Nic { mac, bridge: "vmbr0".to_owned(), vlan: None }],
+            drives: vec![Drive::Disk(disk), Drive::Cd(Content::Cidata(files))],
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +101,9 @@ pub struct Disk {
     pub copy_of: Option<DiskId>,
     /// The name the kernel gives it: `sda`, `vda`, `nvme0n1`.
     pub name: String,
+    /// Empty if it was given none.
+    #[serde(default)]
+    pub serial: String,
     /// Bytes.
     pub size: u64,
     /// What was on it when the hypervisor made it. What a node wrote since is the node's knowledge.

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The core does no I/O. Whoever simulates the hypervisor says when a machine is switched on and what is in it
-//! ([`Hardware`]); shells bring calls ([`ApiCall`], [`KubeCall`]) and carry replies away. The nodes know only the wire:
+//! ([`Hardware`]); shells bring calls ([`ApiCall`], [`KubeCall`]) and carry replies away, and fetch what machines want from
+//! web servers ([`Wanted`]). The nodes know only the wire:
 //! messages are those of `talmox-proto`, and a machine configuration is read and judged by `talmox-machine`, which is held
 //! to Talos' own library elsewhere. Nothing of the client, the planner or the executor is used here.
 
@@ -31,8 +32,10 @@ mod services;
 mod timing;
 mod wire;
 
+pub use etcd::{Quorum, SavedDisks};
 pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
+pub use machine::fetch::{Fetched, Wanted};
 pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;
 pub use wire::{

@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::stream::Stream;
 use crate::disk::Written;
-use crate::etcd::Cluster;
-use crate::faults::Faults;
+use crate::etcd::{Cluster, SavedDisks};
+use crate::faults::{CallFault, Faults};
 use crate::hardware::{DiskId, Drive, Hardware, Image, MachineId};
 use crate::kube::Store;
 use crate::machine::sequence::{After, SHUTDOWN};
 use crate::machine::settings::Settings;
+use crate::machine::static_pods::PodStep;
 use crate::machine::{Machine, Port, Run};
 use crate::random::Random;
 use crate::timing::Timing;
@@ -25,7 +26,7 @@ pub struct Nodes {
     pub faults: Faults,
     /// The network's DHCP reservations, by hardware address in lower case.
     pub leases: BTreeMap<String, IpAddr>,
-    /// What web servers hand out, by URL: configurations for machines that fetch theirs.
+    /// What web servers hand out, by URL, without anybody being asked; other files are fetched ([`Nodes::wanted`]).
     pub sites: BTreeMap<String, Vec<u8>>,
     /// Images no registry has, by reference or by repository.
     pub missing_images: BTreeSet<String>,
@@ -37,6 +38,9 @@ pub struct Nodes {
     pub(crate) random: Random,
     pub(crate) machines: BTreeMap<MachineId, Machine>,
     pub(crate) disks: BTreeMap<DiskId, Written>,
+    /// What snapshots of machines hold, by machine and name.
+    #[serde(default)]
+    pub(crate) snapshots: BTreeMap<String, SavedDisks>,
     /// Clusters of etcd, by number.
     pub(crate) clusters: BTreeMap<u64, Cluster>,
     /// What Kubernetes keeps in each of them.
@@ -86,6 +90,8 @@ pub(crate) struct Due {
 pub(crate) enum Event {
     /// Firmware and kernel are through.
     Kernel,
+    /// What was booted gave up.
+    BootFailed,
     Network,
     /// Whatever may hold a configuration was looked at.
     Config,
@@ -108,7 +114,16 @@ pub(crate) enum Event {
     /// Static pods are there, and not ready.
     Pods,
     ApiServer,
-    PodsReady,
+    /// A static pod takes its next step, if it is still the same.
+    Pod {
+        name: String,
+        turn: u64,
+        step: PodStep,
+    },
+    /// A node that left etcd takes its static pods away.
+    PodsWithdrawn,
+    /// A kubelet that started anew is not ready for a moment.
+    NodeFlaps,
     Register,
     NodeReady,
     /// The API answers no more, if this is still the way down that was begun.
@@ -116,6 +131,11 @@ pub(crate) enum Event {
     Down {
         descent: u64,
         after: After,
+    },
+    /// The older call to upgrade was acknowledged: its sequence begins.
+    Upgrade {
+        image: Image,
+        actor: String,
     },
     /// An installer ended.
     Upgraded {
@@ -147,6 +167,7 @@ impl Nodes {
             random: Random::new(seed),
             machines: BTreeMap::new(),
             disks: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             clusters: BTreeMap::new(),
             kube: BTreeMap::new(),
             events: BTreeMap::new(),
@@ -208,6 +229,11 @@ impl Nodes {
 
     pub fn remove_disk(&mut self, disk: DiskId) {
         self.disks.remove(&disk);
+    }
+
+    /// Whether a machine has power.
+    pub fn is_on(&self, machine: MachineId) -> bool {
+        self.machines.get(&machine).is_some_and(|machine| machine.on)
     }
 
     /// Milliseconds since the beginning.
@@ -272,8 +298,13 @@ impl Nodes {
 
     /// One call of the Talos API.
     pub fn call(&mut self, call: &ApiCall, now: u64) -> ApiReply {
+        self.call_with(call, None, now)
+    }
+
+    /// The same with a mishap, whatever [`Nodes::faults`] say.
+    pub fn call_with(&mut self, call: &ApiCall, fault: Option<CallFault>, now: u64) -> ApiReply {
         self.advance_to(now);
-        let reply = crate::api::answer(self, call);
+        let reply = crate::api::answer(self, call, fault);
         if let Some(machine) = self.at(call.to) {
             self.tell_watchers(machine);
         }
@@ -294,7 +325,7 @@ impl Nodes {
     /// What a machine would say of itself: its stage, and what it waits for. None while nothing runs on it.
     pub fn standing(&self, machine: MachineId) -> Option<Standing> {
         let run = self.run(machine)?;
-        let unmet = run.unmet().into_iter().map(|unmet| (unmet.name, unmet.reason)).collect();
+        let unmet = run.unmet(self.clock).into_iter().map(|unmet| (unmet.name, unmet.reason)).collect();
         Some(Standing { stage: run.stage.name(), unmet })
     }
 

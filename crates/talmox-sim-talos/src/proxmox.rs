@@ -106,8 +106,25 @@ fn befall(world: &mut World, nodes: &mut Nodes, event: PowerEvent) {
         PowerEvent::Button { vmid } => drop(nodes.press_power(MachineId(vmid))),
         PowerEvent::Reset { vmid } => nodes.reset(MachineId(vmid)),
         PowerEvent::Changed(machine) => nodes.replug(hardware(machine)),
+        PowerEvent::Kept { vmid, snapshot, disks } => {
+            let disks: Vec<DiskId> = disks.into_iter().map(DiskId).collect();
+            let saved = nodes.save_disks(&disks);
+            nodes.snapshots.insert(snapshot_key(vmid, &snapshot), saved);
+        }
+        PowerEvent::PutBack { vmid, snapshot } => {
+            if let Some(saved) = nodes.snapshots.get(&snapshot_key(vmid, &snapshot)).cloned() {
+                nodes.restore_disks(&saved);
+            }
+        }
+        PowerEvent::Forgotten { vmid, snapshot } => {
+            nodes.snapshots.remove(&snapshot_key(vmid, &snapshot));
+        }
         PowerEvent::DiskGone { disk } => nodes.remove_disk(DiskId(disk)),
     }
+}
+
+fn snapshot_key(vmid: u32, snapshot: &str) -> String {
+    format!("{vmid}/{snapshot}")
 }
 
 fn hear(world: &mut World, nodes: &Nodes, news: News) {
@@ -174,10 +191,11 @@ fn hardware(machine: talmox_sim::Machine) -> Hardware {
 fn drive(drive: MachineDrive) -> Drive {
     match drive {
         MachineDrive::Cd { content, extensions } => Drive::Cd(self::content(content, extensions)),
-        MachineDrive::Disk { id, copy_of, name, size, content, extensions } => Drive::Disk(Disk {
+        MachineDrive::Disk { id, copy_of, name, serial, size, content, extensions } => Drive::Disk(Disk {
             id: DiskId(id),
             copy_of: copy_of.map(DiskId),
             name,
+            serial,
             size,
             content: self::content(content, extensions),
         }),

@@ -40,6 +40,17 @@ pub struct Timing {
     pub api_server: u64,
     /// The other static pods, from then on.
     pub static_pods: u64,
+    /// Until a kubelet sees that a static pod should be another one.
+    pub pod_look: u64,
+    /// The grace of the API server that makes room; other pods take half of it.
+    pub pod_end: u64,
+    /// From a new static pod to one that is ready.
+    pub pod_start: u64,
+    /// From the restart of a kubelet to the moment at which its node is not ready once more, and how long that lasts.
+    pub flap: u64,
+    pub flap_back: u64,
+    /// Leaving etcd, until it is acknowledged.
+    pub leave: u64,
     /// From a reachable API server to a registered node.
     pub register: u64,
     /// From a registered node with a network plugin to one that is ready.
@@ -76,6 +87,12 @@ impl Default for Timing {
             promotion: 1500,
             api_server: 2000,
             static_pods: 1500,
+            pod_look: 1500,
+            pod_end: 1400,
+            pod_start: 200,
+            flap: 1800,
+            flap_back: 300,
+            leave: 1000,
             register: 800,
             node_ready: 1500,
             stop: 1500,
@@ -108,6 +125,12 @@ impl Timing {
             promotion: 19_000,
             api_server: 60_000,
             static_pods: 30_000,
+            pod_look: 29_600,
+            pod_end: 27_600,
+            pod_start: 1300,
+            flap: 7300,
+            flap_back: 700,
+            leave: 10_000,
             register: 5000,
             node_ready: 15_000,
             stop: 35_000,

@@ -168,6 +168,11 @@ impl Code {
         Self::Unauthenticated,
     ];
 
+    /// The code with that name, such as `Unavailable`.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|code| *code != Self::Ok && format!("{code:?}") == name)
+    }
+
     /// The code with that number; unknown if there is none.
     pub fn from_number(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Unknown)

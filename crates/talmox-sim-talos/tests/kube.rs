@@ -31,6 +31,7 @@ fn facts(number: u8, role: NodeRole, ready: bool) -> KubeletFacts {
         role,
         version: "1.36.3".to_owned(),
         talos: "1.13.9".to_owned(),
+        boot_id: String::new(),
         uuid: format!("00000000-0000-4000-8000-{number:012}"),
         labels: BTreeMap::new(),
         taints: BTreeMap::new(),
@@ -45,8 +46,8 @@ impl Cluster {
     /// A control plane and so many workers, all ready.
     fn new(workers: u8) -> Self {
         let mut store = Store::new(7, "1.36.3", BEGIN);
-        let version = "1.36.3".to_owned();
-        let manifests = BootstrapManifests { proxy: true, flannel: true, core_dns: true, version };
+        let proxy = Some("registry.k8s.io/kube-proxy:v1.36.3".to_owned());
+        let manifests = BootstrapManifests { proxy, flannel: true, core_dns: true };
         store.bootstrap(&manifests, BEGIN);
         store.report(&facts(1, NodeRole::ControlPlane, true), BEGIN);
         for number in 2..2 + workers {

@@ -29,6 +29,12 @@ pub enum PowerEvent {
     Reset { vmid: u32 },
     /// Something was plugged in or out of a machine that runs: this is what it has now.
     Changed(Machine),
+    /// What its disks held was kept under the name of a snapshot.
+    Kept { vmid: u32, snapshot: String, disks: Vec<u64> },
+    /// Its disks hold again what a snapshot kept.
+    PutBack { vmid: u32, snapshot: String },
+    /// A snapshot is no more.
+    Forgotten { vmid: u32, snapshot: String },
     /// A volume is gone for ever.
     DiskGone { disk: u64 },
 }
@@ -66,6 +72,8 @@ pub enum MachineDrive {
         copy_of: Option<u64>,
         /// The name Linux gives it: `sda`, `vda`.
         name: String,
+        /// The serial number it was given; empty if it has none.
+        serial: String,
         /// Bytes.
         size: u64,
         content: Content,
@@ -147,6 +155,24 @@ impl World {
         self.tell(|world| world.machine(vmid).map(PowerEvent::Changed));
     }
 
+    pub(crate) fn snapshot_taken(&mut self, vmid: u32, snapshot: &str) {
+        self.tell(|world| {
+            let vm = world.vms.get(&vmid)?;
+            let disks = vm.drives().into_iter().filter(|drive| !drive.is_cdrom());
+            let disks =
+                disks.filter_map(|drive| world.volume(&vm.node, drive.file()).map(|volume| volume.id));
+            Some(PowerEvent::Kept { vmid, snapshot: snapshot.to_owned(), disks: disks.collect() })
+        });
+    }
+
+    pub(crate) fn snapshot_put_back(&mut self, vmid: u32, snapshot: &str) {
+        self.tell(|_| Some(PowerEvent::PutBack { vmid, snapshot: snapshot.to_owned() }));
+    }
+
+    pub(crate) fn snapshot_removed(&mut self, vmid: u32, snapshot: &str) {
+        self.tell(|_| Some(PowerEvent::Forgotten { vmid, snapshot: snapshot.to_owned() }));
+    }
+
     fn tell(&mut self, event: impl FnOnce(&Self) -> Option<PowerEvent>) {
         if self.power.is_none() {
             return;
@@ -212,6 +238,7 @@ impl World {
             id: volume.id,
             copy_of: volume.copy_of,
             name: names.get(&drive.key)?.clone(),
+            serial: drive.get("serial").unwrap_or_default().to_owned(),
             size: visible_size(volume),
             content,
             extensions,

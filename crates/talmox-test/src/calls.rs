@@ -13,7 +13,8 @@ pub struct Call {
     pub host: String,
     /// Of Proxmox and Kubernetes that of HTTP; of Talos `GET` for calls that only look, else `CALL`.
     pub method: &'static str,
-    /// Path and query, without `/api2/json`; of Talos `/PACKAGE.SERVICE/METHOD`.
+    /// Path and query, without `/api2/json`; of Talos `/PACKAGE.SERVICE/METHOD`, and behind a question mark the
+    /// kind of resource asked for and `maintenance`.
     pub path: String,
     pub end: End,
     /// A checksum over what was sent and what came back: bodies are secrets, and two runs must not differ in them.

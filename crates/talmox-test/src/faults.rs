@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use talmox_pve::client::Method;
 use talmox_sim::{Calls, FaultPlan, Reach};
+use talmox_sim_talos::CallFault;
 use talmox_talos::Code;
 
 /// What happens to a call instead of an answer, or along with it.
@@ -32,6 +33,8 @@ pub enum Fault {
     Simulated(talmox_sim::Fault),
     /// A node answers a call of the Talos API with this and does nothing.
     Status { code: Code, message: String },
+    /// What simulated nodes know to go wrong with a call of the Talos or the Kubernetes API.
+    Node(CallFault),
     /// The client dies: before this call is sent, or after it arrived. Every later call fails at once.
     KillClient { sent: bool },
 }
@@ -107,14 +110,14 @@ impl When {
         Self { calls, nth: None }
     }
 
-    /// The first call of the Talos API with this name: `Bootstrap`.
+    /// The first call of the Talos API whose name begins so: `Bootstrap`.
     pub fn talos(name: &str) -> Self {
         Self::nth_talos(name, 1)
     }
 
-    /// The n-th call of the Talos API with this name, counted from 1.
+    /// The n-th call of the Talos API whose name begins so, counted from 1.
     pub fn nth_talos(name: &str, nth: u64) -> Self {
-        Self { calls: Calls::any().at(&format!("*/{name}")), nth: Some(nth) }
+        Self { calls: Calls::any().at(&format!("*/{name}*")), nth: Some(nth) }
     }
 
     /// The first call with this method and this part in its path.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use talmox_k8s::{BoxFuture, Request, Response, Transport, TransportError};
-use talmox_sim_talos::{KubeCall, KubeReply, Listener, Peer};
+use talmox_sim_talos::{CallFault, KubeCall, KubeReply, Listener, Peer};
 
 use crate::transport::{DEAD, Departed, pause};
 use crate::trust::Trust;
@@ -56,7 +56,7 @@ impl KubeMemory {
             }
             _ => {}
         }
-        let reply = self.ask(request)?;
+        let reply = self.ask(request, departed.node_fault())?;
         let response = self.receive(reply, departed).await?;
         match &departed.fault {
             Some(Fault::Hang { .. }) => std::future::pending().await,
@@ -68,7 +68,7 @@ impl KubeMemory {
         }
     }
 
-    fn ask(&self, request: &Request) -> Result<KubeReply, TransportError> {
+    fn ask(&self, request: &Request, fault: Option<CallFault>) -> Result<KubeReply, TransportError> {
         let unknown = || TransportError::NotReached { reason: "Name or service not known".to_owned() };
         let to: IpAddr = request.server.host.parse().map_err(|_| unknown())?;
         let call = KubeCall {
@@ -80,7 +80,7 @@ impl KubeMemory {
             content_type: request.content_type.map(str::to_owned),
             body: request.body.clone(),
         };
-        self.cluster.nodes(|nodes, now| nodes.kube(&call, now)).ok_or_else(refused)
+        self.cluster.nodes(|nodes, now| nodes.kube_with(&call, fault, now)).ok_or_else(refused)
     }
 
     /// What each side makes of the other's certificate. A client the server does not know is told so in HTTP.

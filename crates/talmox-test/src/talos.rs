@@ -34,7 +34,9 @@ impl TalosMemory {
             Messages::Many(messages) => messages.collect().await,
         };
         let method = if only_looks(path) { "GET" } else { "CALL" };
-        let departed = self.cluster.depart(&node.to_string(), method, path, &messages.concat());
+        let sent = messages.concat();
+        let departed =
+            self.cluster.depart(&node.to_string(), method, &shown_path(path, &sent, &access), &sent);
         let answer = self.travel(node, &access, path, messages, &departed).await;
         let at = self.cluster.now();
         let end = match &answer {
@@ -68,7 +70,9 @@ impl TalosMemory {
         }
         let peer = self.handshake(node, access)?;
         let call = ApiCall { to: node, peer, path: path.to_owned(), metadata: Vec::new(), messages };
-        let reply = self.cluster.nodes(|nodes, now| nodes.call(&call, now)).ok_or_else(refused)?;
+        let fault = departed.node_fault();
+        let reply =
+            self.cluster.nodes(|nodes, now| nodes.call_with(&call, fault, now)).ok_or_else(refused)?;
         let several = matches!(&reply, ApiReply::Done { messages, .. } if messages.len() > 1);
         let replies = self.receive(reply, departed).await?;
         match &departed.fault {
@@ -210,6 +214,27 @@ fn until(ends: Instant, late: TransportError, replies: Replies) -> Replies {
             }
         }
     }))
+}
+
+/// The path, for the log; of resources also which kind of them is asked for, since that is most of what is asked, and
+/// whether the machine is taken to be in maintenance mode.
+fn shown_path(path: &str, message: &[u8], access: &Access) -> String {
+    let kind = kind_of_resource(message).filter(|_| path.starts_with("/cosi.resource.State/"));
+    let mode = matches!(access, Access::Maintenance { .. }).then_some("maintenance");
+    let more: Vec<&str> = kind.into_iter().chain(mode).collect();
+    if more.is_empty() { path.to_owned() } else { format!("{path}?{}", more.join("&")) }
+}
+
+/// The second field of a message, if it and the one before it are texts of less than 128 bytes: requests for resources begin
+/// with a namespace and a kind.
+fn kind_of_resource(message: &[u8]) -> Option<&str> {
+    let field = |number: u8, bytes: &[u8]| {
+        let (head, rest) = bytes.split_first_chunk::<2>()?;
+        let length = usize::from(head[1]);
+        (head[0] == number << 3 | 2 && length < 128 && length <= rest.len()).then_some(length)
+    };
+    let rest = message.get(2 + field(1, message)?..)?;
+    std::str::from_utf8(rest.get(2..2 + field(2, rest)?)?).ok()
 }
 
 fn failure(end: &talmox_sim_talos::Status) -> Option<TransportError> {

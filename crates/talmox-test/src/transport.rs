@@ -1,13 +1,13 @@
 //! The transport: from the client's hands into the simulator, on tokio's clock.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
 use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
-use talmox_sim_talos::{Nodes, StreamId, proxmox};
+use talmox_sim_talos::{CallFault, Fetched, Nodes, StreamId, proxmox};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -40,8 +40,13 @@ pub struct MemoryTransport {
     changed: Notify,
 }
 
+/// What a web server answers machines that fetch a URL.
+pub type Web = Arc<dyn Fn(&str) -> Fetched + Send + Sync>;
+
 struct State {
     world: World,
+    /// The web server of the client; without one nobody answers machines.
+    web: Option<Web>,
     /// What runs in its machines, if anybody asked for that.
     nodes: Option<Nodes>,
     plan: FaultPlan<Fault>,
@@ -50,6 +55,30 @@ struct State {
     later: BTreeMap<u64, Vec<(String, Fate)>>,
     client_died: bool,
     struck: usize,
+    /// If somebody watches over etcd.
+    watched: Option<Watched>,
+}
+
+/// What was seen of etcd, each time anything happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// How often it was looked at.
+    pub looks: u64,
+    /// When a quorum was lost that had been there: milliseconds since the cluster's hosts booted.
+    pub lost: Vec<u64>,
+    had_quorum: bool,
+}
+
+impl Watched {
+    fn look(&mut self, nodes: &Nodes) {
+        let quorums = nodes.quorums();
+        let has_quorum = !quorums.is_empty() && quorums.iter().all(|quorum| quorum.is_there());
+        self.looks += 1;
+        if self.had_quorum && !has_quorum {
+            self.lost.push(nodes.clock());
+        }
+        self.had_quorum = has_quorum;
+    }
 }
 
 impl MemoryTransport {
@@ -58,12 +87,14 @@ impl MemoryTransport {
         let begun = world.clock();
         let state = State {
             world,
+            web: None,
             nodes: None,
             plan: FaultPlan::default(),
             log: CallLog::default(),
             later: BTreeMap::new(),
             client_died: false,
             struck: 0,
+            watched: None,
         };
         Self {
             state: Mutex::new(state),
@@ -81,6 +112,11 @@ impl MemoryTransport {
         let nodes = Nodes::for_world(&state.world, seed);
         state.nodes.get_or_insert(nodes);
         state.link();
+    }
+
+    /// From now on machines fetch files from this, or from nobody. It goes with the client if that is killed.
+    pub fn serve_web(&self, web: Option<Web>) {
+        self.state().web = web;
     }
 
     /// Looks at the nodes as they are now, or changes something about them. None if the cluster has none.
@@ -151,6 +187,21 @@ impl MemoryTransport {
     /// Whatever was to go wrong and has not yet does not.
     pub fn forget_faults(&self) {
         self.state().plan.clear();
+    }
+
+    /// From now on etcd is looked at whenever anything happens.
+    pub fn watch_etcd(&self) {
+        self.state().watched.get_or_insert_default();
+    }
+
+    /// What was seen of it.
+    pub fn watched(&self) -> Watched {
+        self.state().watched.clone().unwrap_or_default()
+    }
+
+    /// How many calls there were so far.
+    pub fn call_count(&self) -> usize {
+        self.state().log.len()
     }
 
     /// Everything asked so far.
@@ -359,6 +410,13 @@ pub(crate) struct Departed {
     pub(crate) back: u64,
 }
 
+impl Departed {
+    /// What simulated nodes themselves have to do wrong.
+    pub(crate) fn node_fault(&self) -> Option<CallFault> {
+        if let Some(Fault::Node(fault)) = &self.fault { Some(fault.clone()) } else { None }
+    }
+}
+
 /// How a worker ends before its time.
 enum Fate {
     Dies,
@@ -379,6 +437,7 @@ impl Fate {
             | Fault::HostDown { .. }
             | Fault::Simulated(_)
             | Fault::Status { .. }
+            | Fault::Node(_)
             | Fault::KillClient { .. } => None,
         }
     }
@@ -401,12 +460,29 @@ impl State {
             }
         }
         self.advance_to(now);
+        self.answer_machines(now);
+    }
+
+    /// Hands machines the files they wait for.
+    fn answer_machines(&mut self, now: u64) {
+        let (Some(nodes), Some(web)) = (&mut self.nodes, &self.web) else { return };
+        for wanted in nodes.wanted() {
+            let fetched = if self.client_died {
+                Fetched::Failed("connection refused".to_owned())
+            } else {
+                web(&wanted.url)
+            };
+            nodes.fetched(&wanted, fetched, now);
+        }
     }
 
     fn advance_to(&mut self, now: u64) {
         match &mut self.nodes {
             Some(nodes) => proxmox::advance(&mut self.world, nodes, now),
             None => self.world.advance_to(now),
+        }
+        if let (Some(watched), Some(nodes)) = (&mut self.watched, &self.nodes) {
+            watched.look(nodes);
         }
     }
 

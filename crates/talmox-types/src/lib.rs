@@ -22,6 +22,7 @@ mod taint;
 mod template_mark;
 mod url;
 mod version;
+pub mod ways;
 
 pub use checksum::{Checksum, ChecksumAlgorithm};
 pub use cidr::{AddressRange, Cidr};
@@ -29,7 +30,7 @@ pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
 pub use label::{is_label_key, is_label_value};
 pub use mac::MacAddress;
-pub use mark::{BootstrapWord, LeaseWord, Mark};
+pub use mark::{AwayWord, BootstrapWord, LeaseWord, Mark, split_serial};
 pub use name::{
     BridgeName, ClusterName, HostName, MappingName, NodeName, NodePoolName, PoolName, StorageId, Tag,
 };

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::invalid::text_conversions;
-use crate::{ClusterName, ClusterUid, Invalid, NodeName, VmId};
+use crate::{ClusterName, ClusterUid, HostName, Invalid, NodeName, VmId};
 
 /// The last line of a VM's description. What people write above it is theirs.
 ///
@@ -23,6 +23,8 @@ pub struct Mark {
     pub bootstrap: Option<BootstrapWord>,
     /// Who works on the cluster, where Kubernetes cannot tell yet.
     pub lease: Option<LeaseWord>,
+    /// Why the VM does not run, or not where it was, if that was our doing.
+    pub away: Option<AwayWord>,
     /// Words of a later version, kept as they are.
     pub others: Vec<String>,
 }
@@ -46,6 +48,16 @@ pub struct LeaseWord {
     pub holder: String,
     /// Seconds since 1970 when it was taken or last renewed.
     pub renewed: u64,
+}
+
+/// Why a VM is not where, or not as, it would be otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AwayWord {
+    /// This host was drained: the VM was stopped there, or moved away from it.
+    Drained(HostName),
+    /// The machine has left its cluster and is wiped, or about to be: it must not be started again.
+    Retired,
 }
 
 const PREFIX: &str = "talmox:v1";
@@ -99,6 +111,25 @@ impl fmt::Display for LeaseWord {
     }
 }
 
+impl AwayWord {
+    fn parse(text: &str) -> Option<Self> {
+        match text.split_once('/') {
+            None if text == "retired" => Some(Self::Retired),
+            Some(("drained", host)) => HostName::parse(host).ok().map(Self::Drained),
+            None | Some(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for AwayWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drained(host) => write!(f, "drained/{host}"),
+            Self::Retired => f.write_str("retired"),
+        }
+    }
+}
+
 impl Mark {
     /// A mark that says whose a VM is and nothing else.
     pub fn new(
@@ -109,7 +140,8 @@ impl Mark {
         incarnation: impl Into<String>,
     ) -> Self {
         let incarnation = incarnation.into();
-        Self { uid, cluster, node, vmid, incarnation, bootstrap: None, lease: None, others: Vec::new() }
+        let (bootstrap, lease, away, others) = (None, None, None, Vec::new());
+        Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, others }
     }
 
     /// Reads one line.
@@ -142,10 +174,12 @@ impl Mark {
     fn add(&mut self, word: &str) {
         let bootstrap = word.strip_prefix("bootstrap=").and_then(BootstrapWord::parse);
         let lease = word.strip_prefix("lease=").and_then(LeaseWord::parse);
-        match (bootstrap, lease) {
-            (Some(bootstrap), _) => self.bootstrap = Some(bootstrap),
-            (_, Some(lease)) => self.lease = Some(lease),
-            (None, None) => self.others.push(word.to_owned()),
+        let away = word.strip_prefix("away=").and_then(AwayWord::parse);
+        match (bootstrap, lease, away) {
+            (Some(bootstrap), ..) => self.bootstrap = Some(bootstrap),
+            (_, Some(lease), _) => self.lease = Some(lease),
+            (.., Some(away)) => self.away = Some(away),
+            (None, None, None) => self.others.push(word.to_owned()),
         }
     }
 
@@ -170,6 +204,12 @@ impl Mark {
         format!("h={};i={}", self.node, self.vmid)
     }
 
+    /// The same with the place a machine fetches its configuration from when it boots: Talos reads that from the serial
+    /// number too.
+    pub fn witness_serial_from(&self, url: &str) -> String {
+        format!("{}{SOURCE}{url}", self.witness_serial())
+    }
+
     /// The family of the second witness.
     pub fn witness_family(&self) -> String {
         format!("{}.{}", self.uid, self.incarnation)
@@ -178,7 +218,7 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, others } = self;
+        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, others } = self;
         write!(f, "{PREFIX} uid={uid} cluster={cluster} node={node} vmid={vmid} incarnation={incarnation}")?;
         if let Some(bootstrap) = bootstrap {
             write!(f, " bootstrap={bootstrap}")?;
@@ -186,11 +226,23 @@ impl fmt::Display for Mark {
         if let Some(lease) = lease {
             write!(f, " lease={lease}")?;
         }
+        if let Some(away) = away {
+            write!(f, " away={away}")?;
+        }
         others.iter().try_for_each(|word| write!(f, " {word}"))
     }
 }
 
 text_conversions!(Mark);
+
+/// What follows the witness in the serial number of a machine that fetches its configuration.
+const SOURCE: &str = ";ds=nocloud-net;s=";
+
+/// A VM's serial number taken apart: what may be a witness, and where its machine fetches its configuration from. The latter
+/// is a secret: whoever knows it can fetch the same.
+pub fn split_serial(serial: &str) -> (&str, Option<&str>) {
+    serial.split_once(SOURCE).map_or((serial, None), |(witness, url)| (witness, Some(url)))
+}
 
 #[cfg(test)]
 mod tests {
@@ -204,6 +256,10 @@ mod tests {
         assert_eq!(mark.to_string(), LINE);
         assert_eq!(mark.witness_serial(), "h=cp-1;i=2000");
         assert_eq!(mark.witness_family(), "0123456789abcdef.a1");
+        let with_source = mark.witness_serial_from("https://here/t/");
+        assert_eq!(with_source, "h=cp-1;i=2000;ds=nocloud-net;s=https://here/t/");
+        assert_eq!(split_serial(&with_source), ("h=cp-1;i=2000", Some("https://here/t/")));
+        assert_eq!(split_serial("h=cp-1;i=2000"), ("h=cp-1;i=2000", None));
         assert!(Mark::of_description(&format!("{LINE}\nsomething below")).is_none());
     }
 
@@ -226,6 +282,20 @@ mod tests {
         assert_eq!((word.snapshot.as_deref(), word.done), (Some("0123456789abcdef"), true));
         assert_eq!(restored.to_string(), line);
         assert_eq!(LeaseWord::holder("ann@the laptop"), "ann-the-laptop");
+    }
+
+    #[test]
+    fn why_a_vm_is_away_is_in_its_mark() {
+        for (word, away) in [
+            ("away=retired", AwayWord::Retired),
+            ("away=drained/pve1", AwayWord::Drained(HostName::parse("pve1").unwrap())),
+        ] {
+            let mark = Mark::parse(&format!("{LINE} {word}")).unwrap();
+            assert_eq!(mark.away, Some(away));
+            assert_eq!(mark.to_string(), format!("{LINE} {word}"));
+        }
+        let unknown = Mark::parse(&format!("{LINE} away=elsewhere")).unwrap();
+        assert_eq!((unknown.away, unknown.others.len()), (None, 1));
     }
 
     #[test]

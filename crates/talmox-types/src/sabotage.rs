@@ -46,6 +46,9 @@ defects! {
     StorageLimitGone, "storage-limit-gone", "any number of steps allocates on one storage";
     TurnsIgnored, "turns-ignored", "control planes go down together";
     GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
+    EtcdNotAsked, "etcd-not-asked", "control planes go down whatever the members of etcd say";
+    DrainForgotten, "drain-forgotten", "nodes are taken down with their pods on them";
+    UncordonForgotten, "uncordon-forgotten", "a node that is back stays closed to pods";
     ApprovalNotChecked, "approval-not-checked", "later rounds do what nobody has approved";
     ForeignPoolRemoved, "foreign-pool-removed", "a pool that is not ours any more is removed";
     CopyIsOurs, "copy-is-ours", "a copy counts as the VM its mark was written for";
@@ -58,6 +61,17 @@ defects! {
     ForeignRuleChanged, "foreign-rule-changed", "an HA rule of others is rewritten";
     AdoptedWithoutProof, "adopted-without-proof", "a VM is adopted though the next plan would interrupt it";
     SecretInError, "secret-in-error", "an error shows the credentials";
+    WrongInstaller, "wrong-installer", "a node is upgraded with an installer that lacks its extensions";
+    IntentNotWritten, "intent-not-written", "a machine is bootstrapped before anything says that it is to be";
+    BootstrappedAgain, "bootstrapped-again", "a cluster that lost its data is bootstrapped a second time";
+    UuidNotCompared, "uuid-not-compared", "whatever answers at the address of a node gets its configuration";
+    ConfigNotReadBack, "config-not-read-back", "what configuration a machine has is not looked at after it was sent";
+    ConfigOnTrial, "config-on-trial", "a new machine gets its configuration on trial, and loses it again";
+    DeadlineMissing, "deadline-missing", "calls to machines wait for an answer for as long as it takes";
+    LeaseNotTaken, "lease-not-taken", "two runs bootstrap at the same time";
+    SeedLeftBehind, "seed-left-behind", "the drive with a machine's configuration stays on its storage";
+    ReadinessBelieved, "readiness-believed", "a control plane that joins is well as soon as it says so";
+    RefusalQuoted, "refusal-quoted", "what a machine says of its configuration is shown with the secrets in it";
     SnapshotNotVerified, "snapshot-not-verified", "a snapshot of etcd that is cut off or changed is kept";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }

@@ -53,6 +53,16 @@ impl Url {
     pub fn authority(&self) -> &str {
         &self.authority
     }
+
+    /// The host alone, an IPv6 address without its brackets.
+    pub fn host(&self) -> &str {
+        host_and_port(&self.authority).map_or(&self.authority, |(host, _)| host)
+    }
+
+    /// The port, if one is written.
+    pub fn port(&self) -> Option<u16> {
+        host_and_port(&self.authority).and_then(|(_, port)| port)
+    }
 }
 
 impl fmt::Display for Url {
@@ -105,6 +115,17 @@ pub fn is_dns_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn host_and_port_are_told_apart() {
+        let parts = |text: &str| {
+            let url = Url::parse(text).unwrap();
+            (url.host().to_owned(), url.port())
+        };
+        assert_eq!(parts("https://pve.lab:8006/x"), ("pve.lab".to_owned(), Some(8006)));
+        assert_eq!(parts("https://[fd00::1]"), ("fd00::1".to_owned(), None));
+        assert_eq!(parts("https://10.0.0.1:1"), ("10.0.0.1".to_owned(), Some(1)));
+    }
 
     #[test]
     fn urls_round_trip() {

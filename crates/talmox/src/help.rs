@@ -15,6 +15,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         &[
             "adopt",
             "template",
+            "host",
             "explain",
             "render",
             "diff",

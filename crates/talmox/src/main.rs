@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod config_server;
 mod connect;
 mod derived_file;
 mod failure;

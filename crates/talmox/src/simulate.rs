@@ -31,6 +31,7 @@ const LATENCY: Duration = Duration::from_millis(3);
 pub(crate) struct Simulated {
     server: Server,
     nodes: NodesServer,
+    beside: Arc<Beside>,
     token: SecretString,
     folder: PathBuf,
 }
@@ -91,7 +92,7 @@ async fn serve(
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
     let beside = nodes::beside(&mut world, desired, random_seed()?);
-    let simulation = faults::simulation(world, fault, printer)?;
+    let simulation = faults::simulation(world, &beside, fault, printer)?;
     let settings = Settings {
         latency: LATENCY,
         speed: SPEED,
@@ -101,8 +102,8 @@ async fn serve(
     };
     let server = Server::start(simulation, settings).await.map_err(in_words)?;
     let reachable = desired.map(nodes::reachable).unwrap_or_default();
-    let nodes = NodesServer::start(server.handle(), beside, reachable).await?;
-    Ok(Simulated { server, nodes, token: SecretString::from(token), folder: path })
+    let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), reachable).await?;
+    Ok(Simulated { server, nodes, beside, token: SecretString::from(token), folder: path })
 }
 
 impl Simulated {
@@ -140,6 +141,11 @@ impl Simulated {
     pub(crate) fn ways(&self) -> Ways {
         let (talos, kubernetes) = self.dial();
         Ways::simulated(talos, kubernetes)
+    }
+
+    /// Its machines trust these authorities, as PEM, when they fetch their configuration.
+    pub(crate) fn have_machines_trust(&self, authorities: &str) {
+        self.beside.trust(authorities);
     }
 
     /// The folder the world is kept in, for `talmox sim --state`.

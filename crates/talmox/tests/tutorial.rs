@@ -1,4 +1,4 @@
-//! `docs/tutorial.md`, run: every command in it, with what it says it prints.
+//! `docs/tutorial.md` and pages of `docs/how-to`, run: every command in them, with what it says it prints.
 //!
 //! A block of `console` is a session: lines after `$ ` are given to a shell, the lines below are what it prints. A line `...`
 //! stands for any lines, `…` within a line for any text. A block of `yaml FILE` or `sh FILE` is that file.
@@ -112,7 +112,17 @@ fn run(folder: &Path, command: &str) -> Vec<String> {
 
 #[test]
 fn the_tutorial_is_true() {
-    let document = include_str!("../../../docs/tutorial.md");
+    is_true("docs/tutorial.md", include_str!("../../../docs/tutorial.md"), 8);
+}
+
+#[test]
+fn kubernetes_is_upgraded_as_told() {
+    let document = include_str!("../../../docs/how-to/upgrade-kubernetes.md");
+    is_true("docs/how-to/upgrade-kubernetes.md", document, 5);
+}
+
+/// Runs every command of a document; there are at least so many.
+fn is_true(name: &str, document: &str, commands: usize) {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     for block in blocks(document) {
@@ -125,7 +135,7 @@ fn the_tutorial_is_true() {
                 let got = run(folder.path(), &command);
                 assert!(
                     agrees(&expected, &got),
-                    "docs/tutorial.md:{line}: {command}\nsaid to print:\n{}\nprints:\n{}",
+                    "{name}:{line}: {command}\nsaid to print:\n{}\nprints:\n{}",
                     expected.join("\n"),
                     got.join("\n")
                 );
@@ -133,7 +143,7 @@ fn the_tutorial_is_true() {
             }
         }
     }
-    assert!(count >= 8, "only {count} commands were found");
+    assert!(count >= commands, "only {count} commands were found");
 }
 
 #[test]

@@ -21,6 +21,10 @@ const fn exec(filter: &'static str) -> Guard {
     Guard { target: "exec", filter }
 }
 
+const fn gate(filter: &'static str) -> Guard {
+    Guard { target: "gate", filter }
+}
+
 const fn line(filter: &'static str) -> Guard {
     Guard { target: "line", filter }
 }
@@ -35,6 +39,10 @@ const fn pve(filter: &'static str) -> Guard {
 
 const fn etcd(filter: &'static str) -> Guard {
     Guard { target: "etcd", filter }
+}
+
+const fn bring_up(filter: &'static str) -> Guard {
+    Guard { target: "bringup", filter }
 }
 
 /// The client's own tests.
@@ -58,6 +66,9 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::StorageLimitGone | Defect::TurnsIgnored | Defect::GateNotAsked => {
             const { &[exec("order::")] }
         }
+        Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
+        Defect::DrainForgotten => const { &[gate("drains::a_budget_that_never_yields")] },
+        Defect::UncordonForgotten => const { &[gate("etcd::control_planes_restart")] },
         Defect::ApprovalNotChecked => const { &[exec("apply::what_was_not_approved")] },
         Defect::CopyIsOurs | Defect::PoolIsOurs => const { &[plan("identity::")] },
         Defect::KeptVolumesGo => const { &[plan("removing::")] },
@@ -67,6 +78,15 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::ForeignRuleChanged => const { &[plan("ha::")] },
         Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
         Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
+        Defect::IntentNotWritten
+        | Defect::ConfigNotReadBack
+        | Defect::DeadlineMissing
+        | Defect::RefusalQuoted => const { &[bring_up("rules::")] },
+        Defect::BootstrappedAgain | Defect::ReadinessBelieved => const { &[plan("inside::")] },
+        Defect::UuidNotCompared => const { &[bring_up("trouble::a_stranger")] },
+        Defect::ConfigOnTrial => const { &[bring_up("up::a_single_node")] },
+        Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },
+        Defect::SeedLeftBehind => const { &[bring_up("drive::nodes_read")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

@@ -147,8 +147,8 @@ fn network(subject: &Subject<'_>, wanted: &mut Wanted) {
     let (node, config) = (subject.node, subject.config);
     let has_drive = config.disks().unwrap_or_default().values().any(Disk::is_cloud_init);
     if has_drive != node.vm.cloud_init {
-        // A drive of our own for the configuration leaves no room for this one.
-        if has_drive && subject.desired.talos.config_delivery == ConfigDelivery::Cidata {
+        // A drive of our own for the configuration leaves no room for this one, and what fetches it reads none.
+        if has_drive && subject.desired.talos.config_delivery != ConfigDelivery::Maintenance {
             return wanted.leave("cloud_init");
         }
         wanted.value("cloud_init", Yaml::text(if has_drive { "on" } else { "off" }));

@@ -18,8 +18,9 @@ use crate::read::At;
 pub(super) fn vm(description: &Description, member: &Member<'_>) -> Vm {
     let encrypted = member.value(|s| s.disk_encryption.as_ref()) == DiskEncryption::Tpm;
     let storage = member.value(|s| s.storage.as_ref());
-    // A VM never has two configuration drives: Talos takes the first it finds.
-    let own_drive = description.top_default(|file| file.config_delivery.as_ref()) == ConfigDelivery::Cidata;
+    // A VM never has two configuration drives: Talos takes the first it finds. One that fetches its configuration reads none.
+    let own_way =
+        description.top_default(|file| file.config_delivery.as_ref()) != ConfigDelivery::Maintenance;
     Vm {
         id: member
             .node
@@ -42,7 +43,7 @@ pub(super) fn vm(description: &Description, member: &Member<'_>) -> Vm {
         template: member.pick(|s| s.template.as_ref()).map(|at| at.value.clone()),
         secure_boot: member.value(|s| s.secure_boot.as_ref()),
         tpm: member.value(|s| s.tpm.as_ref()) || encrypted,
-        cloud_init: member.value(|s| s.cloud_init.as_ref()) == CloudInit::On && !own_drive,
+        cloud_init: member.value(|s| s.cloud_init.as_ref()) == CloudInit::On && !own_way,
         network_mode: member.value(|s| s.node_network.as_ref()),
         disk_bus: member.value(|s| s.disk_bus.as_ref()),
         disk_size: member.value(|s| s.disk_size.as_ref()).to(),

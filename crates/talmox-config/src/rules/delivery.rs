@@ -68,7 +68,7 @@ fn delivery_conflict(member: &Member<'_>, delivery: &At<ConfigDelivery>) -> Opti
                     .hint("leave cloud_init out: Talos would read whichever drive it finds first")
             })
         }
-        ConfigDelivery::Url => {
+        ConfigDelivery::Url => drive_unread(member, delivery).or_else(|| {
             let mode = member.pick(|s| s.node_network.as_ref()).filter(|m| m.value == NetworkMode::Static)?;
             let problem =
                 Problem::error(Code::Hardware, "configuration by URL needs DHCP for the first boot")
@@ -79,6 +79,17 @@ fn delivery_conflict(member: &Member<'_>, delivery: &At<ConfigDelivery>) -> Opti
             } else {
                 problem.related(mode.location, "static")
             })
-        }
+        }),
     }
+}
+
+fn drive_unread(member: &Member<'_>, delivery: &At<ConfigDelivery>) -> Option<Problem> {
+    let cloud_init = member.pick(|s| s.cloud_init.as_ref())?;
+    let asked = cloud_init.value == CloudInit::On && cloud_init.location.source != SourceId::BUILT_IN;
+    asked.then(|| {
+        Problem::error(Code::Hardware, "a machine that fetches its configuration reads no drive")
+            .at(delivery.location, "fetched instead")
+            .related(cloud_init.location, "Proxmox's drive")
+            .hint("leave cloud_init out")
+    })
 }

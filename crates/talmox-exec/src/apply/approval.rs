@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Effect, Intent, Plan, Planned, Step};
+use talmox_plan::{Effect, Intent, Plan, Planned, Step, Upkeep};
 use talmox_types::NodeName;
 use talmox_types::sabotage::{Defect, sabotaged};
 
@@ -45,11 +45,20 @@ impl Approval {
         if let Some(removed) = removes(&step.step) {
             return self.removed.contains(&removed);
         }
-        // Waiting harms nobody.
-        if step.effect == Effect::Wait {
+        // Waiting harms nobody, nor does letting pods back onto a node that is well.
+        let returns = matches!(step.step, Step::Upkeep(Upkeep::ReturnNode { .. }));
+        if step.effect == Effect::Wait || returns {
             return true;
         }
         let kind = step.step.word();
+        // Whoever let a node go down let its pods leave before.
+        let drains = matches!(step.step, Step::Upkeep(Upkeep::DrainNode { .. }));
+        let goes_down = |(_, node, effect): &(String, Option<NodeName>, Effect)| {
+            *node == step.node && effect.interrupts()
+        };
+        if drains && self.kinds.iter().any(goes_down) {
+            return true;
+        }
         let listed = (kind.to_owned(), step.node.clone(), step.effect);
         // Pools, images and templates belong to no node, whoever they are made for.
         let serves = || {

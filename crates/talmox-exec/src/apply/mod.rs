@@ -19,6 +19,7 @@ use futures_util::future::{Either, select};
 use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
 
+use crate::execute::execute_under;
 use crate::find::find;
 use crate::lease::{self, Lease};
 use crate::locks::Watch;
@@ -81,17 +82,29 @@ impl<'a> Rounds<'a> {
             if !outcome.wants_another_plan() {
                 return Err(ApplyError::Failed { outcome, summary: self.summary });
             }
+            if outcome.closed {
+                self.summary.left = outcome.skipped.into_iter().map(|skip| skip.step).collect();
+                return Ok(self.summary);
+            }
             idle = if outcome.got_further() { 0 } else { idle + 1 };
             now = Cow::Owned(self.next(&now, idle).await?);
             if now.steps.is_empty() {
                 return self.end(now.into_owned());
             }
             if idle > IDLE_ROUNDS {
+                // Steps that find nothing to do, and a plan that has them again: nothing failed, and nothing comes of it.
+                if outcome.failed.is_empty() {
+                    return Err(self.endless(now.into_owned()));
+                }
                 return Err(ApplyError::Failed { outcome, summary: self.summary });
             }
         }
-        let left = now.into_owned().steps.into_iter().map(|step| step.id).collect();
-        Err(ApplyError::Endless { left, summary: self.summary })
+        Err(self.endless(now.into_owned()))
+    }
+
+    fn endless(self, last: Plan) -> ApplyError {
+        let left = last.steps.into_iter().map(|step| step.id).collect();
+        ApplyError::Endless { left, summary: self.summary }
     }
 
     /// Nothing is left to do. What was to follow and cannot is no good end.
@@ -137,7 +150,7 @@ impl<'a> Rounds<'a> {
 
     async fn carry_out(&self, now: &Plan, lease: Option<&Lease<'a>>) -> Outcome {
         let Some(lease) = lease else { return execute(self.run, now).await };
-        let work = std::pin::pin!(execute(self.run, now));
+        let work = std::pin::pin!(execute_under(self.run, now, Some(lease)));
         let kept = std::pin::pin!(lease.keep());
         match select(work, kept).await {
             Either::Left((outcome, _)) => outcome,

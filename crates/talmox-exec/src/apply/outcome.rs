@@ -26,6 +26,8 @@ pub struct Summary {
     pub skipped: usize,
     /// What is still waited for: restarts nobody has allowed, hosts that are down.
     pub waiting: Vec<Waiting>,
+    /// Steps that are left for another time, because nothing may be interrupted now.
+    pub left: Vec<StepId>,
 }
 
 impl Summary {
@@ -114,7 +116,10 @@ impl ApplyError {
             Self::Blocked { source, .. } => source.hints(),
             Self::OutsideApproval { .. } => vec!["plan again, and approve what it shows".to_owned()],
             Self::Endless { .. } => {
-                vec!["plan again: something else changes what was done, and the plan shows what".to_owned()]
+                vec![
+                    "plan again: something else changes what was done, and the plan shows what".to_owned(),
+                    "talmox status shows what each machine says".to_owned(),
+                ]
             }
             Self::Unsafe { .. } | Self::Interrupted { .. } => Vec::new(),
         }

@@ -17,14 +17,16 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use talmox_plan::{Plan, Planned, StepId};
+use talmox_plan::{Effect, Plan, Planned, Step, StepId, Upkeep};
 use talmox_pve::client::Resource;
 use talmox_types::StorageId;
 use tokio::time::Instant;
 
+use crate::gate::EtcdGate;
+use crate::lease::Lease;
 use crate::run::{Because, Done, Failure, Outcome, Run, Skip, takes_down};
 use crate::work::{Reserved, Result as StepResult, Work};
-use crate::{Event, Interruption, StepError};
+use crate::{Event, StepError};
 use patience::carry_out;
 use room::{Claims, Room};
 use turns::Turns;
@@ -37,6 +39,11 @@ type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, StepResu
 ///
 /// Dropping it leaves whatever Proxmox is working on to Proxmox. Every step can be run again.
 pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
+    execute_under(run, plan, None).await
+}
+
+/// The same under a lease, which every node that goes down must still find ours.
+pub(crate) async fn execute_under<'a>(run: &Run<'a>, plan: &Plan, lease: Option<&Lease<'a>>) -> Outcome {
     let shared = shared_storages(run, plan).await;
     let reserved = Reserved::of(plan, shared.as_ref());
     let mut board = Board::new(run, plan, shared.as_ref());
@@ -45,8 +52,8 @@ pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
         for index in board.ready() {
             let storages = board.claims[index].storages();
             let work = Work::new(run, &plan.steps[index], &reserved, storages);
-            let asks = board.asks_gate(index);
-            running.push(Box::pin(async move { (index, begin(&work, asks).await) }));
+            let door = board.door(index);
+            running.push(Box::pin(async move { (index, begin(&work, door, lease).await) }));
         }
         match running.next().await {
             Some((index, result)) => board.end(index, result),
@@ -56,12 +63,18 @@ pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
     board.into_outcome()
 }
 
-async fn begin(work: &Work<'_>, asks_gate: bool) -> StepResult {
+async fn begin(work: &Work<'_>, door: Option<Door>, lease: Option<&Lease<'_>>) -> StepResult {
     let started = Instant::now();
     let step = work.planned;
     work.event(Event::Started { step });
     tracing::debug!(step = %step.id, "step begins");
-    let result = match pass_gate(work, asks_gate).await {
+    let passed = match door {
+        Some(Door { leaves, for_good, asks }) => {
+            EtcdGate { work, lease, leaves, for_good, asks }.pass().await
+        }
+        None => Ok(()),
+    };
+    let result = match passed {
         Ok(()) => carry_out(work).await,
         Err(error) => Err(error),
     };
@@ -79,11 +92,11 @@ async fn begin(work: &Work<'_>, asks_gate: bool) -> StepResult {
     result
 }
 
-async fn pass_gate(work: &Work<'_>, asks: bool) -> Result<(), StepError> {
-    let Some(node) = work.planned.node.as_ref().filter(|_| asks) else { return Ok(()) };
-    let interruption = Interruption { node, role: work.run.role(node), step: work.planned };
-    let answer = work.run.gate.pass(interruption).await;
-    answer.map_err(|reason| StepError::Gate { node: node.to_string(), reason })
+/// How a node goes down: out of etcd first, never to come back with its data, and whether whoever watches is asked.
+struct Door {
+    leaves: bool,
+    for_good: bool,
+    asks: bool,
 }
 
 /// Storages several hosts share: those are locked for the whole cluster. If Proxmox does not tell, all are taken for
@@ -157,7 +170,7 @@ impl<'a> Board<'a> {
         let mut begun = Vec::new();
         for index in 0..self.steps.len() {
             let step = &self.steps[index];
-            if self.states[index] != State::Waiting || !self.needs(index).all(|need| need == &State::Done) {
+            if self.states[index] != State::Waiting || !self.may_begin(index) {
                 continue;
             }
             if takes_down(step) && !self.turns.may_go_down(step) {
@@ -182,11 +195,30 @@ impl<'a> Board<'a> {
             .map(|need| self.index.get(need).map_or(&State::NotDone, |i| &self.states[*i]))
     }
 
+    /// Whether what a step needs is done. A node that pods were moved off gets them back whatever became of what was to be
+    /// done to it.
+    fn may_begin(&self, index: usize) -> bool {
+        let ended = |need: &State| matches!(need, State::Done | State::Instead | State::NotDone);
+        self.needs(index).all(|need| need == &State::Done)
+            || (self.opens_again(index) && self.needs(index).all(ended))
+    }
+
+    /// Whether a step lets pods back onto a node that this plan has drained.
+    fn opens_again(&self, index: usize) -> bool {
+        let step = &self.steps[index];
+        let is_drained = |(other, state): (&Planned, &State)| {
+            let drains = matches!(other.step, Step::Upkeep(Upkeep::DrainNode { .. }));
+            drains && other.node == step.node && *state == State::Done
+        };
+        matches!(step.step, Step::Upkeep(Upkeep::ReturnNode { .. }))
+            && self.steps.iter().zip(&self.states).any(is_drained)
+    }
+
     /// Skips steps whose needs will not be met, and everything that has not begun once it was said to stop.
     fn skip_what_cannot_be(&mut self) {
-        let stopped = self.run.stop.is_cancelled();
+        let (stopped, closed) = (self.run.stop.is_cancelled(), !self.run.may_interrupt());
         for index in 0..self.steps.len() {
-            if self.states[index] != State::Waiting {
+            if self.states[index] != State::Waiting || self.opens_again(index) {
                 continue;
             }
             if stopped {
@@ -202,6 +234,8 @@ impl<'a> Board<'a> {
                 self.skip(index, because);
             } else if let Some(need) = instead {
                 self.skip(index, Because::PlannedAnew(need.clone()));
+            } else if closed && takes_down(step) {
+                self.skip(index, Because::Closed(self.run.request.upkeep.window.to_string()));
             } else if let Some(node) = step.node.as_ref().filter(|_| takes_down(step))
                 && let Some(sick) = self.turns.kept_up_by(node)
             {
@@ -221,13 +255,21 @@ impl<'a> Board<'a> {
         self.states[index] = State::NotDone;
         self.run.event(Event::Skipped { step, because: &because.to_string() });
         self.outcome.interrupted |= because == Because::Interrupted;
+        self.outcome.closed |= matches!(because, Because::Closed(_));
         self.outcome.skipped.push(Skip { step: step.id.clone(), node: step.node.clone(), because });
         self.release_turn(index, false);
     }
 
-    fn asks_gate(&mut self, index: usize) -> bool {
+    /// The gate a step has to pass, if it takes a node down.
+    fn door(&mut self, index: usize) -> Option<Door> {
         let step = &self.steps[index];
-        takes_down(step) && self.turns.asks_gate(step)
+        if !takes_down(step) || !self.turns.has_gate() {
+            return None;
+        }
+        let own = || self.steps.iter().filter(|other| other.node == step.node);
+        let leaves = own().any(|other| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. })));
+        let for_good = own().any(|other| matches!(other.effect, Effect::Replace | Effect::Destroy));
+        Some(Door { leaves, for_good, asks: self.turns.asks(step) })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

@@ -108,6 +108,8 @@ impl Claims {
             | Step::DeleteHaRule { .. }
             | Step::RemoveVm { .. }
             | Step::DeletePool { .. }
+            | Step::PublishConfig { .. }
+            | Step::WithdrawConfig { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }

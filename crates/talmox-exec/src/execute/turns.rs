@@ -1,9 +1,11 @@
 //! Whose turn it is to be down.
 //!
-//! One control plane at a time, and one worker. A node keeps its turn from the first step that takes it down to the last
-//! step the plan has for it, so that the next one goes only when it is back. If it does not come back, nobody follows.
+//! One control plane at a time, and as many workers as may be away together: one, unless more were asked for. A node keeps its
+//! turn from the first step that takes it down to the last step the plan has for it, so that the next one goes only when it is
+//! back. If it does not come back, nobody follows.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 
 use talmox_plan::Planned;
 use talmox_types::NodeName;
@@ -19,15 +21,22 @@ pub(super) struct Turns {
     all_at_once: bool,
     control_plane: Turn,
     worker: Turn,
-    /// Nodes the gate has let through.
+    /// Nodes whoever watches was asked about.
     asked: BTreeSet<NodeName>,
 }
 
-#[derive(Default)]
 struct Turn {
-    holder: Option<NodeName>,
-    /// A node that was taken down and failed on the way back: it keeps the others up.
-    sick: bool,
+    /// How many may be down at a time.
+    room: usize,
+    holders: BTreeSet<NodeName>,
+    /// Of those, nodes that were taken down and failed on the way back: they keep the others up.
+    sick: BTreeSet<NodeName>,
+}
+
+impl Turn {
+    fn of(room: usize) -> Self {
+        Self { room, holders: BTreeSet::new(), sick: BTreeSet::new() }
+    }
 }
 
 impl Turns {
@@ -40,8 +49,8 @@ impl Turns {
             controllers: with(Role::Controller),
             workers: with(Role::Worker),
             all_at_once: run.destroys_all(),
-            control_plane: Turn::default(),
-            worker: Turn::default(),
+            control_plane: Turn::of(1),
+            worker: Turn::of(run.request.upkeep.max_unavailable.map_or(1, NonZeroUsize::get)),
             asked: BTreeSet::new(),
         }
     }
@@ -54,32 +63,40 @@ impl Turns {
 
     pub(super) fn may_go_down(&mut self, step: &Planned) -> bool {
         let Some(node) = &step.node else { return true };
-        self.all_at_once
-            || sabotaged(Defect::TurnsIgnored)
-            || self.turn(node).holder.as_ref().is_none_or(|holder| holder == node)
+        if self.all_at_once || sabotaged(Defect::TurnsIgnored) {
+            return true;
+        }
+        let turn = self.turn(node);
+        turn.holders.contains(node) || turn.holders.len() < turn.room
     }
 
     pub(super) fn take(&mut self, step: &Planned) {
         if let Some(node) = step.node.as_ref().filter(|_| !self.all_at_once) {
-            self.turn(node).holder = Some(node.clone());
+            self.turn(node).holders.insert(node.clone());
         }
     }
 
-    /// Whether the gate has to be asked: once for a node, and not if the whole cluster goes.
-    pub(super) fn asks_gate(&mut self, step: &Planned) -> bool {
-        let Some(node) = &step.node else { return false };
-        !self.all_at_once && !sabotaged(Defect::GateNotAsked) && self.asked.insert(node.clone())
+    /// Whether the gate has to be passed: always, but not if the whole cluster goes.
+    pub(super) fn has_gate(&self) -> bool {
+        !self.all_at_once && !sabotaged(Defect::GateNotAsked)
+    }
+
+    /// Whether whoever watches has to be asked as well: once for a node.
+    pub(super) fn asks(&mut self, step: &Planned) -> bool {
+        step.node.as_ref().is_some_and(|node| self.asked.insert(node.clone()))
     }
 
     /// A step of the node ended; `last` if the plan has nothing more for it.
     pub(super) fn ended(&mut self, node: &NodeName, failed: bool, last: bool) {
         let turn = self.turn(node);
-        if turn.holder.as_ref() != Some(node) {
+        if !turn.holders.contains(node) {
             return;
         }
-        turn.sick |= failed;
-        if last && !turn.sick {
-            turn.holder = None;
+        if failed {
+            turn.sick.insert(node.clone());
+        }
+        if last && !turn.sick.contains(node) {
+            turn.holders.remove(node);
         }
     }
 
@@ -87,8 +104,9 @@ impl Turns {
     pub(super) fn pass_on(&mut self) -> bool {
         let turns = [&mut self.control_plane, &mut self.worker];
         let mut passed = false;
-        for turn in turns.into_iter().filter(|turn| !turn.sick) {
-            passed |= turn.holder.take().is_some();
+        for turn in turns.into_iter().filter(|turn| turn.sick.is_empty()) {
+            passed |= !turn.holders.is_empty();
+            turn.holders.clear();
         }
         passed
     }
@@ -96,6 +114,7 @@ impl Turns {
     /// The node whose failure keeps this one up.
     pub(super) fn kept_up_by(&mut self, node: &NodeName) -> Option<NodeName> {
         let turn = self.turn(node);
-        turn.holder.clone().filter(|holder| turn.sick && holder != node)
+        let is_down = turn.holders.contains(node);
+        turn.sick.iter().find(|sick| *sick != node).filter(|_| !is_down).cloned()
     }
 }

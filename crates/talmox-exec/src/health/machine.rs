@@ -5,6 +5,7 @@ use talmox_types::desired::Role;
 
 use super::member::{Cluster, Member};
 use super::state::{CheckState, Collected};
+use crate::machine::absent_pods;
 
 const MIB: u64 = 1 << 20;
 
@@ -177,31 +178,11 @@ fn stage_word(stage: Stage) -> &'static str {
     }
 }
 
-/// A part of Kubernetes that Talos runs as a static pod: the kind its settings have, and what its pods are called.
-const STATIC_PODS: [(&str, &str); 3] = [
-    ("APIServerConfigs.kubernetes.talos.dev", "kube-apiserver"),
-    ("ControllerManagerConfigs.kubernetes.talos.dev", "kube-controller-manager"),
-    ("SchedulerConfigs.kubernetes.talos.dev", "kube-scheduler"),
-];
-
 /// Kubelet runs a pod for each part that is configured.
 pub(super) async fn static_pods(cluster: &Cluster) -> CheckState {
     let mut missing = Collected::about(Some("kubelet"));
     let pods = cluster
-        .ask(cluster.control_planes(), |client| {
-            Box::pin(async move {
-                let running = client.list_ids("k8s", "StaticPodStatuses.kubernetes.talos.dev").await?;
-                let mut absent = Vec::new();
-                for (kind, pod) in STATIC_PODS {
-                    let configured = !client.list_ids("controlplane", kind).await?.is_empty();
-                    let prefix = format!("kube-system/{pod}");
-                    if configured && !running.iter().any(|id| id.starts_with(&prefix)) {
-                        absent.push(pod);
-                    }
-                }
-                Ok(absent)
-            })
-        })
+        .ask(cluster.control_planes(), |client| Box::pin(async move { absent_pods(&client).await }))
         .await;
     for (member, answer) in pods {
         match answer {

@@ -1,11 +1,14 @@
 //! Kubernetes, asked at the control planes themselves: an address they share may not be there yet.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use talmox_k8s::{Client, Error, Server};
-use talmox_plan::{Observed, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine};
+use talmox_k8s::{Client, Error, Pod, Selection, Server};
+use talmox_plan::{
+    Component, Observed, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine,
+};
 use talmox_types::desired::{Desired, Role};
 
 use super::places;
@@ -60,7 +63,11 @@ pub(super) async fn look(reach: &Reach<'_>, desired: &Desired, observed: &Observ
 }
 
 async fn ask(client: &Client, desired: &Desired) -> Result<SeenCluster, Error> {
-    let nodes = client.nodes().await?.into_iter().map(|node| {
+    let all = client.nodes().await?;
+    let installed =
+        all.iter().filter_map(|node| Some((node.name().to_owned(), node.installed()?.to_owned())));
+    let installed = installed.collect();
+    let nodes = all.into_iter().map(|node| {
         let seen = SeenKubernetesNode {
             ready: node.is_ready(),
             schedulable: !node.spec.unschedulable,
@@ -69,14 +76,44 @@ async fn ask(client: &Client, desired: &Desired) -> Result<SeenCluster, Error> {
         };
         (node.name().to_owned(), seen)
     });
+    let nodes = nodes.collect();
     let kubernetes = &desired.kubernetes;
     let manifests = !kubernetes.bootstrap_manifests.is_empty();
     let post_bootstrap = !kubernetes.post_bootstrap.is_empty();
+    let (pods, proxy) = (pod_images(client).await?, kubernetes.kube_proxy);
     Ok(SeenCluster {
-        nodes: nodes.collect(),
+        nodes,
+        pods,
+        proxy: if proxy { proxy_image(client).await? } else { None },
+        installed,
         manifests: if manifests { note(client, MANIFESTS).await? } else { None },
         post_bootstrap: if post_bootstrap { note(client, POST_BOOTSTRAP).await? } else { None },
     })
+}
+
+/// What the control planes' own pods run, by component and node.
+async fn pod_images(client: &Client) -> Result<BTreeMap<Component, BTreeMap<String, String>>, Error> {
+    let names: Vec<&str> = Component::PODS.iter().map(|component| component.name()).collect();
+    let selector = format!("k8s-app in ({})", names.join(","));
+    let pods = client.pods(&Selection::in_namespace(NAMESPACE).with_labels(selector)).await?;
+    let mut images: BTreeMap<Component, BTreeMap<String, String>> = BTreeMap::new();
+    for component in Component::PODS {
+        let of = |pod: &&Pod| pod.app() == Some(component.name()) && pod.is_mirror();
+        let each = pods
+            .iter()
+            .filter(of)
+            .filter_map(|pod| Some((pod.spec.node_name.clone(), pod.spec.containers.first()?.image.clone())));
+        images.insert(component, each.collect());
+    }
+    Ok(images)
+}
+
+async fn proxy_image(client: &Client) -> Result<Option<String>, Error> {
+    let name = Component::Proxy.name();
+    let selection = Selection::in_namespace(NAMESPACE).with_labels(format!("k8s-app={name}"));
+    let sets = client.daemon_sets(&selection).await?;
+    let set = sets.into_iter().find(|set| set.metadata.name == name);
+    Ok(set.and_then(|set| Some(set.spec.template.spec.containers.first()?.image.clone())))
 }
 
 /// The digest of what was done under a name.

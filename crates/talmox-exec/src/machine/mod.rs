@@ -10,10 +10,14 @@
 //! Machines are asked side by side, each call with a deadline: etcd calls before the bootstrap hang for ever. One that
 //! does not answer is part of the picture.
 
+mod config;
 mod etcd;
-mod images;
+pub(crate) mod images;
 pub(crate) mod kubernetes;
+mod leaving;
+mod pods;
 mod probe;
+mod secrets;
 mod words;
 
 use std::collections::BTreeMap;
@@ -23,21 +27,23 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::join5;
-use secrecy::{ExposeSecret as _, SecretString};
-use talmox_machine::{Config, Source};
 use talmox_plan::{
-    Applies, Change, Guest, Observed, Power, Request, SeenMachine, SeenNode, SeenService, SeenStage,
+    Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
     assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
+pub(crate) use config::{Held, Incomparable, compare_texts, differences, held};
 pub(crate) use etcd::{has_data, seen_etcd};
+pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};
+pub(crate) use secrets::{without_secrets, without_secrets_of};
 pub(crate) use words::last_words;
 
 /// How many machines are asked at once.
@@ -47,7 +53,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
@@ -60,6 +67,7 @@ pub async fn observe_whole(
     let mut observed = observe_for(client, desired, request).await?;
     if let Some(reach) = reach.filter(|_| request.looks_inside()) {
         observe_machines(reach, desired, &mut observed, Compare::Configs).await;
+        observed.leaving = leaving::look(reach, desired, &observed, request).await;
     }
     Ok(observed)
 }
@@ -144,7 +152,7 @@ async fn inside(
     };
     let config = async {
         match compare {
-            Compare::Configs => Some(against(reach, &node.name, at, client).await),
+            Compare::Configs => Some(config::against(reach, &node.name, at, client).await),
             Compare::Nothing => None,
         }
     };
@@ -153,6 +161,12 @@ async fn inside(
     let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
     let (schematic, extensions) = extensions(client).await;
     let (config, images) = config.map_or((None, BTreeMap::new()), |(changes, images)| (changes.ok(), images));
+    let absent_pods = match &etcd {
+        Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
+        // Without etcd there are none, and that says enough.
+        Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
+        None => Some(Vec::new()),
+    };
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,
@@ -164,6 +178,7 @@ async fn inside(
         config,
         images,
         etcd,
+        absent_pods,
         services: services?.into_iter().map(service).collect(),
     })
 }
@@ -190,69 +205,6 @@ async fn extensions(client: &Client) -> (Option<String>, Vec<String>) {
     }
     names.sort();
     (schematic, names)
-}
-
-/// What of a machine's configuration is not as described, document by document and field by field, secrets masked.
-pub(crate) async fn differences(
-    reach: &Reach<'_>,
-    node: &NodeName,
-    at: &Whereabouts,
-    client: &Client,
-) -> Result<Vec<Change>, String> {
-    against(reach, node, at, client).await.0
-}
-
-/// The same, and the images the configuration names.
-async fn against(
-    reach: &Reach<'_>,
-    node: &NodeName,
-    at: &Whereabouts,
-    client: &Client,
-) -> (Result<Vec<Change>, String>, BTreeMap<String, String>) {
-    let has = match config_of(client).await {
-        Ok(Some(has)) => has,
-        Ok(None) => return (Err("it has none".to_owned()), BTreeMap::new()),
-        Err(error) => return (Err(error.to_string()), BTreeMap::new()),
-    };
-    let wanted = reach.machines.config(node, at);
-    (wanted.and_then(|wanted| compare_texts(&has, &wanted.text)), images::named_in(&has))
-}
-
-/// The configuration a machine has on its disk, or the one it runs with.
-async fn config_of(client: &Client) -> Result<Option<SecretString>, talmox_talos::Error> {
-    for id in ["persistent", "v1alpha1"] {
-        if let Some(found) = client.get::<kinds::MachineConfig>(id).await? {
-            let text = String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned();
-            return Ok(Some(SecretString::from(text)));
-        }
-    }
-    Ok(None)
-}
-
-fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result<Vec<Change>, String> {
-    // Talos keeps what it was given, so most of them need not be read.
-    if has.expose_secret() == wanted.expose_secret() {
-        return Ok(Vec::new());
-    }
-    let read = |name, text: &SecretString| {
-        // What is wrong with a configuration could show a part of it.
-        Config::parse(Source { name, text: text.expose_secret() })
-            .map_err(|_| format!("{name} cannot be read"))
-    };
-    let (has, wanted) = (read("what the machine has", has)?, read("what is described", wanted)?);
-    let change = |difference: talmox_machine::Difference| Change {
-        key: match (difference.document.as_str(), difference.path.as_str()) {
-            (document, "") => document.to_owned(),
-            (document, path) if document.starts_with("the document") => path.to_owned(),
-            (document, path) => format!("{document} {path}"),
-        },
-        old: difference.before,
-        new: difference.after,
-        applies: Applies::Now,
-        field: None,
-        sub: Vec::new(),
-    };
-    Ok(has.differences(&wanted).into_iter().map(change).collect())
 }
 
 pub(crate) fn stage(stage: Stage) -> SeenStage {

@@ -106,7 +106,7 @@ pub async fn observe_for(
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
         try_join3(Box::pin(there(client, desired, goal)), Box::pin(version_and_ha), beside).await?;
     let There { hosts, storages, guests, pools, files, depth } = there;
-    let (talos, kubernetes) = (BTreeMap::new(), SeenKubernetes::NotAsked);
+    let (talos, leaving, kubernetes) = (BTreeMap::new(), BTreeMap::new(), SeenKubernetes::NotAsked);
     Ok(Observed {
         version,
         hosts,
@@ -121,6 +121,7 @@ pub async fn observe_for(
         rights,
         depth,
         talos,
+        leaving,
         kubernetes,
     })
 }
@@ -141,7 +142,8 @@ async fn there(client: &Client, desired: &Desired, goal: Goal) -> Result<There, 
     let depth = look(&mut looker, desired, goal).await?;
     let (hosts, guests) = looker.into_parts();
     let makes_something = depth == Depth::Everything && goal != Goal::Destroy;
-    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata && goal != Goal::Destroy;
+    // Whoever destroys a cluster wants nothing of it left, whichever way its configuration came last.
+    let by_drive = desired.talos.config_delivery == ConfigDelivery::Cidata || goal == Goal::Destroy;
     let files = if makes_something {
         files::list(client, &hosts, &storages).await?
     } else if by_drive {

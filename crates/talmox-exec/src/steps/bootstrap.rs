@@ -18,6 +18,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use talmox_plan::{Expected, Snapshot};
 use talmox_talos::{Client, Error, Kind, Stage};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 use tokio::time::Instant;
 
@@ -145,6 +146,9 @@ async fn write_intent(
             return Err(changed());
         }
         Some(_) | None => {}
+    }
+    if sabotaged(Defect::IntentNotWritten) {
+        return Ok(false);
     }
     let intent = BootstrapWord { incarnation: vm.mark.incarnation.clone(), done: false, snapshot };
     write_mark(work.run, found, &Mark { bootstrap: Some(intent), ..mark }).await?;

@@ -12,14 +12,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
-use talmox_plan::{Expected, seed_in};
+use talmox_plan::{Expected, config_source, seed_in};
 use talmox_talos::{ApplyMode, Client, Kind};
 use talmox_types::FamilyPair;
+use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::time::Instant;
 
-use super::power;
+use super::{power, publish};
 use crate::find::Found;
-use crate::machine::{Probe, differences, last_words, looking, probe};
+use crate::machine::{
+    Incomparable, Probe, differences, last_words, looking, probe, without_secrets, without_secrets_of,
+};
 use crate::work::{End, Result, Work};
 use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
 
@@ -58,6 +61,7 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAd
         let reason = format!("{} has no SMBIOS uuid to know it by", found.name());
         return Err(StepError::NoConfig { node: vm.mark.node.clone(), reason });
     };
+    publish::offer_again(work, vm, &found, address)?;
     let host = Some(found.host.clone());
     let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid) };
     Order { work, reach, vm, found, at }.carry_out().await
@@ -68,10 +72,15 @@ impl Order<'_> {
         let address = self.at.address.primary();
         // A VM of an earlier run may be a node that lives; one that this run made has nothing to lose.
         let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str();
-        let mut watch = Watch { since: Instant::now(), limit: BOOT_LIMIT, sent: None, may_cycle };
+        // One that finds its configuration by itself does not answer before it has used it.
+        let limit = if self.finds_its_own() { CONFIGURED_LIMIT } else { BOOT_LIMIT };
+        let mut watch = Watch { since: Instant::now(), limit, sent: None, may_cycle };
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
-                Probe::Configured(client) => return self.confirm(&client, watch.sent.is_some()).await,
+                Probe::Configured(client) => match self.confirm(&client, watch.sent.is_some()).await? {
+                    Ok(end) => return Ok(end),
+                    Err(unread) => unread,
+                },
                 Probe::Stranger { why } => return Err(self.stranger(why)),
                 Probe::Maintenance { client, uuid, version } => {
                     self.compare(&uuid)?;
@@ -88,10 +97,15 @@ impl Order<'_> {
         }
     }
 
+    /// Whether the configuration is on a drive, or is fetched.
+    fn finds_its_own(&self) -> bool {
+        seed_in(&self.found.config).is_some() || config_source(&self.found.config).is_some()
+    }
+
     /// Nothing is sent to a machine that is not the VM.
     fn compare(&self, uuid: &str) -> Result<()> {
         let own = self.at.uuid.as_deref().unwrap_or_default();
-        if own.eq_ignore_ascii_case(uuid) {
+        if own.eq_ignore_ascii_case(uuid) || sabotaged(Defect::UuidNotCompared) {
             return Ok(());
         }
         Err(self.stranger(format!("its SMBIOS uuid is {uuid}, and that of {} is {own}", self.found.name())))
@@ -114,22 +128,27 @@ impl Order<'_> {
         }
         let config = self.config()?;
         // The mode that means the same to all of them has two names: what Talos does without being told differs.
-        let mode = if version.is_some() { ApplyMode::NoReboot } else { ApplyMode::Reboot };
+        let mode = match version {
+            _ if sabotaged(Defect::ConfigOnTrial) => ApplyMode::Try(LEAVES_MAINTENANCE),
+            Some(_) => ApplyMode::NoReboot,
+            None => ApplyMode::Reboot,
+        };
         let text = Bytes::from(config.text.expose_secret().as_bytes().to_vec());
         let client = client.clone().with_deadlines(talmox_talos::Deadlines::default());
         match client.apply_configuration(text, mode, false).await {
             Ok(applied) => {
                 for warning in &applied.warnings {
-                    self.work.warn(warning);
+                    self.work.warn(&without_secrets(warning, &config.text));
                 }
             }
             Err(error) => match error.kind() {
                 // It may have got there: whatever the next look shows.
                 Kind::Uncertain => {}
                 Kind::NotReached | Kind::NotReady | Kind::NotTrusted | Kind::AlreadyThere => {
-                    return Ok(error.to_string());
+                    return Ok(without_secrets_of(error, &config.text).to_string());
                 }
                 Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
+                    let error = without_secrets_of(error, &config.text);
                     return Err(StepError::machine(format!("configure {}", self.vm.mark.node))(error));
                 }
             },
@@ -145,21 +164,32 @@ impl Order<'_> {
         config.map_err(|reason| StepError::NoConfig { node: node.clone(), reason })
     }
 
-    /// What arrived is what was sent, every document. A machine that was configured before is left as it is.
-    async fn confirm(&self, client: &Client, sent: bool) -> Result {
-        // What came by drive was sent by us too.
-        if !sent && seed_in(&self.found.config).is_none() {
-            return Ok(End::Unchanged);
+    /// What arrived is what was sent, every document. A machine that was configured before is left as it is. Gives what stands
+    /// in the way of reading it, if that may pass.
+    async fn confirm(&self, client: &Client, sent: bool) -> Result<std::result::Result<End, String>> {
+        let source = config_source(&self.found.config);
+        if let Some(url) = &source {
+            publish::forget(self.work, url)?;
+        }
+        // What came by drive, or was fetched, was sent by us too.
+        if !sent && !self.finds_its_own() {
+            return Ok(Ok(End::Unchanged));
+        }
+        if sabotaged(Defect::ConfigNotReadBack) {
+            return Ok(Ok(End::Changed));
         }
         let node = &self.vm.mark.node;
         let client = client.clone().with_deadlines(looking());
         match differences(self.reach, node, &self.at, &client).await {
-            Ok(changes) if changes.is_empty() => Ok(End::Changed),
+            Ok(changes) if changes.is_empty() => Ok(Ok(End::Changed)),
             Ok(changes) => {
                 let fields = changes.into_iter().map(|change| change.key).collect();
                 Err(StepError::ReadBack { node: node.clone(), fields })
             }
-            Err(reason) => Err(StepError::NoConfig { node: node.clone(), reason }),
+            Err(Incomparable::Wanted(reason)) => Err(StepError::NoConfig { node: node.clone(), reason }),
+            Err(Incomparable::Has(reason)) => {
+                Ok(Err(format!("what configuration it has cannot be read: {reason}")))
+            }
         }
     }
 
@@ -176,27 +206,34 @@ impl Order<'_> {
         Err(StepError::NotThere {
             node: self.vm.mark.node.clone(),
             address,
-            waiting_for: waited_for(watch).to_owned(),
+            waiting_for: self.waited_for(watch).to_owned(),
             limit: watch.limit,
-            last_words: last_words(self.reach, address).await,
+            last_words: match publish::progress(self.work, &self.found) {
+                Some(progress) => format!("{}; {progress}", last_words(self.reach, address).await),
+                None => last_words(self.reach, address).await,
+            },
         })
     }
 
-    fn report(&self, watch: &Watch, detail: &str) {
+    fn report(&self, watch: &Watch, seen: &str) {
+        let detail = match publish::progress(self.work, &self.found) {
+            Some(progress) => format!("{seen}; {progress}"),
+            None => seen.to_owned(),
+        };
         self.work.event(Event::Waiting {
             step: self.work.planned,
-            name: waited_for(watch),
-            detail,
+            name: self.waited_for(watch),
+            detail: &detail,
             elapsed: watch.since.elapsed(),
             limit: watch.limit,
         });
     }
-}
 
-fn waited_for(watch: &Watch) -> &'static str {
-    if watch.sent.is_some() {
-        "an answer with its new configuration"
-    } else {
-        "an answer in maintenance mode"
+    fn waited_for(&self, watch: &Watch) -> &'static str {
+        match (watch.sent.is_some(), self.finds_its_own()) {
+            (true, _) => "an answer with its new configuration",
+            (false, true) => "an answer with the configuration it finds when it boots",
+            (false, false) => "an answer in maintenance mode",
+        }
     }
 }

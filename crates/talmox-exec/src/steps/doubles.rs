@@ -31,6 +31,7 @@ pub(super) async fn bearers<O: Order>(
         let being_made = vm.name.is_none() || matches!(vm.lock.as_deref(), Some("clone" | "create"));
         vm.vmid != order.vmid()
             && order.only_on().is_none_or(|host| vm.node == *host)
+            && !work.run.request.hosts.gone.contains(&vm.node)
             && !work.reserved.is_made_for_another(vm.vmid, &order.whose(), sure)
             && (vm.name.as_deref() == Some(order.name()) || (being_made && range.contains(vm.vmid)))
     };

@@ -18,6 +18,7 @@ mod moving;
 mod node;
 mod pool;
 mod power;
+mod publish;
 mod remove;
 mod schematic;
 mod seed;
@@ -91,6 +92,8 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::AttachSeed { vm, address, storage } => seed::attach(work, vm, *address, storage).await,
         Step::EjectSeed { vm, volume, address } => seed::eject(work, vm, volume, *address).await,
         Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
+        Step::PublishConfig { vm, address } => publish::publish(work, vm, *address).await,
+        Step::WithdrawConfig { vm, address } => publish::withdraw(work, vm, *address).await,
         Step::ConfigureNode { vm, address } => Box::pin(configure_node::run(work, vm, *address)).await,
         Step::Bootstrap { vm, address, control_planes } => {
             Box::pin(bootstrap::run(work, vm, *address, control_planes, Begin::Nothing)).await

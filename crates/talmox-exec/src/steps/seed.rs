@@ -14,11 +14,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::{Digest as _, Sha256};
-use talmox_plan::{Expected, seed_in, seeds_of};
+use talmox_plan::{Expected, config_source, seed_in, seeds_of};
 use talmox_pve::client::{FileContent, ImageKind, Upload};
 use talmox_pve::property::{Disk, VolumeId};
 use talmox_seed::{Seed, meta_data, network_config};
 use talmox_types::desired::OUR_SEEDS;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, HostName, StorageId};
 
 use super::{CHANGE_LIMIT, configure, follow};
@@ -45,7 +46,7 @@ pub(super) async fn attach(
     }
     refuse_two(&found)?;
     may_be_removed(work, vm, storage).await?;
-    let image = image(work, vm, &found, address)?;
+    let image = files(work, vm, &found, address)?.image();
     let name = name(vm, &image);
     clean(work, vm, &found.host, storage).await?;
     send(work, &found.host, storage, &name, &image).await?;
@@ -68,14 +69,21 @@ pub(super) async fn eject(
     if let Some((slot, _)) = seed_in(&found.config).filter(|(_, held)| held == volume) {
         put(work, vm, &slot, "none,media=cdrom").await?;
     }
-    remove(work, &found.host, volume).await?;
+    if !sabotaged(Defect::SeedLeftBehind) {
+        remove(work, &found.host, volume).await?;
+    }
     read_back(work, vm, &found, address).await?;
     Ok(End::Changed)
 }
 
-/// What the machine has is what was on the drive, every document. It is asked once the drive is gone: whatever it says,
-/// secrets do not stay.
-async fn read_back(work: &Work<'_>, vm: &Expected, found: &Found, address: FamilyPair<IpAddr>) -> Result<()> {
+/// What the machine has is what was on the drive, or what it fetched, every document. It is asked once that is gone: whatever it
+/// says, secrets do not stay.
+pub(super) async fn read_back(
+    work: &Work<'_>,
+    vm: &Expected,
+    found: &Found,
+    address: FamilyPair<IpAddr>,
+) -> Result<()> {
     let (reach, node) = (work.reach()?, &vm.mark.node);
     let Some(client) = reach.secure(address.primary()) else { return Ok(()) };
     let at = whereabouts(found, address);
@@ -86,7 +94,7 @@ async fn read_back(work: &Work<'_>, vm: &Expected, found: &Found, address: Famil
             Err(StepError::ReadBack { node: node.clone(), fields })
         }
         Err(reason) => {
-            work.warn(&format!("what {node} read from its drive could not be compared: {reason}"));
+            work.warn(&format!("what {node} was given could not be compared: {reason}"));
             Ok(())
         }
     }
@@ -112,8 +120,16 @@ pub(super) async fn remove(work: &Work<'_>, host: &HostName, volume: &VolumeId) 
     Ok(End::Changed)
 }
 
-/// Talos reads whichever it finds first.
+/// Talos reads whichever it finds first, and none if it fetches its configuration.
 fn refuse_two(found: &Found) -> Result<()> {
+    refuse_cloud_init(found)?;
+    if config_source(&found.config).is_none() {
+        return Ok(());
+    }
+    Err(StepError::Changed { what: format!("{}, whose machine fetches its configuration,", found.name()) })
+}
+
+pub(super) fn refuse_cloud_init(found: &Found) -> Result<()> {
     let drives = found.config.slots().filter(|(slot, _)| slot.is_drive());
     let cloud_init = |text: &str| Disk::parse(text).is_ok_and(|disk| disk.is_cloud_init());
     for (slot, text) in drives {
@@ -142,12 +158,13 @@ async fn may_be_removed(work: &Work<'_>, vm: &Expected, storage: &StorageId) -> 
     })
 }
 
-fn image(
+/// The files of a node.
+pub(super) fn files(
     work: &Work<'_>,
     vm: &Expected,
     found: &Found,
     address: FamilyPair<IpAddr>,
-) -> Result<SecretSlice<u8>> {
+) -> Result<Seed> {
     let (node, desired) = (&vm.mark.node, work.run.desired);
     let failed = |reason: String| StepError::NoConfig { node: node.clone(), reason };
     let declared = desired.nodes.iter().find(|declared| declared.name == *node);
@@ -156,7 +173,7 @@ fn image(
     let config = work.reach()?.machines.config(node, &at).map_err(failed)?;
     let about = meta_data(node, &format!("{}-{}", found.vmid, vm.mark.incarnation));
     let seed = Seed::new(config.text, about, network_config(desired, declared, address));
-    Ok(seed.map_err(|error| failed(error.to_string()))?.image())
+    seed.map_err(|error| failed(error.to_string()))
 }
 
 /// Whoever could guess it has what it is made from.

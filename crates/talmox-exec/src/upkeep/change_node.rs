@@ -1,13 +1,295 @@
 //! Giving a machine that lives another configuration.
+//!
+//! ```text
+//!  without a restart   send ─▶ read back ─▶ its pods are those of the new one ─▶ well
+//!  on trial            send for a minute ─▶ it answers and is well ─▶ send the same for good ─▶ read back
+//!                        └─ it does not: it takes the change back by itself, which nobody announces
+//!  with a restart      write down ─▶ restart ─▶ in force
+//!  for later           write down
+//! ```
+//!
+//! The machine is the VM: its uuid is compared before anything is sent. What is there already is not sent again.
+
+mod pods;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use talmox_plan::{ChangeMode, Expected};
+use bytes::Bytes;
+use secrecy::{ExposeSecret as _, SecretString};
+use talmox_plan::{Change, ChangeMode, Expected};
+use talmox_talos::{ApplyMode, Client, Deadlines, Kind};
+use talmox_types::desired::Role;
+use talmox_types::{FamilyPair, NodeName};
+use tokio::time::Instant;
 
-use crate::StepError;
-use crate::work::{Result, Work};
+use super::kubernetes::Servers;
+use super::well::{Patient, until_well};
+use crate::machine::{Held, Probe, compare_texts, held, last_words, looking, probe};
+use crate::work::{End, Result, Work};
+use crate::{Event, Reach, StepError, Whereabouts};
 
-pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: IpAddr, mode: ChangeMode) -> Result {
-    let _ = (work, vm, address, mode);
-    Err(StepError::NoReach { lacks: "this is not built yet" })
+/// How long a machine keeps a change on trial. It must suffice to see that it is well, and be short enough to wait for.
+const TRIAL: Duration = Duration::from_mins(2);
+/// How long it may take to answer at all.
+const ANSWER_LIMIT: Duration = Duration::from_mins(5);
+/// How long a restart may take until the new configuration is in force.
+const RESTART_LIMIT: Duration = Duration::from_mins(10);
+/// How long a restart that was asked for may leave no trace before it is asked for again.
+const RESTART_SEEN: Duration = Duration::from_mins(1);
+/// How long it may take to be well with it.
+const WELL_LIMIT: Duration = Duration::from_mins(10);
+const PAUSE: Duration = Duration::from_secs(2);
+/// How often a configuration is sent whose answer was lost or refused for the moment.
+const TRIES: u32 = 5;
+
+pub(super) async fn run(
+    work: &Work<'_>,
+    vm: &Expected,
+    address: FamilyPair<IpAddr>,
+    mode: ChangeMode,
+) -> Result {
+    let reach = work.reach()?;
+    let found = work.expect(vm).await?;
+    let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
+    let at = Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid };
+    let node = &vm.mark.node;
+    let wanted = reach
+        .machines
+        .config(node, &at)
+        .map_err(|reason| StepError::NoConfig { node: node.clone(), reason })?;
+    let change = ChangeOrder { work, reach, node, at: &at, wanted: wanted.text };
+    match mode {
+        ChangeMode::NoReboot => change.at_once().await,
+        ChangeMode::Try => change.on_trial().await,
+        ChangeMode::Reboot => change.with_restart().await,
+        ChangeMode::Staged => change.for_later().await,
+    }
+}
+
+struct ChangeOrder<'a> {
+    work: &'a Work<'a>,
+    reach: &'a Reach<'a>,
+    node: &'a NodeName,
+    at: &'a Whereabouts,
+    wanted: SecretString,
+}
+
+/// What a machine has that it should not have, on its disk and in force.
+struct Seen {
+    client: Client,
+    kept: Vec<Change>,
+    active: Vec<Change>,
+}
+
+impl ChangeOrder<'_> {
+    async fn at_once(&self) -> Result {
+        let sent = self.send_until_kept(ApplyMode::NoReboot).await?;
+        self.settle().await?;
+        Ok(if sent { End::Changed } else { End::Unchanged })
+    }
+
+    /// Sends for a while; only once the machine is well with it, for good.
+    async fn on_trial(&self) -> Result {
+        let seen = self.look().await?;
+        if seen.kept.is_empty() && seen.active.is_empty() {
+            return Ok(End::Unchanged);
+        }
+        // A trial of a run that died is not begun anew: the second one would go back to the first.
+        if !seen.active.is_empty() {
+            self.send(&seen.client, ApplyMode::Try(TRIAL)).await?;
+        }
+        let begun = Instant::now();
+        loop {
+            let detail = match self.try_look().await {
+                Err(reason) => reason,
+                // Nobody says when it goes back: what is in force does.
+                Ok(seen) if !seen.active.is_empty() => return Err(self.taken_back(&seen.active)),
+                Ok(seen) => match self.is_well(&seen.client).await {
+                    None => break,
+                    Some(complaint) => complaint,
+                },
+            };
+            if begun.elapsed() > TRIAL + ANSWER_LIMIT {
+                return Err(self.silent(&detail, TRIAL + ANSWER_LIMIT).await);
+            }
+            self.wait("it to be well with the change", &detail, begun, TRIAL).await?;
+        }
+        self.send_until_kept(ApplyMode::NoReboot).await?;
+        self.settle().await?;
+        Ok(End::Changed)
+    }
+
+    async fn with_restart(&self) -> Result {
+        let wrote = self.send_until_kept(ApplyMode::Staged).await?;
+        let begun = Instant::now();
+        let (mut asked, mut restarts): (Option<Instant>, u32) = (None, 0);
+        loop {
+            let detail = match self.try_look().await {
+                Ok(seen) if seen.active.is_empty() => {
+                    return Ok(if wrote || asked.is_some() { End::Changed } else { End::Unchanged });
+                }
+                Ok(seen) if asked.is_none_or(|at| at.elapsed() > RESTART_SEEN) && restarts < TRIES => {
+                    // Whatever becomes of the call: what is in force tells.
+                    if let Err(error) = seen.client.reboot(false).await
+                        && !matches!(error.kind(), Kind::Uncertain | Kind::NotReached | Kind::NotReady)
+                    {
+                        return Err(StepError::machine(format!("restart {}", self.node))(error));
+                    }
+                    (asked, restarts) = (Some(Instant::now()), restarts + 1);
+                    "it was told to restart".to_owned()
+                }
+                Ok(_) => "it has not restarted yet".to_owned(),
+                Err(reason) => reason,
+            };
+            if begun.elapsed() > RESTART_LIMIT {
+                return Err(self.silent(&detail, RESTART_LIMIT).await);
+            }
+            self.wait("its restart with the new configuration", &detail, begun, RESTART_LIMIT).await?;
+        }
+    }
+
+    async fn for_later(&self) -> Result {
+        let sent = self.send_until_kept(ApplyMode::Staged).await?;
+        Ok(if sent { End::Changed } else { End::Unchanged })
+    }
+
+    /// Sends until what is on the machine's disk is what was sent, every document; gives whether it was sent at all.
+    async fn send_until_kept(&self, mode: ApplyMode) -> Result<bool> {
+        let mut sent = false;
+        for attempt in 1..=TRIES {
+            let seen = self.look().await?;
+            let in_force = mode == ApplyMode::Staged || seen.active.is_empty();
+            if seen.kept.is_empty() && in_force {
+                return Ok(sent);
+            }
+            if attempt == TRIES && sent {
+                let left = if seen.kept.is_empty() { seen.active } else { seen.kept };
+                return Err(self.read_back(&left));
+            }
+            self.send(&seen.client, mode).await?;
+            sent = true;
+        }
+        let reason = "it never took what was sent".to_owned();
+        Err(StepError::NoConfig { node: self.node.clone(), reason })
+    }
+
+    /// Sends once. What may have arrived is looked for by whoever asked.
+    async fn send(&self, client: &Client, mode: ApplyMode) -> Result<()> {
+        let text = Bytes::from(self.wanted.expose_secret().as_bytes().to_vec());
+        let client = client.clone().with_deadlines(Deadlines::default());
+        match client.apply_configuration(text, mode, false).await {
+            Ok(applied) => {
+                for warning in &applied.warnings {
+                    self.work.warn(warning);
+                }
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), Kind::Uncertain | Kind::NotReached | Kind::NotReady) => {
+                let pause = tokio::time::sleep(PAUSE);
+                self.work.unless_stopped("the machine to take its configuration", pause).await
+            }
+            Err(error) => {
+                Err(StepError::machine(format!("change the configuration of {}", self.node))(error))
+            }
+        }
+    }
+
+    /// Looks until the machine answers.
+    async fn look(&self) -> Result<Seen> {
+        let begun = Instant::now();
+        loop {
+            let reason = match self.try_look().await {
+                Ok(seen) => return Ok(seen),
+                Err(reason) => reason,
+            };
+            if begun.elapsed() > ANSWER_LIMIT {
+                return Err(self.silent(&reason, ANSWER_LIMIT).await);
+            }
+            self.wait("an answer", &reason, begun, ANSWER_LIMIT).await?;
+        }
+    }
+
+    async fn try_look(&self) -> std::result::Result<Seen, String> {
+        let client = match probe(self.reach, self.at.address.primary(), self.at.uuid.as_deref()).await {
+            Probe::Configured(client) => client.with_deadlines(looking()),
+            Probe::Unreachable { reason } => return Err(reason),
+            Probe::Stranger { why } => return Err(why),
+            Probe::Maintenance { .. } => return Err("it is in maintenance mode".to_owned()),
+        };
+        let Held { kept, active } = held(&client).await.map_err(|error| error.to_string())?;
+        let against = |has: Option<SecretString>| match has {
+            Some(has) => compare_texts(&has, &self.wanted),
+            None => Err("it does not say what it is configured with".to_owned()),
+        };
+        Ok(Seen { client, kept: against(kept)?, active: against(active)? })
+    }
+
+    /// Waits until everything runs with what was sent: pods of the control plane first, which the machine itself takes half a
+    /// minute to notice.
+    async fn settle(&self) -> Result<()> {
+        let servers = Servers::of(self.work).await?;
+        if self.work.run.role(self.node) == Some(Role::Controller) {
+            let begun = Instant::now();
+            while let Some(stale) = self.stale_pods(&servers).await {
+                if begun.elapsed() > WELL_LIMIT {
+                    return Err(self.silent(&stale, WELL_LIMIT).await);
+                }
+                self.wait("its control plane with the new configuration", &stale, begun, WELL_LIMIT).await?;
+            }
+        }
+        let (work, node, address) = (self.work, self.node, self.at.address.primary());
+        until_well(&Patient { work, node, address, servers: &servers }, WELL_LIMIT).await
+    }
+
+    async fn stale_pods(&self, servers: &Servers) -> Option<String> {
+        match self.try_look().await {
+            Ok(seen) => pods::stale(&seen.client, servers, self.node).await,
+            Err(reason) => Some(reason),
+        }
+    }
+
+    /// Why a machine with a change on trial is not well; nothing if it is.
+    async fn is_well(&self, client: &Client) -> Option<String> {
+        let servers = match Servers::of(self.work).await {
+            Ok(servers) => servers,
+            Err(error) => return Some(error.to_string()),
+        };
+        let (work, node, address) = (self.work, self.node, self.at.address.primary());
+        let patient = Patient { work, node, address, servers: &servers };
+        match patient.complaint().await {
+            None if work.run.role(node) == Some(Role::Controller) => {
+                pods::stale(client, &servers, node).await
+            }
+            other => other,
+        }
+    }
+
+    async fn wait(&self, name: &str, detail: &str, begun: Instant, limit: Duration) -> Result<()> {
+        let (step, elapsed) = (self.work.planned, begun.elapsed());
+        self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
+        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+    }
+
+    async fn silent(&self, detail: &str, limit: Duration) -> StepError {
+        let address = self.at.address.primary();
+        let said = last_words(self.reach, address).await;
+        StepError::NotThere {
+            node: self.node.clone(),
+            address,
+            waiting_for: "it to take its configuration".to_owned(),
+            limit,
+            last_words: format!("{detail}; {said}"),
+        }
+    }
+
+    fn read_back(&self, left: &[Change]) -> StepError {
+        let fields = left.iter().map(|change| change.key.clone()).collect();
+        StepError::ReadBack { node: self.node.clone(), fields }
+    }
+
+    fn taken_back(&self, left: &[Change]) -> StepError {
+        let fields = left.iter().map(|change| change.key.clone()).collect();
+        StepError::TakenBack { node: self.node.clone(), fields }
+    }
 }

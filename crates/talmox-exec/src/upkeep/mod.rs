@@ -3,14 +3,20 @@
 mod change_node;
 mod drain;
 mod forget;
+mod kubernetes;
+mod members;
+mod note_away;
 mod recover;
 mod retire;
 mod return_node;
 mod snapshot;
 mod upgrade_kubernetes;
 mod upgrade_node;
+mod well;
 
 use talmox_plan::Upkeep;
+
+pub use upgrade_node::UpgradeFault;
 
 use crate::work::{Result, Work};
 
@@ -25,7 +31,10 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::RetireNode { vm, address, control_planes } => {
             retire::run(work, vm, *address, control_planes).await
         }
-        Upkeep::ForgetNode { node, control_planes } => forget::run(work, node, control_planes).await,
+        Upkeep::ForgetNode { node, address, control_planes } => {
+            forget::run(work, node, *address, control_planes).await
+        }
+        Upkeep::NoteAway { vm, away } => note_away::run(work, vm, away.as_ref()).await,
         Upkeep::RecoverEtcd { vm, address, control_planes, snapshot } => {
             recover::run(work, vm, *address, control_planes, snapshot).await
         }

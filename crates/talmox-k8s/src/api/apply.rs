@@ -52,6 +52,9 @@ impl Manifest {
     }
 
     fn take(body: Value, document: usize, all: &mut Vec<Self>) -> Result<(), InvalidManifest> {
+        if let Value::Array(items) = body {
+            return items.into_iter().try_for_each(|item| Self::take(item, document, all));
+        }
         let text = |pointer: &str, field: &'static str| {
             let text = body.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
             text.map(str::to_owned).ok_or(InvalidManifest::Incomplete { document, field })
@@ -66,6 +69,21 @@ impl Manifest {
         let namespace = text("/metadata/namespace", "metadata.namespace").ok();
         all.push(Self { api_version, kind, namespace, name, body });
         Ok(())
+    }
+
+    /// The same with an annotation.
+    #[must_use]
+    pub fn annotated(mut self, key: &str, value: &str) -> Self {
+        self.body["metadata"]["annotations"][key] = value.into();
+        self
+    }
+
+    /// How inventories call it: `kube-system_kube-proxy_apps_DaemonSet`.
+    pub fn inventory_key(&self) -> String {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        // A colon cannot be in a key.
+        format!("{namespace}_{}_{group}_{}", self.name.replace(':', "__"), self.kind)
     }
 
     fn goes_first(&self) -> bool {
@@ -113,11 +131,13 @@ pub struct Apply {
     pub force: bool,
     /// How long to wait for kinds that definitions among the documents bring.
     pub wait: Duration,
+    /// Whose the fields are from then on.
+    pub manager: &'static str,
 }
 
 impl Default for Apply {
     fn default() -> Self {
-        Self { force: false, wait: Duration::from_mins(1) }
+        Self { force: false, wait: Duration::from_mins(1), manager: FIELD_MANAGER }
     }
 }
 
@@ -164,7 +184,7 @@ impl Client {
         for manifest in first.into_iter().chain(rest) {
             let is_new = brought.contains(&(manifest.api_version.clone(), manifest.kind.clone()));
             let until = is_new.then_some(ends);
-            let response = self.apply_when_known(&mut discovery, manifest, how.force, until).await?;
+            let response = self.apply_when_known(&mut discovery, manifest, how, until).await?;
             let change = if response.status == 201 { Change::Created } else { Change::Updated };
             applied.push(Applied { what: manifest.to_string(), change });
         }
@@ -173,6 +193,15 @@ impl Client {
 
     /// What applying a document would do, found out without doing it.
     pub async fn compare(&self, manifest: &Manifest) -> Result<Standing, ApplyError> {
+        self.compare_as(manifest, FIELD_MANAGER).await
+    }
+
+    /// The same for fields that are somebody else's.
+    pub async fn compare_as(
+        &self,
+        manifest: &Manifest,
+        manager: &'static str,
+    ) -> Result<Standing, ApplyError> {
         let failed = |source: Error| ApplyError::Call { what: manifest.to_string(), source };
         let resource = self.resource(&mut Discovery::default(), manifest, None).await?;
         let path = resource.path(&manifest.api_version, manifest.namespace.as_deref(), &manifest.name);
@@ -181,7 +210,8 @@ impl Client {
             Err(error) if error.kind() == Kind::NotFound => return Ok(Standing::Missing),
             Err(error) => return Err(failed(error)),
         };
-        let call = patch(&resource, manifest, true).query("dryRun", "All");
+        let call = patch(&resource, manifest, Apply { force: true, manager, ..Apply::default() })
+            .query("dryRun", "All");
         let would_be: Value = self.ask(call).await.map_err(failed)?;
         let same = without_accounts(live) == without_accounts(would_be);
         Ok(if same { Standing::Same } else { Standing::Different })
@@ -191,12 +221,12 @@ impl Client {
         &self,
         discovery: &mut Discovery,
         manifest: &Manifest,
-        force: bool,
+        how: Apply,
         until: Option<Instant>,
     ) -> Result<Response, ApplyError> {
         loop {
             let resource = self.resource(discovery, manifest, until).await?;
-            match self.send(patch(&resource, manifest, force)).await {
+            match self.send(patch(&resource, manifest, how)).await {
                 Ok(response) => return Ok(response),
                 // Listed already, and not served yet.
                 Err(error)
@@ -238,11 +268,11 @@ impl Client {
     }
 }
 
-fn patch(resource: &Resource, manifest: &Manifest, force: bool) -> Call {
+fn patch(resource: &Resource, manifest: &Manifest, how: Apply) -> Call {
     let path = resource.path(&manifest.api_version, manifest.namespace.as_deref(), &manifest.name);
     Call::new(Method::Patch, path, format!("apply {manifest}"))
-        .query("fieldManager", FIELD_MANAGER)
-        .query("force", force.to_string())
+        .query("fieldManager", how.manager)
+        .query("force", how.force.to_string())
         .body(APPLY_PATCH, manifest.body.clone())
 }
 

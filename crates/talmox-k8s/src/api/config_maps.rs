@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::json;
 
 use super::meta::or_default;
-use crate::client::Call;
-use crate::{Client, Error, Kind};
+use crate::client::{Call, MERGE_PATCH};
+use crate::{Client, Error, Kind, Method};
 
 #[derive(Deserialize)]
 struct ConfigMap {
@@ -15,6 +16,20 @@ struct ConfigMap {
 }
 
 impl Client {
+    /// Adds keys to a config map; what else it holds stays.
+    pub async fn add_to_config_map(
+        &self,
+        namespace: &str,
+        name: &str,
+        data: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
+        let call = Call::new(Method::Patch, path, format!("change config map {namespace}/{name}"))
+            .query("fieldManager", super::FIELD_MANAGER)
+            .body(MERGE_PATCH, json!({ "data": data }));
+        self.send(call).await.map(drop)
+    }
+
     /// What a config map holds; none if there is no such.
     pub async fn config_map(
         &self,

@@ -16,10 +16,10 @@ pub use apply::{Applied, Apply, ApplyError, Change, FIELD_MANAGER, InvalidManife
 pub use evict::Eviction;
 pub use lease::{Holding, Lock, Outcome};
 pub use meta::{Condition, Meta, Owner, Selection};
-pub use nodes::{CORDONED, Node, NodeAddress, NodeChange, NodeInfo, NodeSpec, NodeStatus, Taint};
+pub use nodes::{CORDONED, INSTALLED, Node, NodeAddress, NodeChange, NodeInfo, NodeSpec, NodeStatus, Taint};
 pub use pods::{Container, Pod, PodSpec, PodStatus};
 pub use server::Version;
 pub use storage::VolumeAttachment;
-pub use workloads::{DaemonSet, Deployment};
+pub use workloads::{DaemonSet, DaemonSetSpec, Deployment, PodTemplate};
 
 pub(crate) use meta::or_default;

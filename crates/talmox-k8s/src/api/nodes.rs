@@ -13,6 +13,9 @@ use crate::{Client, Error, Method};
 /// The annotation that tells a node we cordoned from one that somebody else did; its value says what for.
 pub const CORDONED: &str = "talmox.dev/cordoned";
 
+/// The annotation that names an installer which was run and waits for the node's restart, and the boot it was run in.
+pub const INSTALLED: &str = "talmox.dev/installed";
+
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -69,6 +72,9 @@ pub struct NodeInfo {
     pub os_image: String,
     #[serde(rename = "systemUUID")]
     pub system_uuid: String,
+    /// What tells one boot from another.
+    #[serde(rename = "bootID")]
+    pub boot_id: String,
 }
 
 impl Node {
@@ -98,6 +104,14 @@ impl Node {
     /// What we cordoned it for, if it was us.
     pub fn cordoned_for(&self) -> Option<&str> {
         self.metadata.annotations.get(CORDONED).map(String::as_str)
+    }
+}
+
+impl Node {
+    /// The installer that was run since the last boot, if it was us.
+    pub fn installed(&self) -> Option<&str> {
+        let (image, boot) = self.metadata.annotations.get(INSTALLED)?.split_once(' ')?;
+        (boot == self.status.node_info.boot_id).then_some(image)
     }
 }
 
@@ -151,6 +165,14 @@ impl Client {
         let annotations = BTreeMap::from([(CORDONED.to_owned(), None)]);
         let change = NodeChange { unschedulable: Some(false), annotations, ..NodeChange::default() };
         self.patch_node(name, &change, format!("uncordon node {name}")).await
+    }
+
+    /// Notes which installer was run in which boot; none: the note goes.
+    pub async fn note_installed(&self, name: &str, installed: Option<(&str, &str)>) -> Result<Node, Error> {
+        let note = installed.map(|(image, boot)| format!("{image} {boot}"));
+        let annotations = BTreeMap::from([(INSTALLED.to_owned(), note)]);
+        let change = NodeChange { annotations, ..NodeChange::default() };
+        self.patch_node(name, &change, format!("change node {name}")).await
     }
 
     async fn patch_node(&self, name: &str, change: &NodeChange, action: String) -> Result<Node, Error> {

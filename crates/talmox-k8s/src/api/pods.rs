@@ -44,6 +44,11 @@ impl Pod {
         format!("{}/{}", self.metadata.namespace, self.metadata.name)
     }
 
+    /// What it is a part of, by the label everybody sets: `kube-apiserver`.
+    pub fn app(&self) -> Option<&str> {
+        self.metadata.labels.get("k8s-app").map(String::as_str)
+    }
+
     pub fn is_ready(&self) -> bool {
         let ready = |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
         self.status.conditions.iter().any(ready)

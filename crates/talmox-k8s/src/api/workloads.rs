@@ -3,13 +3,27 @@
 use serde::Deserialize;
 
 use super::meta::{Meta, Selection};
+use super::pods::PodSpec;
 use crate::{Client, Error};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct DaemonSet {
     pub metadata: Meta,
+    pub spec: DaemonSetSpec,
     pub status: DaemonSetStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DaemonSetSpec {
+    pub template: PodTemplate,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    pub spec: PodSpec,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

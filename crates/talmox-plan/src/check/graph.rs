@@ -51,7 +51,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::PostBootstrap { .. } => step.effect == Effect::Create,
         Step::AwaitHealth => step.effect == Effect::Wait,
         Step::Upkeep(upkeep) => super::upkeep::is_honest(upkeep, step.effect),
-        Step::ConfigureTemplate { .. } | Step::AttachSeed { .. } => {
+        Step::ConfigureTemplate { .. } | Step::AttachSeed { .. } | Step::PublishConfig { .. } => {
             matches!(step.effect, Effect::Create | Effect::ChangeLive)
         }
         Step::AddHa { .. }
@@ -60,6 +60,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::DeleteHaRule { .. }
         | Step::RecordBootstrap { .. }
         | Step::EjectSeed { .. }
+        | Step::WithdrawConfig { .. }
         | Step::RemoveSeed { .. } => step.effect == Effect::ChangeLive,
         Step::DeletePool { .. } | Step::RemoveTemplate { .. } | Step::RemoveImage { .. } => {
             step.effect == Effect::Destroy

@@ -5,9 +5,11 @@
 
 mod graph;
 mod inside;
+mod installer;
 mod known;
 mod ownership;
 mod requested;
+mod retire;
 mod seeds;
 mod templates;
 mod upkeep;
@@ -41,6 +43,8 @@ pub enum Rule {
     OursOnly,
     /// One node that is or may be a control plane goes down at a time.
     OneAtATime,
+    /// Pods leave a node before it goes down, and are let back after.
+    PodsFirst,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
     BootstrapOnce,
     /// What a cluster may not survive comes after a snapshot of etcd.
@@ -55,6 +59,8 @@ pub enum Rule {
     Volumes,
     /// No disk shrinks, and none is put where another hangs.
     DisksGrow,
+    /// What is installed is what the description declares.
+    Installer,
     /// No secret is in a plan.
     NoSecrets,
 }
@@ -65,6 +71,7 @@ impl fmt::Display for Rule {
             Self::WellFormed => "steps form a graph",
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
+            Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::SnapshotFirst => "a snapshot before what is risky",
             Self::ProvenMachine => "machines prove themselves",
@@ -72,6 +79,7 @@ impl fmt::Display for Rule {
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
+            Self::Installer => "only the described Talos is installed",
             Self::NoSecrets => "no secrets in plans",
         })
     }
@@ -96,6 +104,8 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     inside::judge(&mut court);
     upkeep::judge(&mut court);
     seeds::judge(&mut court);
+    retire::judge(&mut court);
+    installer::judge(&mut court);
     court.violations
 }
 

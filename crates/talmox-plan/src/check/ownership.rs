@@ -50,6 +50,8 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::AttachSeed { .. }
             | Step::EjectSeed { .. }
             | Step::RemoveSeed { .. }
+            | Step::PublishConfig { .. }
+            | Step::WithdrawConfig { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }
@@ -107,7 +109,12 @@ fn proven(guest: &Guest, vm: &Expected) -> Result<(), &'static str> {
         return Err("its mark is another one");
     }
     let smbios = seen.next.smbios().ok().flatten().unwrap_or_default();
-    let serial_is_ours = |serial: &str| !serial.starts_with("h=") || serial == mark.witness_serial();
+    // What follows is where the machine fetches its configuration from.
+    let serial_is_ours = |serial: &str| {
+        let own = mark.witness_serial();
+        let rest = serial.strip_prefix(own.as_str());
+        !serial.starts_with("h=") || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(";ds="))
+    };
     if !smbios.serial.as_deref().is_none_or(serial_is_ours) {
         return Err("its SMBIOS serial says otherwise");
     }

@@ -19,7 +19,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
             Step::ConfigureVm { .. } if step.effect == Effect::Reboot && !court.request.allow_reboot => {
                 court.violate(Rule::AskedFor, step, "it re-plugs a device and no reboot was allowed");
             }
-            Step::MoveVm { vm, to, .. } if court.request.moves.get(&vm.mark.node) != Some(to) => {
+            Step::MoveVm { vm, to, .. }
+                if court.request.moves.get(&vm.mark.node) != Some(to) && !for_hosts(court, vm, Some(to)) =>
+            {
                 court.violate(Rule::AskedFor, step, format!("nobody asked for {} to move", vm.mark.node));
             }
             Step::DeletePool { .. } if !court.destroys_everything() => {
@@ -50,6 +52,8 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::AttachSeed { .. }
             | Step::EjectSeed { .. }
             | Step::RemoveSeed { .. }
+            | Step::PublishConfig { .. }
+            | Step::WithdrawConfig { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }
@@ -61,14 +65,14 @@ pub(super) fn judge(court: &mut Court<'_>) {
     }
 }
 
-fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
+pub(super) fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
     let (request, node) = (court.request, &vm.mark.node);
     let declared = court.node(node).is_some();
     match request.goal {
         Goal::Destroy => true,
         Goal::Converge if declared => request.replace.contains(node),
         Goal::Converge => request.prune || request.remove.contains(node),
-        Goal::Templates | Goal::PruneTemplates => false,
+        Goal::Templates | Goal::PruneTemplates | Goal::Hosts => false,
     }
 }
 
@@ -76,8 +80,8 @@ fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if !may_be_removed(court, vm) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for the removal of {}", vm.mark.node));
     }
-    let follows = |other: &&Planned| other.needs.contains(&step.id);
-    if step.effect == Effect::Replace && !court.known.makers(&vm.mark.node).any(|other| follows(&other)) {
+    let follows = |other: &Planned| court.before(other).iter().any(|before| before.id == step.id);
+    if step.effect == Effect::Replace && !court.known.makers(&vm.mark.node).any(follows) {
         court.violate(Rule::WellFormed, step, "it says replace, and nothing takes the VM's place");
     }
 }
@@ -86,7 +90,24 @@ fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
 fn stop(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     let node = court.node(&vm.mark.node);
     let wanted = node.is_some_and(|node| node.vm.power == talmox_types::desired::Power::Stopped);
-    if !wanted && !may_be_removed(court, vm) {
+    if !wanted && !may_be_removed(court, vm) && !for_hosts(court, vm, None) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for {} to stop", vm.mark.node));
     }
+}
+
+/// A VM leaves a host that is drained, or goes back to the one it was taken off.
+fn for_hosts(court: &Court<'_>, vm: &Expected, to: Option<&talmox_types::HostName>) -> bool {
+    let hosts = &court.request.hosts;
+    if court.request.goal != Goal::Hosts {
+        return false;
+    }
+    let leaves = hosts.drain.as_ref() == Some(&vm.host) && to != Some(&vm.host);
+    let seen = court.observed.guests.get(&vm.vmid()).and_then(crate::Guest::seen);
+    let mark = seen.and_then(|seen| talmox_types::Mark::of_description(seen.live.description()?));
+    let away = mark.and_then(|mark| mark.away);
+    let returns = hosts.move_back
+        && to.is_some()
+        && hosts.back.as_ref() == to
+        && matches!(&away, Some(talmox_types::AwayWord::Drained(from)) if Some(from) == to);
+    leaves || returns
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, Slot, VmConfig, VolumeId};
-use talmox_types::desired::OUR_FILES;
+use talmox_types::desired::{OUR_FILES, OUR_SEEDS};
 use talmox_types::{StorageId, TemplateMark, VmId};
 
 use super::{Court, Rule};
@@ -35,6 +35,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
             Step::RemoveTemplate { template } => removal(court, step, template),
             Step::RemoveImage { host, volume } => {
                 our_file(court, step, volume.file_name());
+                if volume.file_name().starts_with(OUR_SEEDS) {
+                    court.violate(Rule::OursOnly, step, format!("{volume} is a configuration drive"));
+                }
                 let seen = court.observed.files.get(&(host.clone(), volume.storage().clone()));
                 if !seen.is_some_and(|files| files.iter().any(|file| file.volume == *volume)) {
                     court.violate(Rule::OursOnly, step, format!("{volume} was not seen on {host}"));
@@ -63,6 +66,8 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::AttachSeed { .. }
             | Step::EjectSeed { .. }
             | Step::RemoveSeed { .. }
+            | Step::PublishConfig { .. }
+            | Step::WithdrawConfig { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }

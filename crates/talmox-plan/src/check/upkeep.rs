@@ -1,15 +1,12 @@
 //! What is done to a cluster that lives, stated again without the planner's code.
 
+use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
 use super::{Court, Rule};
-use crate::{ChangeMode, Effect, Planned, SeenEtcd, SeenMachine, Step, Upkeep};
-
-pub(super) fn judge(court: &mut Court<'_>) {
-    for step in court.steps() {
-        after_a_snapshot(court, step);
-    }
-}
+use crate::{
+    ChangeMode, Effect, Expected, Planned, SeenEtcd, SeenKubernetes, SeenMachine, Step, Until, Upkeep,
+};
 
 /// Upgrades of control planes and of Kubernetes, and the end of a control plane, come after a snapshot, as long as somebody has
 /// data.
@@ -27,12 +24,18 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
         | Upkeep::ReturnNode { .. }
         | Upkeep::ChangeNode { .. }
         | Upkeep::ForgetNode { .. }
+        | Upkeep::NoteAway { .. }
         | Upkeep::RecoverEtcd { .. } => false,
     };
     let has_data = |machine: &SeenMachine| {
         machine.configured().is_some_and(|seen| matches!(seen.etcd, Some(SeenEtcd::Member { .. })))
     };
-    if !risky || court.request.upkeep.no_snapshot || !court.observed.talos.values().any(has_data) {
+    // What is refused is not carried out.
+    if !risky
+        || !court.plan.refusals.is_empty()
+        || court.request.upkeep.no_snapshot
+        || !court.observed.talos.values().any(has_data)
+    {
         return;
     }
     let taken = |before: &&Planned| matches!(before.step, Step::Upkeep(Upkeep::SnapshotEtcd { .. }));
@@ -56,6 +59,107 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
             effect == if *stage { Effect::ChangePending } else { Effect::Reboot }
         }
         Upkeep::RetireNode { .. } => matches!(effect, Effect::Destroy | Effect::Replace),
-        Upkeep::ForgetNode { .. } => effect == Effect::ChangeLive,
+        Upkeep::ForgetNode { .. } | Upkeep::NoteAway { .. } => effect == Effect::ChangeLive,
     }
+}
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    for step in court.steps() {
+        if let Step::Upkeep(Upkeep::ChangeNode { vm, mode, .. }) = &step.step {
+            change(court, step, vm, *mode);
+        }
+        if let Step::Upkeep(Upkeep::DrainNode { node } | Upkeep::ReturnNode { node, .. }) = &step.step
+            && step.node.as_ref() != Some(node)
+        {
+            court.violate(Rule::WellFormed, step, format!("it is about {node}"));
+        }
+        pods_first(court, step);
+        after_a_snapshot(court, step);
+        if matches!(step.step, Step::Upkeep(Upkeep::UpgradeKubernetes { .. })) {
+            one_api_server_at_a_time(court, step);
+        }
+    }
+}
+
+/// API servers are replaced one by one; no control plane may go down beside that.
+fn one_api_server_at_a_time(court: &mut Court<'_>, step: &Planned) {
+    let may_be_control_plane = |other: &Planned| {
+        let node = other.node.as_ref().and_then(|node| court.node(node));
+        other.node.is_some() && node.is_none_or(|node| node.role == Role::Controller)
+    };
+    let before =
+        |one: &Planned, other: &Planned| court.before(other).iter().any(|needed| needed.id == one.id);
+    let beside = court.steps().iter().find(|other| {
+        other.effect.interrupts()
+            && may_be_control_plane(other)
+            && !before(other, step)
+            && !before(step, other)
+    });
+    if let Some(other) = beside {
+        court.violate(
+            Rule::OneAtATime,
+            step,
+            format!("{} may take a control plane down meanwhile", other.id),
+        );
+    }
+}
+
+/// A configuration goes to a machine that proved itself and was compared; a restart for it was allowed.
+fn change(court: &mut Court<'_>, step: &Planned, vm: &Expected, mode: ChangeMode) {
+    let seen = court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured);
+    match seen {
+        None => court.violate(Rule::ProvenMachine, step, "the machine has not proved itself"),
+        Some(seen) if seen.config.is_none() => {
+            court.violate(Rule::ProvenMachine, step, "its configuration could not be compared");
+        }
+        Some(_) => {}
+    }
+    if mode == ChangeMode::Reboot && !court.request.allow_reboot {
+        court.violate(Rule::AskedFor, step, "no reboot was allowed");
+    }
+    if mode == ChangeMode::Staged && !court.request.upkeep.stage {
+        court.violate(Rule::AskedFor, step, "nobody asked for it to wait for another restart");
+    }
+}
+
+/// A node with pods that others could take is drained before it goes down, and opened again if it comes back.
+fn pods_first(court: &mut Court<'_>, step: &Planned) {
+    let comes_back = matches!(
+        step.step,
+        Step::RebootVm { .. } | Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Reboot, .. })
+    );
+    if !comes_back && !matches!(step.step, Step::StopVm { .. }) {
+        return;
+    }
+    let Some(node) = step.node.as_ref().filter(|node| has_pods(court, node)) else { return };
+    let goes = |other: &Planned| matches!(other.step, Step::RemoveVm { .. }) && other.node == step.node;
+    if court.steps().iter().any(goes) {
+        return;
+    }
+    let drains = |other: &&Planned| {
+        let drained =
+            if let Step::Upkeep(Upkeep::DrainNode { node }) = &other.step { Some(node) } else { None };
+        drained == Some(node)
+    };
+    if !court.before(step).iter().any(drains) {
+        court.violate(Rule::PodsFirst, step, format!("{node} goes down with its pods on it"));
+    }
+    let opens = |other: &Planned| {
+        matches!(&other.step, Step::Upkeep(Upkeep::ReturnNode { node: back, .. }) if back == node)
+            && court.before(other).iter().any(|needed| needed.id == step.id)
+    };
+    if comes_back && !court.steps().iter().any(opens) {
+        court.violate(Rule::PodsFirst, step, format!("{node} would stay closed to pods"));
+    }
+}
+
+/// Whether Kubernetes has the node ready, and another for its pods.
+fn has_pods(court: &Court<'_>, node: &NodeName) -> bool {
+    let SeenKubernetes::Answers(cluster) = &court.observed.kubernetes else { return false };
+    let ready = |name: &str| cluster.nodes.get(name).is_some_and(|seen| seen.ready);
+    let others = cluster.nodes.iter().filter(|(name, _)| name.as_str() != node.as_str());
+    court.request.looks_inside()
+        && court.request.until >= Until::Configured
+        && ready(node.as_str())
+        && others.into_iter().any(|(_, seen)| seen.ready && seen.schedulable)
 }

@@ -53,6 +53,8 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::AttachSeed { .. }
             | Step::EjectSeed { .. }
             | Step::RemoveSeed { .. }
+            | Step::PublishConfig { .. }
+            | Step::WithdrawConfig { .. }
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::VmConfig;
 use talmox_pve::render::{Circumstances, vm_config};
-use talmox_types::Mark;
 use talmox_types::desired::{Node, Power as WantedPower};
 use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{AwayWord, Mark};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
@@ -42,7 +42,7 @@ impl<'a> Planner<'a> {
             let reason = format!("{} is down", guest.host);
             return self.wait_for_host(guest.host.clone(), &node.name, &reason);
         }
-        if !self.placement(node, guest) {
+        if !self.placement(node, guest) || self.has_left(node, &owned.mark) {
             return;
         }
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
@@ -50,6 +50,17 @@ impl<'a> Planner<'a> {
         let joined = self.join_pool(node, &vm, guest);
         self.power_and_changes(node, &vm, guest, changes, joined);
         self.move_vm(node, &vm, guest);
+    }
+
+    /// A run took the machine out of the cluster, wiped it, and did not come to the end. Started, it would be nobody.
+    fn has_left(&mut self, node: &Node, mark: &Mark) -> bool {
+        let left = mark.away == Some(AwayWord::Retired);
+        if left {
+            let problem = format!("VM {} has left the cluster and was wiped, to be built anew", mark.vmid);
+            let choices = vec![format!("talmox apply --replace {} goes on with it", node.name)];
+            self.refuse(Some(&node.name), problem, choices);
+        }
+        left
     }
 
     /// Says where the VM is if the description wants it elsewhere; false if that cannot be.
@@ -244,8 +255,10 @@ impl<'a> Planner<'a> {
         let stops = running && node.vm.power == WantedPower::Stopped;
         let mut needs = needs;
         if stops {
+            let reason = "it is described as stopped";
+            needs = self.drain(&node.name, reason, needs);
             let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
-            let draft = Draft::new(Some(&node.name), step, "it is described as stopped", Effect::Stop);
+            let draft = Draft::new(Some(&node.name), step, reason, Effect::Stop);
             needs = vec![self.push(draft.after(needs))];
             // What a stop applies is not the state this was decided on.
             changes.digest = None;
@@ -260,17 +273,31 @@ impl<'a> Planner<'a> {
         };
         let after_reboot: Vec<String> = changes.after_reboot.iter().cloned().collect();
         let needs_restart = running && !stops && !after_reboot.is_empty();
-        let last = self.write(node, vm, changes, needs, effect);
+        let replugs = restarts && changes.found.values.iter().any(|difference| difference.replugs);
+        if replugs {
+            needs = self.drain(&node.name, "a device of it is taken out and put in again", needs);
+        }
+        let mut last = self.write(node, vm, changes, needs, effect);
         if needs_restart && restarts {
-            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
             let waits = if after_reboot.len() == 1 { "waits" } else { "wait" };
             let reason = format!("{} {waits} for a restart", after_reboot.join(", "));
-            self.push(Draft::new(Some(&node.name), step, &reason, Effect::Reboot).after(last));
+            if !replugs {
+                last = self.drain(&node.name, &reason, last);
+            }
+            let step = Step::RebootVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
+            let draft = Draft::new(Some(&node.name), step, &reason, Effect::Reboot);
+            last = vec![self.push(draft.after(last))];
+            self.give_back(&node.name, last);
+        } else if replugs {
+            self.give_back(&node.name, last);
         } else if needs_restart {
             let (node, vmid) = (node.name.clone(), vm.vmid());
             self.plan.waiting.push(Waiting::Reboot { node, vmid, keys: after_reboot });
+        } else if let (Power::Stopped, Some(AwayWord::Drained(host))) = (guest.power, &vm.mark.away) {
+            let text = format!("is off because {host} was drained: talmox host return {host}");
+            self.note(Some(&node.name), NoteKind::Placement, text);
         } else if guest.power == Power::Stopped && node.vm.power == WantedPower::Running {
-            let last = self.seed(node, vm, last, Effect::ChangeLive);
+            let last = self.before_start(node, vm, last, Effect::ChangeLive);
             let step = Step::StartVm { vm: vm.clone() };
             self.push(Draft::new(Some(&node.name), step, "it is stopped", Effect::Start).after(last));
         }
@@ -287,7 +314,7 @@ impl<'a> Planner<'a> {
     ) {
         let last = self.write(node, vm, changes, needs, effect);
         if node.vm.power == WantedPower::Running {
-            let last = self.seed(node, vm, last, effect);
+            let last = self.before_start(node, vm, last, effect);
             let step = Step::StartVm { vm: vm.clone() };
             self.push(Draft::new(Some(&node.name), step, "it is new", effect).after(last));
         }

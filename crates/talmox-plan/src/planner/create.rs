@@ -1,6 +1,6 @@
 //! Nodes that have no VM yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, DriveSource, VmConfig, VolumeId};
 use talmox_types::desired::{Boot, Node, PciSource};
@@ -21,7 +21,8 @@ impl Planner<'_> {
             return;
         }
         let Some(vmid) = self.free_id(node) else { return };
-        self.create(node, vmid, None);
+        let Some(after) = self.forget_former(node) else { return };
+        self.create(node, vmid, After { steps: after, now_on: None });
     }
 
     /// Plans the removal of a node's VM and the making of another with the same id.
@@ -40,13 +41,22 @@ impl Planner<'_> {
             if let Some(guest) = self.observed.guests.get(&owned.mark.vmid) {
                 self.places.remove(self.observed, guest, &node.name);
             }
-            self.create(node, vmid, Some((removed, owned.host.clone())));
+            let after = After { steps: vec![removed], now_on: Some(owned.host.clone()) };
+            if let Some(vm) = self.create(node, vmid, after) {
+                self.join_anew(node, vm);
+            }
         }
     }
 
     /// Whether the node's VM may be one on a host that does not answer.
     fn may_be_unreadable(&mut self, node: &Node) -> bool {
-        let Some((host, reason)) = self.unknown.out_of_reach(node) else { return false };
+        // Somebody has given their word that the host will not come back with it.
+        let gone = if self.request.replace.contains(&node.name) {
+            self.request.hosts.gone.clone()
+        } else {
+            BTreeSet::new()
+        };
+        let Some((host, reason)) = self.unknown.out_of_reach(node, &gone) else { return false };
         self.wait_for_host(host, &node.name, &reason);
         true
     }
@@ -162,35 +172,41 @@ impl Planner<'_> {
         node.clone()
     }
 
-    /// Plans the making of a VM, after the step that removes the one it takes the place of.
-    fn create(&mut self, node: &Node, vmid: VmId, removed: Option<(StepId, HostName)>) {
-        let (after, now_on) = removed.unzip();
+    /// Plans the making of a VM, after the steps that remove the one it takes the place of; gives what it will be.
+    fn create(&mut self, node: &Node, vmid: VmId, after: After) -> Option<Expected> {
+        let After { steps: after, now_on } = after;
         let node = &self.as_possible(node, now_on.as_ref());
         let Place { host, origin, reason: why, note } = match self.place_for(node, now_on.as_ref()) {
             Ok(place) => place,
-            Err(NoPlace { problem, choices, .. }) => return self.refuse(Some(&node.name), problem, choices),
+            Err(NoPlace { problem, choices, .. }) => {
+                self.refuse(Some(&node.name), problem, choices);
+                return None;
+            }
         };
         if !self.addresses.contains_key(&node.name) {
             let choices = vec!["widen the pool's addresses".to_owned()];
-            return self.refuse(Some(&node.name), "its pool has no free address left".to_owned(), choices);
+            self.refuse(Some(&node.name), "its pool has no free address left".to_owned(), choices);
+            return None;
         }
         if matches!(origin, Origin::Build { .. }) && self.wait_for_templates_in_flight() {
-            return self.follow_later(node);
+            self.follow_later(node);
+            return None;
         }
         let mark = self.mark(&node.name, vmid);
-        let Some(Making { step, needs, have }) = self.making(node, &host, &mark, origin) else { return };
+        let Making { step, needs, have } = self.making(node, &host, &mark, origin)?;
         if let Some(text) = note {
             self.note(Some(&node.name), NoteKind::Placement, text);
         }
         self.places.add(self.observed, &host, node);
         let vm = Expected { host, mark: mark.clone() };
-        let Some(changes) = self.fresh_changes(node, &vm, &with_identity(have, node, &mark)) else { return };
+        let changes = self.fresh_changes(node, &vm, &with_identity(have, node, &mark))?;
         let what =
-            if after.is_some() { "it is built anew, as asked" } else { "it is described and not there" };
+            if now_on.is_some() { "it is built anew, as asked" } else { "it is described and not there" };
         let reason = &format!("{what}; {why}");
         let needs = after.into_iter().chain(self.ensure_pool()).chain(needs).collect();
         let made = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create).after(needs));
         self.carry_out(node, &vm, changes, vec![made], Effect::Create);
+        Some(vm)
     }
 
     /// The step that makes a VM from what there is, and what it will look like.
@@ -220,6 +236,13 @@ impl Planner<'_> {
             }
         }
     }
+}
+
+/// What the making of a VM waits for.
+struct After {
+    steps: Vec<StepId>,
+    /// Where the VM is whose place it takes.
+    now_on: Option<HostName>,
 }
 
 /// How a VM is made.

@@ -7,14 +7,16 @@
 //! ```
 //!
 //! What is not known yet becomes an intent, so that approving the first plan of a new cluster approves all of it. What is
-//! configured already is compared and shown, and left as it is.
+//! configured already is compared, and kept up (`upkeep/`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedPower, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
+use super::hosts::is_away;
 use super::upkeep::{Beginning, Living};
 use super::{Draft, Planner};
 use crate::{
@@ -34,6 +36,8 @@ pub fn first_control_plane(desired: &Desired) -> Option<&NodeName> {
 enum Standing<'a> {
     /// Described as stopped.
     Off,
+    /// Stopped because its host was drained.
+    Away,
     /// Its VM is not there, does not run, or is about to go down: what is inside follows later.
     Later,
     /// It runs, and what is inside is not known.
@@ -68,15 +72,21 @@ impl<'a> Planner<'a> {
         }
         let living = standings.iter().filter_map(|(node, standing)| match standing {
             Standing::Configured(seen) => Some(Living { node: *node, seen: *seen }),
-            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
-                None
-            }
+            Standing::Off
+            | Standing::Away
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
         });
         let living: Vec<Living<'a>> = living.collect();
         if self.request.until >= Until::Configured {
             self.upkeep(&living);
         }
-        let configured: Vec<StepId> = standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
+        let mut configured: Vec<StepId> =
+            standings.iter().filter_map(|(_, standing)| fresh(standing)).collect();
+        let kept_up = self.plan.steps.iter().filter(|planned| matches!(planned.step, Step::Upkeep(_)));
+        configured.extend(kept_up.map(|planned| planned.id.clone()));
         if self.request.until < Until::Bootstrapped {
             return;
         }
@@ -119,6 +129,9 @@ impl<'a> Planner<'a> {
         moving: &BTreeSet<NodeName>,
         can_answer: bool,
     ) -> Standing<'a> {
+        if let Some(last) = self.anew.get(&node.name) {
+            return Standing::Fresh(last.clone());
+        }
         if node.vm.power == WantedPower::Stopped {
             return Standing::Off;
         }
@@ -127,6 +140,11 @@ impl<'a> Planner<'a> {
         let vm = vms.get(&node.name);
         let guest = vm.and_then(|owned| observed.guests.get(&owned.mark.vmid));
         let runs = guest.is_some_and(|guest| guest.power == Power::Running);
+        if let (Some(owned), Some(guest)) = (vm, guest)
+            && is_away(owned, guest.power)
+        {
+            return Standing::Away;
+        }
         let (Some(owned), true, false) = (vm, runs, moving.contains(&node.name)) else {
             if covered {
                 self.configure_later(node, "once it runs and answers");
@@ -149,12 +167,14 @@ impl<'a> Planner<'a> {
                 self.compare(node, seen);
                 let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
                 self.eject(node, &vm, None);
+                self.withdraw(node, &vm, None);
                 Standing::Configured(seen)
             }
         }
     }
 
-    /// A VM this run made cannot have been configured by anybody else; any other may be a node that lives.
+    /// A VM this run made cannot have been configured by anybody else, and one that still has the address of its configuration
+    /// fetches it; any other may be a node that lives.
     fn unreachable(
         &mut self,
         node: &Node,
@@ -166,6 +186,9 @@ impl<'a> Planner<'a> {
             self.request.until >= Until::Configured && self.request.covers(&node.name) && can_answer;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
             return self.configure_node(node, owned, "it is new and does not answer yet");
+        }
+        if self.fetches(owned.mark.vmid) && configures {
+            return self.configure_node(node, owned, "it waits for its configuration");
         }
         self.plan.waiting.push(Waiting::Answer {
             node: node.name.clone(),
@@ -186,7 +209,8 @@ impl<'a> Planner<'a> {
     ) -> Standing<'a> {
         let guest = self.observed.guests.get(&owned.mark.vmid);
         let own = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
-        if !own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid)) {
+        let is_own = own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid));
+        if !is_own && !sabotaged(Defect::UuidNotCompared) {
             let own = own.unwrap_or_else(|| "unknown".to_owned());
             let why = format!("its SMBIOS uuid is {uuid}, and that of VM {} is {own}", owned.mark.vmid);
             self.refuse_stranger(node, address, &why);
@@ -221,20 +245,19 @@ impl<'a> Planner<'a> {
         let step = Step::ConfigureNode { vm: vm.clone(), address };
         let configured = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create));
         self.eject(node, &vm, Some(configured.clone()));
+        self.withdraw(node, &vm, Some(configured.clone()));
         Standing::Fresh(configured)
     }
 
     fn configure_later(&mut self, node: &Node, reason: &str) {
         if self.request.until >= Until::Configured && self.request.covers(&node.name) {
             self.follow(Some(&node.name), "configure-node", Effect::Create, reason);
-            if self.desired.talos.config_delivery == ConfigDelivery::Cidata {
-                self.follow(
-                    Some(&node.name),
-                    "eject-seed",
-                    Effect::ChangeLive,
-                    "once it has its configuration",
-                );
-            }
+            let cleans_up = match self.desired.talos.config_delivery {
+                ConfigDelivery::Maintenance => return,
+                ConfigDelivery::Cidata => "eject-seed",
+                ConfigDelivery::Url => "withdraw-config",
+            };
+            self.follow(Some(&node.name), cleans_up, Effect::ChangeLive, "once it has its configuration");
         }
     }
 
@@ -243,16 +266,19 @@ impl<'a> Planner<'a> {
         self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
     }
 
+    /// Whether what is inside a node is changed by this run if it differs.
+    fn keeps_up(&self, node: &Node) -> bool {
+        self.request.until >= Until::Configured && self.request.covers(&node.name)
+    }
+
     /// Says what of a configured machine is not as described.
     fn compare(&mut self, node: &Node, seen: &SeenNode) {
-        let wanted = self.desired.talos.version.to_string();
-        let has = seen.version.trim_start_matches('v');
-        if !has.is_empty() && has != wanted {
-            let text = format!("runs Talos {has}, described is {wanted}: left as it is");
-            self.note(Some(&node.name), NoteKind::Inside, text);
+        if self.request.until < Until::Configured || !self.request.covers(&node.name) {
+            self.leave_talos(node, seen);
         }
         match &seen.config {
-            Some(changes) if !changes.is_empty() => {
+            // What is within this run becomes steps.
+            Some(changes) if !changes.is_empty() && !self.keeps_up(node) => {
                 let text = format!("its configuration differs and is left as it is: {}", in_words(changes));
                 self.note(Some(&node.name), NoteKind::Inside, text);
             }
@@ -270,9 +296,12 @@ impl<'a> Planner<'a> {
         let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
         let etcd = |standing: &Standing<'a>| match standing {
             Standing::Configured(seen) => seen.etcd.as_ref(),
-            Standing::Off | Standing::Later | Standing::Unknown | Standing::Fresh(_) | Standing::Refused => {
-                None
-            }
+            Standing::Off
+            | Standing::Away
+            | Standing::Later
+            | Standing::Unknown
+            | Standing::Fresh(_)
+            | Standing::Refused => None,
         };
         let mut by_rank = vms.get(first).into_iter().chain(vms.values());
         let marked = by_rank.find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
@@ -288,6 +317,7 @@ impl<'a> Planner<'a> {
         let all_empty = || controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
         match self.beginning(marked.map(|(_, word)| word)) {
             Beginning::Allowed => {}
+            Beginning::Lost if sabotaged(Defect::BootstrappedAgain) => {}
             Beginning::Lost if all_empty() => {
                 self.refuse_lost_data();
                 return Etcd::Not;
@@ -316,7 +346,11 @@ impl<'a> Planner<'a> {
         standings: &[(&'a Node, Standing<'a>)],
         missing: Vec<NodeName>,
     ) -> Etcd {
-        if !self.request.covers(first) {
+        // One that is described as stopped will never say whether it has data.
+        let is_off = |(node, standing): &(&Node, Standing<'a>)| {
+            node.role == Role::Controller && matches!(standing, Standing::Off)
+        };
+        if !self.request.covers(first) || standings.iter().any(is_off) {
             return Etcd::Not;
         }
         let seen = standings.iter().find(|(node, _)| node.name == *first);
@@ -330,6 +364,7 @@ impl<'a> Planner<'a> {
             let control_planes = controllers.filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
                 Standing::Off
+                | Standing::Away
                 | Standing::Later
                 | Standing::Unknown
                 | Standing::Fresh(_)
@@ -454,10 +489,15 @@ impl<'a> Planner<'a> {
 
     /// What keeps a cluster that is there from being healthy, as far as one look shows.
     fn complaint(&self, standings: &[(&'a Node, Standing<'a>)]) -> Option<String> {
+        // Whoever drained a host knows that something is missing.
+        if standings.iter().any(|(_, standing)| matches!(standing, Standing::Away)) {
+            return None;
+        }
         let configured = || {
             standings.iter().filter_map(|(node, standing)| match standing {
                 Standing::Configured(seen) => Some((*node, *seen)),
                 Standing::Off
+                | Standing::Away
                 | Standing::Later
                 | Standing::Unknown
                 | Standing::Fresh(_)
@@ -508,9 +548,12 @@ enum Etcd {
 fn fresh(standing: &Standing<'_>) -> Option<StepId> {
     match standing {
         Standing::Fresh(step) => Some(step.clone()),
-        Standing::Off | Standing::Later | Standing::Unknown | Standing::Configured(_) | Standing::Refused => {
-            None
-        }
+        Standing::Off
+        | Standing::Away
+        | Standing::Later
+        | Standing::Unknown
+        | Standing::Configured(_)
+        | Standing::Refused => None,
     }
 }
 

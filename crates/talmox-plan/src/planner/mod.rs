@@ -9,11 +9,13 @@ mod conflicts;
 mod converge;
 mod create;
 mod ha;
+mod hosts;
 mod ids;
 mod inside;
 mod moves;
 mod names;
 mod place;
+mod published;
 mod remove;
 mod seeds;
 mod source;
@@ -36,6 +38,8 @@ use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
 pub use inside::first_control_plane;
+pub use published::config_source;
+pub(crate) use seeds::seed_files;
 pub use seeds::{seed_in, seed_storage, seeds_of};
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
@@ -52,12 +56,15 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.ha();
             planner.inside();
             planner.forgotten_seeds();
-            planner.retire_nodes();
             planner.snapshot_first();
         }
         Goal::Destroy => planner.destroy(),
         Goal::Templates => planner.templates(),
-        Goal::PruneTemplates => planner.prune_templates(),
+        Goal::PruneTemplates => {
+            planner.prune_templates();
+            planner.forgotten_seeds();
+        }
+        Goal::Hosts => planner.hosts(),
     }
     planner.one_control_plane_at_a_time();
     planner.plan
@@ -107,6 +114,10 @@ struct Planner<'a> {
     refused: BTreeSet<NodeName>,
     /// Where the steps are that belong to no node.
     shared: Vec<usize>,
+    /// Members of etcd that are none any more once the plan is carried out.
+    left_etcd: BTreeSet<NodeName>,
+    /// Nodes that are built anew and join again, with the last step for it.
+    anew: BTreeMap<NodeName, StepId>,
     plan: Plan,
 }
 
@@ -132,6 +143,8 @@ impl<'a> Planner<'a> {
             unknown: unknown::Unknown::new(desired, observed, &identities),
             refused: BTreeSet::new(),
             shared: Vec::new(),
+            left_etcd: BTreeSet::new(),
+            anew: BTreeMap::new(),
             desired,
             observed,
             request,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_pve::property::{Disk, Slot, SlotKind};
+use talmox_pve::property::{Disk, Slot, SlotKind, VolumeId};
 use talmox_types::desired::Node;
 use talmox_types::{HostName, StorageId};
 
@@ -39,7 +39,7 @@ impl Planner<'_> {
     }
 
     /// The slots whose disks must be copied, or why the VM cannot go there.
-    fn can_move(
+    pub(super) fn can_move(
         &self,
         node: &Node,
         guest: &Guest,
@@ -82,6 +82,14 @@ impl Planner<'_> {
                 let eject = format!("take the ISO out: qm set {} --{slot} none,media=cdrom", guest.vmid);
                 return Err((problem, vec![eject]));
             }
+            if stands_on_template(volume) {
+                let problem = format!(
+                    "it cannot move: {slot} stands on its template's disk, which only {} has",
+                    guest.host
+                );
+                let anew = format!("talmox apply --replace {} builds it anew elsewhere", node.name);
+                return Err((problem, vec![anew]));
+            }
             let there = self.observed.storage(to, volume.storage());
             if !there.is_some_and(|storage| storage.available && storage.content.contains("images")) {
                 let problem = format!(
@@ -98,6 +106,12 @@ impl Planner<'_> {
     fn is_shared(&self, host: &HostName, storage: &StorageId) -> bool {
         self.observed.storage(host, storage).is_some_and(|storage| storage.shared)
     }
+}
+
+/// Whether a volume is a linked clone: Proxmox moves none of those between storages that are not shared.
+fn stands_on_template(volume: &VolumeId) -> bool {
+    let own = volume.file_name();
+    volume.name().split('/').any(|part| part != own && part.starts_with("base-"))
 }
 
 fn listed(slots: &BTreeSet<Slot>) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use talmox_types::{HostName, NodeName};
 
 use super::Planner;
-use crate::{Goal, Guest, NoteKind, Seen};
+use crate::{Goal, Guest, HostsRequest, NoteKind, Seen};
 
 pub(super) fn check_names(planner: &mut Planner<'_>) {
     let declared: BTreeSet<NodeName> = planner.desired.nodes.iter().map(|node| node.name.clone()).collect();
@@ -53,8 +53,52 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
                 format!("talmox destroy --target {node} removes its VM; the next apply makes another"),
             ];
             planner.refuse(None, format!("--remove {node}: the description still has this node"), choices);
-        } else if !there.contains(node) {
+        } else if !there.contains(node) && !planner.is_known(node) {
             nothing_to_remove(planner, "--remove", node);
+        }
+    }
+    gone_hosts(planner);
+    tended_hosts(planner);
+}
+
+/// A host that is drained or comes back is one Proxmox knows.
+fn tended_hosts(planner: &mut Planner<'_>) {
+    let observed = planner.observed;
+    let HostsRequest { drain, back, .. } = &planner.request.hosts;
+    for host in drain.iter().chain(back) {
+        match observed.hosts.get(host) {
+            Some(seen) if seen.online => {}
+            Some(_) => {
+                let choices = vec![
+                    "wait until it is back".to_owned(),
+                    format!("if it never will be: talmox apply --replace NODE --host-gone {host}"),
+                ];
+                planner.refuse(None, format!("{host} is down"), choices);
+            }
+            None => {
+                let known: Vec<&str> = observed.hosts.keys().map(HostName::as_str).collect();
+                let choices = vec![format!("its hosts are {}", known.join(", "))];
+                planner.refuse(None, format!("Proxmox has no host {host}"), choices);
+            }
+        }
+    }
+}
+
+/// A host that answers is not gone, and one nobody knows has nothing that could be.
+fn gone_hosts(planner: &mut Planner<'_>) {
+    let observed = planner.observed;
+    for host in &planner.request.hosts.gone {
+        match observed.hosts.get(host) {
+            Some(seen) if seen.online => {
+                let problem = format!("--host-gone {host}: Proxmox says that it is online");
+                let choices = vec![format!("talmox host drain {host} takes nodes off a host that lives")];
+                planner.refuse(None, problem, choices);
+            }
+            Some(_) => {}
+            None => {
+                let text = format!("--host-gone {host}: Proxmox has forgotten this host already");
+                planner.note(None, NoteKind::Warning, text);
+            }
         }
     }
 }

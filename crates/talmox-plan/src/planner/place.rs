@@ -101,7 +101,7 @@ impl Places {
     }
 
     /// Control planes apart from each other first, then where most memory stays free, then evenly, then by name.
-    fn load(&self, host: &HostName, node: &Node) -> (usize, Reverse<u64>, usize) {
+    pub(super) fn load(&self, host: &HostName, node: &Node) -> (usize, Reverse<u64>, usize) {
         let apart = if node.role == Role::Controller { self.control_planes(host) } else { 0 };
         (apart, Reverse(self.capacity.left(host, node).unwrap_or_default()), self.on(host).len())
     }

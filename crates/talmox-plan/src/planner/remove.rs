@@ -8,12 +8,14 @@ use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{NodeName, VmId};
 
 use super::converge::shutdown_timeout;
+use super::upkeep::Departure;
 use super::{Draft, Planner, is_our_pool};
 use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Seen, SeenJobs, Step, StepId, Volume, Waiting};
 
 impl Planner<'_> {
     /// Shows what is ours and not described, and removes what was asked for.
     pub(super) fn undeclared(&mut self) {
+        self.forget_leftovers();
         let owned: Vec<Owned> = self.identities.ours().cloned().collect();
         for owned in owned {
             let name = &owned.mark.node;
@@ -42,6 +44,9 @@ impl Planner<'_> {
         for owned in owned.iter().filter(|owned| self.request.covers(&owned.mark.node)) {
             let node = self.names.get(owned.mark.node.as_str()).copied();
             removed.extend(self.remove(owned, node, Effect::Destroy));
+        }
+        if self.request.targets.is_empty() {
+            self.forgotten_seeds();
         }
         super::conflicts::find_for_destroy(self);
         self.out_of_reach();
@@ -101,14 +106,15 @@ impl Planner<'_> {
         }
         let (goes, detach) = self.volumes(name, guest, node)?;
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
-        let mut needs = Vec::new();
         // Two VMs of one node have one name; their steps must not.
         let is_double = self.identities.of_node(name).count() > 1;
         let part = is_double.then(|| guest.vmid.to_string());
+        let leaves = if is_double { Departure::Unnoticed } else { self.departure(name, node, effect)? };
+        let mut needs = self.leave(&vm, &leaves, effect);
         if guest.power != Power::Stopped {
             let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
-            let draft = Draft::new(Some(name), step, "it is to be removed", Effect::Stop);
-            needs.push(self.push(Draft { part: part.clone(), ..draft }));
+            let draft = Draft::new(Some(name), step, "it is to be removed", Effect::Stop).after(needs);
+            needs = vec![self.push(Draft { part: part.clone(), ..draft })];
         }
         self.tell_of_unseen_jobs();
         let step = Step::RemoveVm { vm, detach, purges: self.purges(guest) };
@@ -118,7 +124,9 @@ impl Planner<'_> {
             (_, None) => "it is not in the description, and its removal was asked for",
         };
         let draft = Draft::new(Some(name), step, reason, effect).after(needs);
-        Some(self.push(Draft { part, destroys: goes, ..draft }))
+        let removed = self.push(Draft { part, destroys: goes, ..draft });
+        self.seed_goes_with(guest.vmid, &guest.host, &removed);
+        Some(self.forget(name, &leaves, "its VM is gone", vec![removed.clone()]).unwrap_or(removed))
     }
 
     /// Says once that there may be backup jobs nobody could list.

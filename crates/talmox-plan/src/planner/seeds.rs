@@ -1,14 +1,14 @@
 //! Drives with configuration (`config_delivery: cidata`): put in before a start, taken out once the machine has its
 //! configuration, and removed where a run left one behind.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use talmox_pve::property::{Disk, VmConfig, VolumeId};
 use talmox_types::desired::{ConfigDelivery, Desired, Node, OUR_SEEDS};
-use talmox_types::{ClusterUid, StorageId};
+use talmox_types::{ClusterUid, HostName, StorageId, VmId};
 
 use super::{Draft, Planner};
-use crate::{Effect, Expected, Goal, Guest, Step, StepId, Until};
+use crate::{Effect, Expected, Goal, Guest, Observed, Step, StepId, Until};
 
 /// The storage configuration drives of a description go to.
 pub fn seed_storage(desired: &Desired) -> &StorageId {
@@ -68,22 +68,57 @@ impl Planner<'_> {
 
     /// Removes drives of this cluster that no VM has.
     pub(super) fn forgotten_seeds(&mut self) {
-        let Some(uid) = &self.desired.uid else { return };
-        let (prefix, observed) = (seeds_of(uid), self.observed);
-        let configs = observed.guests.values().filter_map(Guest::seen);
-        let held: BTreeSet<VolumeId> = configs.filter_map(|seen| Some(seed_in(&seen.live)?.1)).collect();
-        let mut seen: BTreeSet<&VolumeId> = BTreeSet::new();
-        for ((host, storage), files) in &observed.files {
-            let shared = observed.storage(host, storage).is_some_and(|storage| storage.shared);
-            for file in files.iter().filter(|file| file.volume.file_name().starts_with(&prefix)) {
-                if held.contains(&file.volume) || (shared && !seen.insert(&file.volume)) {
-                    continue;
-                }
-                let step = Step::RemoveSeed { host: host.clone(), volume: file.volume.clone() };
-                let reason = "a run left it behind, and it holds secrets";
-                let part = Some(format!("{host}-{}", file.volume.file_name()));
-                self.push(Draft { part, ..Draft::new(None, step, reason, Effect::ChangeLive) });
+        for SeedFile { host, volume, holder } in seed_files(self.desired, self.observed) {
+            if holder.is_none() {
+                self.remove_seed(host, volume, "a run left it behind, and it holds secrets", Vec::new());
             }
         }
     }
+
+    /// Removes the drive of a VM that goes: Proxmox would leave the file.
+    pub(super) fn seed_goes_with(&mut self, vmid: VmId, host: &HostName, removed: &StepId) {
+        let guest = self.observed.guests.get(&vmid);
+        if let Some((_, volume)) = guest.and_then(Guest::seen).and_then(|seen| seed_in(&seen.live)) {
+            let reason = "its VM goes, and it holds secrets";
+            self.remove_seed(host.clone(), volume, reason, vec![removed.clone()]);
+        }
+    }
+
+    fn remove_seed(&mut self, host: HostName, volume: VolumeId, reason: &str, needs: Vec<StepId>) {
+        let part = Some(format!("{host}-{}", volume.file_name()));
+        let step = Step::RemoveSeed { host, volume };
+        self.push(Draft { part, ..Draft::new(None, step, reason, Effect::ChangeLive).after(needs) });
+    }
+}
+
+/// A drive of a cluster's on a storage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeedFile {
+    pub(crate) host: HostName,
+    pub(crate) volume: VolumeId,
+    /// The VM that has it.
+    pub(crate) holder: Option<VmId>,
+}
+
+/// The drives of a cluster: those on storages that were looked at, and those in VMs.
+pub(crate) fn seed_files(desired: &Desired, observed: &Observed) -> Vec<SeedFile> {
+    let Some(uid) = &desired.uid else { return Vec::new() };
+    let prefix = seeds_of(uid);
+    let of_guest = |guest: &Guest| Some((seed_in(&guest.seen()?.live)?.1, (guest.host.clone(), guest.vmid)));
+    let held: BTreeMap<VolumeId, (HostName, VmId)> = observed.guests.values().filter_map(of_guest).collect();
+    let own = |volume: &VolumeId| volume.file_name().starts_with(&prefix);
+    let mut found: BTreeMap<(VolumeId, Option<HostName>), SeedFile> = BTreeMap::new();
+    for (volume, (host, vmid)) in held.iter().filter(|(volume, _)| own(volume)) {
+        let file = SeedFile { host: host.clone(), volume: volume.clone(), holder: Some(*vmid) };
+        found.insert((volume.clone(), None), file);
+    }
+    for ((host, storage), files) in &observed.files {
+        let shared = observed.storage(host, storage).is_some_and(|storage| storage.shared);
+        for file in files.iter().filter(|file| own(&file.volume) && !held.contains_key(&file.volume)) {
+            let place = (file.volume.clone(), (!shared).then(|| host.clone()));
+            let file = SeedFile { host: host.clone(), volume: file.volume.clone(), holder: None };
+            found.entry(place).or_insert(file);
+        }
+    }
+    found.into_values().collect()
 }

@@ -8,7 +8,7 @@ use talmox_plan::{
     SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode, SeenStage, Snapshot, Step, StepId, Until,
     Upkeep, UpkeepRequest, Waiting, check,
 };
-use talmox_types::desired::{Desired, NodeAddress, Role};
+use talmox_types::desired::{Desired, NodeAddress, Power as WantedPower, Role};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 
 use crate::support::*;
@@ -17,11 +17,11 @@ fn until(until: Until) -> Request {
     Request { until, ..Request::default() }
 }
 
-fn healthy() -> Request {
+pub(crate) fn healthy() -> Request {
     until(Until::Healthy)
 }
 
-fn address(desired: &Desired, node: &str) -> IpAddr {
+pub(crate) fn address(desired: &Desired, node: &str) -> IpAddr {
     let node = desired.nodes.iter().find(|one| one.name.as_str() == node).unwrap();
     let NodeAddress::Declared(pair) = node.address else { panic!("declared addresses only") };
     pair.primary()
@@ -44,7 +44,7 @@ fn running(desired: &Desired) -> Observed {
     observed
 }
 
-fn see(observed: &mut Observed, node: &str, machine: SeenMachine) {
+pub(crate) fn see(observed: &mut Observed, node: &str, machine: SeenMachine) {
     observed.talos.insert(name(node), machine);
 }
 
@@ -60,7 +60,7 @@ fn maintenance(desired: &Desired, node: &str) -> SeenMachine {
     }
 }
 
-fn silent(desired: &Desired, node: &str) -> SeenMachine {
+pub(crate) fn silent(desired: &Desired, node: &str) -> SeenMachine {
     SeenMachine::Unreachable { address: address(desired, node), reason: "connection refused".to_owned() }
 }
 
@@ -78,11 +78,12 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         config: Some(Vec::new()),
         images: BTreeMap::new(),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),
+        absent_pods: (role == Role::Worker).then(Vec::new),
         services: BTreeMap::new(),
     }
 }
 
-fn member(desired: &Desired, node: &str) -> SeenNode {
+pub(crate) fn member(desired: &Desired, node: &str) -> SeenNode {
     let controllers = desired.nodes.iter().filter(|one| one.role == Role::Controller);
     let members = Some(controllers.map(|one| one.name.to_string()).collect());
     let before = configured(desired, node);
@@ -91,6 +92,7 @@ fn member(desired: &Desired, node: &str) -> SeenNode {
         ready: true,
         unmet: Vec::new(),
         etcd: before.etcd.as_ref().map(|_| SeenEtcd::Member { healthy: true, members, learners: 0 }),
+        absent_pods: Some(Vec::new()),
         ..before
     }
 }
@@ -101,7 +103,7 @@ fn all(observed: &mut Observed, desired: &Desired, seen: impl Fn(&Desired, &str)
     }
 }
 
-fn boxed(node: SeenNode) -> SeenMachine {
+pub(crate) fn boxed(node: SeenNode) -> SeenMachine {
     SeenMachine::Configured(Box::new(node))
 }
 
@@ -117,14 +119,14 @@ fn kubernetes(observed: &mut Observed, desired: &Desired) {
 }
 
 /// A cluster that lives, with what it takes to know it.
-fn living(desired: &Desired) -> Observed {
+pub(crate) fn living(desired: &Desired) -> Observed {
     let mut observed = running(desired);
     all(&mut observed, desired, |desired, node| boxed(member(desired, node)));
     kubernetes(&mut observed, desired);
     observed
 }
 
-fn later(plan: &Plan) -> Vec<String> {
+pub(crate) fn later(plan: &Plan) -> Vec<String> {
     let line = |intent: &talmox_plan::Intent| match &intent.node {
         Some(node) => format!("{node}/{}", intent.step),
         None => intent.step.clone(),
@@ -376,13 +378,13 @@ fn a_machine_that_does_not_answer_is_unknown_and_waited_for() {
 }
 
 #[test]
-fn what_differs_inside_is_shown_and_left_alone() {
+fn what_differs_inside_is_left_alone_where_only_looking_was_asked_for() {
     let desired = desired(1, 1);
     let mut observed = living(&desired);
     let mut other = member(&desired, "w-1");
     other.version = "v1.12.11".to_owned();
     other.config = Some(vec![Change {
-        key: "machine.kubelet.image".to_owned(),
+        key: "machine.kubelet.extraArgs".to_owned(),
         old: Some("a".to_owned()),
         new: Some("b".to_owned()),
         applies: Applies::Now,
@@ -390,17 +392,32 @@ fn what_differs_inside_is_shown_and_left_alone() {
         sub: Vec::new(),
     }]);
     see(&mut observed, "w-1", boxed(other));
-    let plan = planned(&desired, &observed, &healthy());
+    let plan = planned(&desired, &observed, &until(Until::Reachable));
     assert!(plan.is_empty());
     let notes: Vec<&str> = plan.notes.iter().map(|note| note.text.as_str()).collect();
     assert_eq!(
         notes,
         [
             "runs Talos 1.12.11, described is 1.13.9: left as it is",
-            "its configuration differs and is left as it is: machine.kubelet.image a → b"
+            "its configuration differs and is left as it is: machine.kubelet.extraArgs a → b"
         ]
     );
     assert!(plan.notes.iter().all(|note| note.kind == NoteKind::Inside));
+}
+
+#[test]
+fn a_control_plane_that_is_ready_before_its_pods_are_there_is_waited_for() {
+    let desired = desired(3, 0);
+    let absent = Some(vec!["kube-apiserver".to_owned()]);
+    for (absent_pods, why) in
+        [(absent, "no static pod of kube-apiserver"), (None, "its static pods are not known")]
+    {
+        let mut observed = living(&desired);
+        see(&mut observed, "cp-2", boxed(SeenNode { absent_pods, ..member(&desired, "cp-2") }));
+        let plan = planned(&desired, &observed, &healthy());
+        assert_eq!(steps(&plan), ["await-health wait"]);
+        assert_eq!(plan.steps[0].reason, format!("cp-2 is not well: running, {why}"));
+    }
 }
 
 #[test]
@@ -412,6 +429,20 @@ fn a_vm_that_is_switched_on_first_follows_later() {
     let plan = planned(&desired, &observed, &healthy());
     assert_eq!(steps(&plan), ["w-1/start start"]);
     assert_eq!(later(&plan), ["w-1/configure-node", "await-health"]);
+}
+
+#[test]
+fn a_cluster_that_is_described_as_stopped_is_not_waited_for() {
+    let mut desired = desired(1, 1);
+    let mut observed = running(&desired);
+    for node in &mut desired.nodes {
+        node.vm.power = WantedPower::Stopped;
+    }
+    for guest in observed.guests.values_mut() {
+        guest.power = Power::Stopped;
+    }
+    let plan = planned(&desired, &observed, &healthy());
+    assert!(plan.is_empty() && plan.waiting.is_empty(), "{plan:#?}");
 }
 
 #[test]

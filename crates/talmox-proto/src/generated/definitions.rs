@@ -201,6 +201,17 @@ pub struct BootstrapManifestsConfig {
     #[prost(string, tag = "21")]
     pub cni_name: ::prost::alloc::string::String,
 }
+/// Manifests.kubernetes.talos.dev
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ManifestSpec {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<SingleManifest>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SingleManifest {
+    #[prost(message, optional, tag = "1")]
+    pub object: ::core::option::Option<::prost_types::Struct>,
+}
 /// Disks.block.talos.dev
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Disk {

@@ -67,7 +67,7 @@ fn kubeconfig(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     };
     let server = Map::new()
         .with("server", settings.endpoint.as_str())
-        .with("certificate-authority-data", encoded(&signer.certificate));
+        .with("certificate-authority-data", encoded(&settings.kubernetes_authorities().concat()));
     let user = Map::new()
         .with("client-certificate-data", encoded(&certificate))
         .with("client-key-data", encoded(&key));

@@ -131,15 +131,16 @@ fn status(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     let Some(data) = local(nodes, asked) else { return Ok(ApiReply::Silence) };
     let Some(cluster) = nodes.clusters.get(&data.cluster) else { return Ok(ApiReply::Silence) };
     let index = nodes.raft_index(cluster);
-    let size = 20_480 + i64::try_from(index / 8 * 4096).unwrap_or_default();
-    let no_leader = cluster.leader.is_none().then(|| NO_LEADER.to_owned());
-    let alarms = cluster.alarms.iter().map(|id| format!("memberID:{id} alarm:NOSPACE "));
-    let errors = no_leader.into_iter().chain(alarms).collect();
+    let in_use = 20_480 + index / 8 * 4096;
+    let waste = cluster.waste.get(&data.member).copied().unwrap_or_default();
+    let size = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    let mut errors = if cluster.leader.is_none() { vec![NO_LEADER.to_owned()] } else { Vec::new() };
+    errors.extend(cluster.alarms.iter().map(|id| format!("memberID:{id} alarm:NOSPACE ")));
     let member_status = EtcdMemberStatus {
         protocol_version: "3.6.16".to_owned(),
         storage_version: "3.6.0".to_owned(),
-        db_size: size,
-        db_size_in_use: size,
+        db_size: size(in_use + waste),
+        db_size_in_use: size(in_use),
         leader: cluster.leader.unwrap_or_default(),
         raft_index: index,
         raft_applied_index: index,
@@ -187,7 +188,7 @@ fn leave(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
         return Ok(ApiReply::Silence);
     }
     nodes.leave_etcd(asked.machine);
-    let after = nodes.timing.service;
+    let after = nodes.timing.leave;
     let message = EtcdLeaveClusterResponse { messages: vec![EtcdLeaveCluster { metadata: None }] };
     Ok(reply_after(after, &message))
 }
@@ -272,7 +273,8 @@ fn disarm(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     control_plane_only(nodes, asked, "etcd alarm disarm")?;
     let Some((cluster, member_alarms)) = member_alarms(nodes, asked) else { return Ok(ApiReply::Silence) };
     if let Some(cluster) = nodes.clusters.get_mut(&cluster) {
-        cluster.alarms.clear();
+        // Who still has no room says so again.
+        cluster.alarms.retain(|member| cluster.waste.contains_key(member));
     }
     let message = EtcdAlarmDisarm { metadata: None, member_alarms };
     Ok(nodes.reply(&EtcdAlarmDisarmResponse { messages: vec![message] }))
@@ -280,8 +282,9 @@ fn disarm(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
 
 fn defragment(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     control_plane_only(nodes, asked, "etcd defragment")?;
-    if local(nodes, asked).is_none() {
-        return Ok(ApiReply::Silence);
+    let Some(data) = local(nodes, asked) else { return Ok(ApiReply::Silence) };
+    if let Some(cluster) = nodes.clusters.get_mut(&data.cluster) {
+        cluster.waste.remove(&data.member);
     }
     Ok(nodes.reply(&EtcdDefragmentResponse { messages: vec![EtcdDefragment { metadata: None }] }))
 }

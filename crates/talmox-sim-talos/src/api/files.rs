@@ -2,12 +2,16 @@
 
 use std::io::Write as _;
 
+use bytes::Bytes;
+use talmox_proto::Message as _;
 use talmox_proto::common::{ContainerDriver, Data};
 use talmox_proto::machine::{CopyRequest, DmesgRequest, FileInfo, ListRequest, LogsRequest, ReadRequest};
 
 use super::machine::run;
+use super::stream::Kind;
 use super::{Asked, Handlers};
-use crate::machine::{Pods, Run};
+use crate::hardware::MachineId;
+use crate::machine::Run;
 use crate::nodes::Nodes;
 use crate::services::Service;
 use crate::wire::{ApiReply, Code, Status};
@@ -198,35 +202,95 @@ fn service_log(nodes: &Nodes, service: &Service) -> Vec<String> {
 fn container_log(run: &Run, id: &str) -> Option<Vec<String>> {
     let known = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let name = known.into_iter().find(|name| id.contains(name))?;
-    (run.kubernetes.pods != Pods::None).then(|| vec![format!("{name} started")])
+    run.kubernetes.has_pods().then(|| vec![format!("{name} started")])
+}
+
+/// What is written down, and goes on being written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Service(String),
+    Container(String),
+    Console,
+}
+
+/// A log that somebody follows: how many of its lines were sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Followed {
+    source: Source,
+    sent: usize,
+}
+
+impl Source {
+    /// Its lines so far; or why there is no such log.
+    fn lines(&self, nodes: &Nodes, run: &Run) -> Result<Vec<String>, Status> {
+        match self {
+            Self::Container(id) => container_log(run, id)
+                .ok_or_else(|| Status::new(Code::Unknown, format!("container \"{id}\" not found"))),
+            // A log begins with the first process.
+            Self::Service(id) => match run.services.get(id).filter(|service| service.has_run()) {
+                Some(service) => Ok(service_log(nodes, service)),
+                None => Err(Status::new(Code::Unknown, format!("log \"{id}\" was not registered"))),
+            },
+            Self::Console => {
+                let line = |(at, text): &(u64, String)| {
+                    let time = talmox_machine::Time::from_unix(nodes.timestamp(*at).seconds);
+                    format!("user: warning: [{time}]: {text}")
+                };
+                Ok(run.console.iter().map(line).collect())
+            }
+        }
+    }
+}
+
+impl Followed {
+    /// Lines that came since, each a message.
+    pub(super) fn more(&mut self, nodes: &Nodes, machine: MachineId) -> Vec<Bytes> {
+        let lines = nodes.run(machine).and_then(|run| self.source.lines(nodes, run).ok()).unwrap_or_default();
+        let new: Vec<Bytes> = lines.iter().skip(self.sent).map(|line| message(line)).collect();
+        self.sent = self.sent.max(lines.len());
+        new
+    }
+}
+
+fn message(line: &str) -> Bytes {
+    data(format!("{line}\n").as_bytes()).encode_to_vec().into()
 }
 
 fn logs(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     let request: LogsRequest = asked.request()?;
-    let run = run(nodes, asked)?;
-    let id = &request.id;
-    let lines = if request.driver() == ContainerDriver::Cri {
-        container_log(run, id)
-            .ok_or_else(|| Status::new(Code::Unknown, format!("container \"{id}\" not found")))?
-    } else {
-        // A log begins with the first process.
-        let service = run.services.get(id).filter(|service| service.has_run());
-        let service =
-            service.ok_or_else(|| Status::new(Code::Unknown, format!("log \"{id}\" was not registered")))?;
-        service_log(nodes, service)
-    };
+    let id = request.id.clone();
+    let source =
+        if request.driver() == ContainerDriver::Cri { Source::Container(id) } else { Source::Service(id) };
+    let lines = source.lines(nodes, run(nodes, asked)?)?;
     let wanted = usize::try_from(request.tail_lines).unwrap_or(usize::MAX);
     let skipped = lines.len().saturating_sub(wanted);
+    if request.follow {
+        return Ok(follow(nodes, asked, source, &lines, skipped));
+    }
     let text: String = lines.iter().skip(skipped).map(|line| format!("{line}\n")).collect();
     Ok(pieces(nodes, text.as_bytes()))
 }
 
 fn dmesg(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
-    let _: DmesgRequest = asked.request()?;
-    let run = run(nodes, asked)?;
-    let line = |(at, text): &(u64, String)| {
-        let time = talmox_machine::Time::from_unix(nodes.timestamp(*at).seconds);
-        data(format!("user: warning: [{time}]: {text}\n").as_bytes())
-    };
-    Ok(nodes.reply_all(run.console.iter().map(line)))
+    let request: DmesgRequest = asked.request()?;
+    let lines = Source::Console.lines(nodes, run(nodes, asked)?)?;
+    if request.follow {
+        // Whoever asks for the tail wants what comes, and nothing that was.
+        let skipped = if request.tail { lines.len() } else { 0 };
+        return Ok(follow(nodes, asked, Source::Console, &lines, skipped));
+    }
+    Ok(nodes.reply_all(lines.iter().map(|line| data(format!("{line}\n").as_bytes()))))
+}
+
+/// The lines that are there but the first so many, and then every new one.
+fn follow(
+    nodes: &mut Nodes,
+    asked: &Asked<'_>,
+    source: Source,
+    lines: &[String],
+    skipped: usize,
+) -> ApiReply {
+    let ready = lines.iter().skip(skipped).map(|line| message(line)).collect();
+    let followed = Followed { source, sent: lines.len() };
+    nodes.open_stream_with(asked.machine, Kind::Log(followed), ready)
 }

@@ -316,8 +316,7 @@ const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kub
 
 fn static_pods(nodes: &mut Nodes, watched: &Watched) -> Found {
     each(watched.control_planes.iter().copied(), |address| {
-        let pods = node(nodes, address).map(|run| run.kubernetes.pods);
-        let missing = pods.is_none_or(|pods| pods == crate::machine::Pods::None);
+        let missing = node(nodes, address).is_none_or(|run| !run.kubernetes.has_pods());
         missing.then(|| {
             format!(
                 "missing static pods on node {address}: {}",

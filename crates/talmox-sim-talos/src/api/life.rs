@@ -12,8 +12,8 @@ use super::reply::reply_after;
 use super::{Asked, Handlers};
 use crate::hardware::{DiskId, Drive};
 use crate::images::NoImage;
-use crate::machine::sequence::{After, REBOOT, RESET, SHUTDOWN, UPGRADE, Wipe};
-use crate::nodes::Nodes;
+use crate::machine::sequence::{After, REBOOT, RESET, SHUTDOWN, Wipe};
+use crate::nodes::{Event, Nodes};
 use crate::wire::{ApiReply, Code, Status};
 
 pub(super) const HANDLERS: Handlers = &[
@@ -151,8 +151,8 @@ fn upgrade(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
     }
     let image = nodes.installer_image(run(nodes, asked)?, &stored.reference);
     let actor_id = nodes.random.uuid();
-    let (after, pull) = (After { install: Some(image), ..After::default() }, nodes.timing.pull);
-    nodes.go(asked.machine, UPGRADE, &actor_id, after);
+    let pull = nodes.timing.pull;
+    nodes.schedule(asked.machine, pull, Event::Upgrade { image, actor: actor_id.clone() });
     let message = Upgrade { metadata: None, ack: "Upgrade request received".to_owned(), actor_id };
     Ok(reply_after(pull, &UpgradeResponse { messages: vec![message] }))
 }

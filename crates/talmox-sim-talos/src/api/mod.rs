@@ -72,7 +72,7 @@ fn find(path: &str) -> Option<Handler> {
     TABLE.iter().copied().flatten().find(|(known, _)| *known == path).map(|(_, handler)| *handler)
 }
 
-pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
+pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall, fault: Option<CallFault>) -> ApiReply {
     let Some(machine) = nodes.at(call.to) else { return ApiReply::Refused };
     if nodes.faults.is_flapping(nodes.clock, call.to) {
         return ApiReply::Refused;
@@ -80,7 +80,8 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall) -> ApiReply {
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
         return refusal;
     }
-    match nodes.faults.due(call.to, &call.path) {
+    let planned = nodes.faults.due(call.to, &call.path);
+    match fault.or(planned) {
         None => proxy::route(nodes, machine, call),
         Some(fault) => go_wrong(nodes, machine, call, fault),
     }
@@ -91,16 +92,30 @@ fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFa
     let after = nodes.timing.call;
     match fault {
         CallFault::Refuse => ApiReply::Refused,
+        CallFault::Break => ApiReply::Lost { after },
         CallFault::Hang => ApiReply::Silence,
+        CallFault::HangAfter => {
+            proxy::route(nodes, machine, call);
+            ApiReply::Silence
+        }
         CallFault::LoseReply => {
             proxy::route(nodes, machine, call);
             ApiReply::Lost { after }
         }
+        CallFault::Slow { by } => match proxy::route(nodes, machine, call) {
+            ApiReply::Done { after, messages, end } => ApiReply::Done { after: after + by, messages, end },
+            other @ (ApiReply::Refused
+            | ApiReply::NotTrusted { .. }
+            | ApiReply::Stream(_)
+            | ApiReply::Silence
+            | ApiReply::Lost { .. }) => other,
+        },
         CallFault::Answer { code, message, happens } => {
             if happens {
                 proxy::route(nodes, machine, call);
             }
-            let end = Status::new(Code::from_number(code), message);
+            let code = u8::try_from(code).map_or(Code::Unknown, Code::from_number);
+            let end = Status::new(code, message);
             ApiReply::Done { after, messages: Vec::new(), end }
         }
     }
@@ -111,16 +126,32 @@ pub(crate) fn go_wrong_with_kubernetes(nodes: &mut Nodes, call: &KubeCall, fault
     let after = nodes.timing.call;
     match fault {
         CallFault::Refuse => KubeReply::Refused,
+        CallFault::Break => KubeReply::Lost { after },
         CallFault::Hang => KubeReply::Silence,
+        CallFault::HangAfter => {
+            nodes.kube_served(call);
+            KubeReply::Silence
+        }
         CallFault::LoseReply => {
             nodes.kube_served(call);
             KubeReply::Lost { after }
         }
-        CallFault::Answer { message, happens, .. } => {
+        CallFault::Slow { by } => match nodes.kube_served(call) {
+            KubeReply::Answer { after, status, body } => {
+                KubeReply::Answer { after: after + by, status, body }
+            }
+            other @ (KubeReply::Refused
+            | KubeReply::NotTrusted { .. }
+            | KubeReply::Silence
+            | KubeReply::Lost { .. }) => other,
+        },
+        CallFault::Answer { code, message, happens } => {
             if happens {
                 nodes.kube_served(call);
             }
-            KubeReply::Answer { after, status: 500, body: message.into() }
+            // What is no status of HTTP was meant for Talos.
+            let status = if (400..600).contains(&code) { code } else { 500 };
+            KubeReply::Answer { after, status, body: crate::kube::refusal(status, &message) }
         }
     }
 }

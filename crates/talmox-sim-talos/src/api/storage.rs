@@ -36,6 +36,7 @@ fn disks(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
             drives.map(move |(at, drive)| match drive {
                 Drive::Disk(disk) => Disk {
                     device_name: format!("/dev/{}", disk.name),
+                    serial: disk.serial.clone(),
                     size: disk.size,
                     r#type: if disk.name.starts_with("nvme") { DiskType::Nvme } else { DiskType::Hdd }.into(),
                     bus_path: format!("/pci0000:00/0000:00:05.0/virtio{at}"),

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use talmox_proto::common::Metadata;
 
 use super::cosi::watch::Watch;
+use super::files::Followed;
 use super::health::HealthCheck;
 use super::proxy::with_metadata;
 use crate::hardware::MachineId;
@@ -30,6 +31,8 @@ pub(crate) enum Kind {
     Watch(Box<Watch>),
     /// What happens on the machine, from this entry of its journal on.
     Events { next: u64 },
+    /// A log, whenever it grows.
+    Log(Followed),
     /// A look at the whole cluster.
     Health(Box<HealthCheck>),
     /// Streams of several machines, and what each is called.
@@ -56,7 +59,7 @@ impl Nodes {
             Kind::Joined(parts) => parts.iter().filter_map(|(part, _)| self.next_message(*part)).min(),
             // It looks again and again.
             Kind::Health(_) => Some(self.clock + self.timing.retry),
-            Kind::Watch(_) | Kind::Events { .. } => None,
+            Kind::Watch(_) | Kind::Events { .. } | Kind::Log(_) => None,
         }
     }
 
@@ -78,6 +81,7 @@ impl Nodes {
                 match &mut stream.kind {
                     Kind::Watch(watch) => stream.ready.extend(watch.changes(self, stream.machine)),
                     Kind::Events { next } => stream.ready.extend(self.events_since(stream.machine, next)),
+                    Kind::Log(log) => stream.ready.extend(log.more(self, stream.machine)),
                     Kind::Script { .. } | Kind::Health(_) | Kind::Joined(_) => {}
                 }
             }
@@ -119,7 +123,7 @@ fn collect(stream: &mut Stream, now: u64) {
                 stream.end = Some(end.1.clone());
             }
         }
-        Kind::Watch(_) | Kind::Events { .. } | Kind::Health(_) | Kind::Joined(_) => {}
+        Kind::Watch(_) | Kind::Events { .. } | Kind::Log(_) | Kind::Health(_) | Kind::Joined(_) => {}
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct State {
 pub(crate) struct Ephemeral {
     /// etcd's data directory: of which cluster, and which member of it this is.
     pub(crate) etcd: Option<EtcdData>,
+    /// This is a copy that was taken then; nothing as soon as etcd runs on it.
+    pub(crate) as_of: Option<u64>,
     /// The member left, and took the folder of its data along.
     pub(crate) etcd_folder_gone: bool,
     /// A snapshot that was uploaded for a recovery.

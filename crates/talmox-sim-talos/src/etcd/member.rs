@@ -12,6 +12,10 @@ use crate::services::{Health, State};
 /// What a member says whose data is of a cluster that put it out.
 const REMOVED: &str = "Failed to run: the member has been permanently removed from the cluster";
 
+/// What a member says whose data is older than what it acknowledged before.
+const STALE: &str =
+    "Failed to run: tocommit is out of range of lastIndex. Was the raft log corrupted, truncated, or lost?";
+
 impl Nodes {
     /// Lets etcd go on: begin, join, or see how its cluster is.
     pub(crate) fn settle_etcd(&mut self, id: MachineId) {
@@ -26,6 +30,7 @@ impl Nodes {
 
     fn start_etcd(&mut self, id: MachineId) {
         match self.etcd_data(id) {
+            Some(data) if self.is_stale(id, data) => self.say(id, "etcd", State::Failed, STALE),
             Some(data) if self.is_member(data) => self.launch_etcd(id),
             Some(_) => self.say(id, "etcd", State::Failed, REMOVED),
             None => {
@@ -34,6 +39,16 @@ impl Nodes {
                 }
             }
         }
+    }
+
+    /// Whether the others have heard more of this member than its disk knows: somebody put an older one in its place.
+    fn is_stale(&self, id: MachineId, data: EtcdData) -> bool {
+        let as_of = self.system_disk(id).and_then(|disk| disk.ephemeral.as_ref()?.as_of);
+        let Some(known) = self.clusters.get(&data.cluster).filter(|known| known.members.len() > 1) else {
+            return false;
+        };
+        let heard = known.heard.get(&data.member).copied().unwrap_or_default();
+        as_of.is_some_and(|as_of| as_of < heard)
     }
 
     fn is_member(&self, data: EtcdData) -> bool {
@@ -106,6 +121,7 @@ impl Nodes {
         if let Some(ephemeral) = self.system_disk_mut(id).and_then(|disk| disk.ephemeral.as_mut()) {
             ephemeral.etcd = Some(data);
             ephemeral.etcd_folder_gone = false;
+            ephemeral.as_of = None;
         }
         true
     }
@@ -130,8 +146,10 @@ impl Nodes {
             term: 2,
             authority,
             alarms: Vec::new(),
+            waste: std::collections::BTreeMap::new(),
             began: self.clock,
             index: 10,
+            heard: std::collections::BTreeMap::new(),
         };
         self.clusters.insert(data.cluster, cluster);
         if let Some(store) = kept {
@@ -171,6 +189,7 @@ impl Nodes {
             member.learner = false;
         }
         self.elect(data.cluster);
+        self.lose_etcd_as_told();
         self.wake_all();
     }
 
@@ -213,6 +232,8 @@ impl Nodes {
         }
         self.forget_etcd(id);
         self.stop_service(id, "etcd");
+        let after = self.timing.leave * 3 / 2;
+        self.schedule_about(id, after, Event::PodsWithdrawn);
         self.elect_everywhere();
         self.wake_all();
     }
@@ -253,6 +274,21 @@ impl Nodes {
             && !known.alarms.contains(&data.member)
         {
             known.alarms.push(data.member);
+        }
+    }
+
+    /// Lets those lose their data who are to, once the others can do without: before that the cluster itself would be lost.
+    pub(crate) fn lose_etcd_as_told(&mut self) {
+        let ready = |id: &MachineId| self.run(*id).is_some_and(|run| run.kubernetes.pods_are_ready());
+        let spare = |id: &MachineId| {
+            let data = self.running_member(*id);
+            data.and_then(|data| self.clusters.get(&data.cluster)).is_some_and(|known| known.voters() > 2)
+        };
+        let all: Vec<MachineId> = self.machines.keys().filter(|id| ready(id) && spare(id)).copied().collect();
+        for id in all {
+            if self.faults.loses_etcd(id) {
+                self.lose_etcd(id);
+            }
         }
     }
 

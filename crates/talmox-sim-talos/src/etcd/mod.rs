@@ -4,15 +4,18 @@
 //! while a machine with its data runs the service. Two bootstraps make two clusters: nothing here keeps them apart.
 
 mod member;
+mod quorum;
 pub(crate) mod snapshot;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::EtcdData;
-use crate::hardware::MachineId;
+use crate::disk::{EtcdData, Written};
+use crate::hardware::{DiskId, MachineId};
 use crate::nodes::Nodes;
+
+pub use quorum::Quorum;
 
 /// What the members of a cluster agreed on.
 #[derive(Clone, Serialize, Deserialize)]
@@ -23,10 +26,15 @@ pub(crate) struct Cluster {
     pub(crate) term: u64,
     /// The authority of etcd, in PEM: nobody of another one can join.
     pub(crate) authority: String,
+    /// Members that have no room left.
     pub(crate) alarms: Vec<u64>,
+    /// Bytes of a member's file that hold nothing any more, until somebody defragments it.
+    pub(crate) waste: BTreeMap<u64, u64>,
     /// When it began, and how many entries its log had then.
     pub(crate) began: u64,
     pub(crate) index: u64,
+    /// When a member was heard of last before it went.
+    pub(crate) heard: BTreeMap<u64, u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +47,13 @@ pub(crate) struct Member {
     pub(crate) learner: bool,
 }
 
+/// What disks held at some time, secrets included: there is no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct SavedDisks(Vec<(DiskId, Written)>);
+
+/// The largest file etcd keeps, as Talos sets it.
+const QUOTA: u64 = 2 << 30;
+
 impl Cluster {
     pub(crate) fn voters(&self) -> usize {
         self.members.values().filter(|member| !member.learner).count()
@@ -46,6 +61,22 @@ impl Cluster {
 }
 
 impl Nodes {
+    /// The file of a machine's member has grown to its limit, and holds little: from now on nothing can be written.
+    pub fn fill_etcd(&mut self, machine: MachineId) {
+        let Some(data) = self.running_member(machine) else { return };
+        if let Some(cluster) = self.clusters.get_mut(&data.cluster) {
+            cluster.waste.insert(data.member, QUOTA);
+            if !cluster.alarms.contains(&data.member) {
+                cluster.alarms.push(data.member);
+            }
+        }
+    }
+
+    /// Whether a cluster takes nothing more because a member has no room.
+    pub(crate) fn is_full(&self, cluster: u64) -> bool {
+        self.clusters.get(&cluster).is_some_and(|known| !known.alarms.is_empty())
+    }
+
     /// The data of etcd on a machine's disk.
     pub(crate) fn etcd_data(&self, id: MachineId) -> Option<EtcdData> {
         self.system_disk(id)?.ephemeral.as_ref()?.etcd
@@ -56,6 +87,33 @@ impl Nodes {
         let running = self.run(id)?.services.get("etcd")?.is_running();
         let data = self.etcd_data(id).filter(|_| running)?;
         self.clusters.get(&data.cluster)?.members.contains_key(&data.member).then_some(data)
+    }
+
+    /// The member of a machine goes: until now the others heard of it.
+    pub(crate) fn hear_last(&mut self, id: MachineId) {
+        let Some(data) = self.running_member(id) else { return };
+        let now = self.clock;
+        if let Some(cluster) = self.clusters.get_mut(&data.cluster) {
+            cluster.heard.insert(data.member, now);
+        }
+    }
+
+    /// What the disks of a machine hold now, to be put back later.
+    pub fn save_disks(&self, disks: &[DiskId]) -> SavedDisks {
+        let copy = |disk: &DiskId| {
+            let mut written = self.disks.get(disk)?.clone();
+            // Whatever was written until now is in it; one that is a copy itself stays as old as it is.
+            if let Some(ephemeral) = &mut written.ephemeral {
+                ephemeral.as_of.get_or_insert(self.clock);
+            }
+            Some((*disk, written))
+        };
+        SavedDisks(disks.iter().filter_map(copy).collect())
+    }
+
+    /// Puts back what disks held. The machine they hang on must be off.
+    pub fn restore_disks(&mut self, saved: &SavedDisks) {
+        self.disks.extend(saved.0.iter().cloned());
     }
 
     /// Members that live, and where.

@@ -19,10 +19,10 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// From what TLS knows, for a cluster whose clients come from this authority (DER).
-    pub fn of(peer: &Peer, authority: &[u8]) -> Self {
+    /// From what TLS knows, for a cluster whose clients come from these authorities (DER).
+    pub fn of(peer: &Peer, authorities: &[Vec<u8>]) -> Self {
         match peer {
-            Peer::Certificate { authority: signer, organisations } if signer == authority => {
+            Peer::Certificate { authority, organisations } if authorities.contains(authority) => {
                 let is = |group: &str| organisations.iter().any(|one| one == group);
                 if is("system:masters") {
                     Self::Master

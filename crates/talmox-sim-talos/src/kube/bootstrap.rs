@@ -7,43 +7,70 @@ use super::Store;
 /// Which of its manifests Talos applies, as the machine configuration says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootstrapManifests {
-    pub proxy: bool,
+    /// The image of kube-proxy, unless it is switched off.
+    pub proxy: Option<String>,
     pub flannel: bool,
     pub core_dns: bool,
-    /// Of Kubernetes: `1.36.3`.
-    pub version: String,
 }
 
 const SYSTEM: &str = "kube-system";
 
-impl Store {
-    /// Applies Talos' manifests; what is there is left as it is.
-    pub fn bootstrap(&mut self, manifests: &BootstrapManifests, now: u64) {
-        let BootstrapManifests { proxy, flannel, core_dns, version } = manifests;
-        let version = version.trim_start_matches('v');
-        if *proxy {
-            let image = format!("registry.k8s.io/kube-proxy:v{version}");
-            self.ensure(
-                "apps",
-                "daemonsets",
-                SYSTEM,
-                "kube-proxy",
-                daemon_set("kube-proxy", &image, json!([])),
-                now,
-            );
+/// An object of a manifest: where it lies, and what it says.
+struct Part {
+    manifest: &'static str,
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    name: &'static str,
+    body: Value,
+}
+
+impl BootstrapManifests {
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let mut add = |manifest, (group, plural, kind), name, body| {
+            parts.push(Part { manifest, group, plural, kind, name, body });
+        };
+        let set = ("apps", "daemonsets", "DaemonSet");
+        if let Some(image) = &self.proxy {
+            add("10-kube-proxy", set, "kube-proxy", daemon_set("kube-proxy", image, json!([])));
         }
-        if *flannel {
+        if self.flannel {
             let volumes = json!([{ "name": "cni", "hostPath": { "path": "/etc/cni/net.d" } }]);
             let body = daemon_set("flannel", "ghcr.io/siderolabs/flannel:v0.27.4", volumes);
-            self.ensure("apps", "daemonsets", SYSTEM, "kube-flannel", body, now);
+            add("05-flannel", set, "kube-flannel", body);
         }
-        if *core_dns {
-            self.ensure("apps", "deployments", SYSTEM, "coredns", core_dns_deployment(), now);
+        if self.core_dns {
+            add("11-core-dns", ("apps", "deployments", "Deployment"), "coredns", core_dns_deployment());
             let service = json!({
                 "metadata": { "labels": { "k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS" } },
                 "spec": { "selector": { "k8s-app": "kube-dns" }, "ports": [{ "name": "dns", "port": 53, "protocol": "UDP" }] },
             });
-            self.ensure("", "services", SYSTEM, "kube-dns", service, now);
+            add("11-core-dns-svc", ("", "services", "Service"), "kube-dns", service);
+        }
+        parts
+    }
+
+    /// The objects of one manifest, as they are applied.
+    pub fn objects(&self, manifest: &str) -> Vec<Value> {
+        let of = self.parts().into_iter().filter(|part| part.manifest == manifest);
+        of.map(|Part { group, kind, name, mut body, .. }| {
+            let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+            body["apiVersion"] = api_version.into();
+            body["kind"] = kind.into();
+            body["metadata"]["name"] = name.into();
+            body["metadata"]["namespace"] = SYSTEM.into();
+            body
+        })
+        .collect()
+    }
+}
+
+impl Store {
+    /// Applies Talos' manifests; what is there is left as it is.
+    pub fn bootstrap(&mut self, manifests: &BootstrapManifests, now: u64) {
+        for Part { group, plural, name, body, .. } in manifests.parts() {
+            self.ensure(group, plural, SYSTEM, name, body, now);
         }
         self.settle(now);
     }

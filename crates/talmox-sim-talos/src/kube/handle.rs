@@ -22,6 +22,8 @@ pub enum Health {
     Serving,
     /// No quorum: what needs etcd fails, after as long as the server waits for it.
     NoQuorum,
+    /// A member has no room left: nothing can be written.
+    NoSpace,
 }
 
 /// A call, with what it needs at hand.
@@ -47,7 +49,7 @@ impl Call<'_> {
 impl Store {
     /// Answers a request. Silence before an answer is the caller's business, see [`Health::NoQuorum`].
     pub fn handle(&mut self, call: &KubeCall, caller: Caller, health: Health, now: u64) -> Answer {
-        if health == Health::Serving {
+        if health != Health::NoQuorum {
             self.settle(now);
         }
         let target = self.target(&call.path);
@@ -60,7 +62,10 @@ impl Store {
             (Target::Objects(_), Health::NoQuorum) => {
                 failed(&Failure::new(500, "", "etcdserver: request timed out"))
             }
-            (Target::Objects(place), Health::Serving) => self.serve(call, &place, now),
+            (Target::Objects(_), Health::NoSpace) if call.method != "GET" => {
+                failed(&Failure::new(500, "", "etcdserver: mvcc: database space exceeded"))
+            }
+            (Target::Objects(place), Health::Serving | Health::NoSpace) => self.serve(call, &place, now),
             (Target::Nothing, _) => {
                 failed(&Failure::new(404, "NotFound", "the server could not find the requested resource"))
             }
@@ -123,13 +128,13 @@ fn readiness(call: &KubeCall, health: Health) -> Answer {
     let what = call.path.trim_matches('/').split('/').next().unwrap_or_default();
     let verbose = call.query.iter().any(|(key, _)| key == "verbose");
     match health {
-        Health::Serving if verbose => {
+        Health::Serving | Health::NoSpace if verbose => {
             let body = format!(
                 "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n{what} check passed\n"
             );
             Answer { status: 200, body: Bytes::from(body) }
         }
-        Health::Serving => Answer { status: 200, body: Bytes::from_static(b"ok") },
+        Health::Serving | Health::NoSpace => Answer { status: 200, body: Bytes::from_static(b"ok") },
         Health::NoQuorum => {
             let body =
                 format!("[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n{what} check failed\n");

@@ -23,6 +23,8 @@ pub struct KubeletFacts {
     pub talos: String,
     /// SMBIOS.
     pub uuid: String,
+    /// What tells one boot from another.
+    pub boot_id: String,
     /// Of the machine configuration. Talos takes away those it set and is no longer told of.
     pub labels: BTreeMap<String, String>,
     /// Of the machine configuration: `KEY` and `VALUE:EFFECT`.
@@ -180,8 +182,11 @@ impl Store {
             self.ensure("", "pods", "kube-system", &name, wanted, now);
             let found = self.get("/pods", "kube-system", &name).map(|object| object.body.clone());
             if let Some(mut body) = found {
-                super::pods::set_ready(&mut body, pod.ready, now);
-                self.update("", "pods", body);
+                // One that was never ready is still on its way.
+                if pod.ready || text(&body, "/status/phase") == "Running" {
+                    super::pods::set_ready(&mut body, pod.ready, now);
+                    self.update("", "pods", body);
+                }
             }
         }
     }
@@ -275,7 +280,7 @@ fn status(body: &mut Value, facts: &KubeletFacts) {
     addresses.push(json!({ "type": "Hostname", "address": facts.name }));
     body["status"]["addresses"] = addresses.into();
     body["status"]["nodeInfo"] = json!({
-        "machineID": facts.uuid.replace('-', ""), "systemUUID": facts.uuid, "bootID": facts.uuid,
+        "machineID": facts.uuid.replace('-', ""), "systemUUID": facts.uuid, "bootID": facts.boot_id,
         "kernelVersion": "6.18.0-talos", "osImage": format!("Talos (v{})", facts.talos.trim_start_matches('v')),
         "containerRuntimeVersion": "containerd://2.2.0", "kubeletVersion": format!("v{}", facts.version.trim_start_matches('v')),
         "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",

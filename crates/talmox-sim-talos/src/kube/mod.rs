@@ -33,6 +33,7 @@ mod pods;
 mod read;
 mod selector;
 mod settle;
+mod volumes;
 mod workloads;
 mod write;
 
@@ -45,6 +46,7 @@ pub use bootstrap::BootstrapManifests;
 pub use handle::{Answer, Health};
 pub use kubelet::{KubeletFacts, NodeRole, StaticPod};
 
+use failure::Failure;
 use object::Object;
 
 /// The objects of one cluster.
@@ -61,8 +63,27 @@ pub struct Store {
     kubelets: BTreeMap<String, KubeletFacts>,
     /// Since when the others are silent.
     silent: BTreeMap<String, u64>,
+    /// Since when attached volumes are used by nobody, by the name of their attachment.
+    #[serde(default)]
+    unused: BTreeMap<String, u64>,
     /// When a controller or kubelet next has something to do; 0 after every change.
     wake: u64,
+}
+
+/// A refusal in the server's own form.
+pub(crate) fn refusal(code: u16, message: &str) -> bytes::Bytes {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        400..500 => "BadRequest",
+        _ => "InternalError",
+    };
+    Failure::new(code, reason, message).to_json().to_string().into()
 }
 
 /// The namespaces every cluster begins with.
@@ -78,6 +99,7 @@ impl Store {
             objects: BTreeMap::new(),
             kubelets: BTreeMap::new(),
             silent: BTreeMap::new(),
+            unused: BTreeMap::new(),
             wake: 0,
         };
         for name in NAMESPACES {

@@ -4,10 +4,13 @@ use std::net::IpAddr;
 
 use super::{Answer, BootstrapManifests, Caller, Health, KubeletFacts, NodeRole, StaticPod, Store};
 use crate::api::go_wrong_with_kubernetes;
+use crate::faults::CallFault;
 use crate::hardware::MachineId;
+use crate::machine::Run;
 use crate::machine::certificates::pem_to_der;
+use crate::machine::components::Component;
 use crate::machine::settings::{Cni, Role, Settings};
-use crate::machine::{Pods, Run};
+use crate::machine::static_pods::PodState;
 use crate::nodes::Nodes;
 use crate::wire::{KubeCall, KubeReply, Listener};
 
@@ -25,18 +28,20 @@ impl Nodes {
         pair.map_or(Listener::Closed, |(pair, settings)| Listener::Secure {
             certificate: pair.certificate.clone(),
             key: pair.key.clone(),
-            authorities: settings
-                .kubernetes
-                .as_ref()
-                .map(|signer| signer.certificate.clone())
-                .unwrap_or_default(),
+            authorities: settings.kubernetes_authorities().concat(),
         })
     }
 
     /// One request to a Kubernetes API server.
     pub fn kube(&mut self, call: &KubeCall, now: u64) -> KubeReply {
+        self.kube_with(call, None, now)
+    }
+
+    /// The same with a mishap, whatever [`Nodes::faults`] say.
+    pub fn kube_with(&mut self, call: &KubeCall, fault: Option<CallFault>, now: u64) -> KubeReply {
         self.advance_to(now);
-        match self.faults.due(call.to, &format!("{} {}", call.method, call.path)) {
+        let planned = self.faults.due(call.to, &format!("{} {}", call.method, call.path));
+        match fault.or(planned) {
             None => self.kube_served(call),
             Some(fault) => go_wrong_with_kubernetes(self, call, fault),
         }
@@ -47,40 +52,47 @@ impl Nodes {
             return KubeReply::Refused;
         }
         let Some(id) = self.at(call.to) else { return KubeReply::Refused };
-        let Some((authority, cluster)) = self.kubernetes_behind(id) else { return KubeReply::Refused };
+        let Some((authorities, cluster)) = self.kubernetes_behind(id) else { return KubeReply::Refused };
+        let version = self.api_server_version(id);
         let decides = self.running_member(id).is_some() && self.has_quorum(cluster);
-        let health = if decides { Health::Serving } else { Health::NoQuorum };
+        let health = match (decides, self.is_full(cluster)) {
+            (false, _) => Health::NoQuorum,
+            (true, true) => Health::NoSpace,
+            (true, false) => Health::Serving,
+        };
         let (time, quick) = (self.epoch + self.clock, self.timing.call);
         let Some(store) = self.kube.get_mut(&cluster) else { return KubeReply::Refused };
+        store.set_version(&version);
         let had_network = store.has_network_plugin();
-        let caller = Caller::of(&call.peer, &authority);
+        let caller = Caller::of(&call.peer, &authorities);
         let Answer { status, body } = store.handle(call, caller, health, time);
         if store.has_network_plugin() && !had_network {
             self.wake_all();
         }
-        let after = if status == 500 { ETCD_TIMEOUT } else { quick };
+        let after = if health == Health::NoQuorum && status == 500 { ETCD_TIMEOUT } else { quick };
         KubeReply::Answer { after, status, body }
     }
 
     /// Whose clients a machine's API server believes (DER), and the etcd it stands on.
-    fn kubernetes_behind(&self, id: MachineId) -> Option<(Vec<u8>, u64)> {
-        let signer = self.run(id)?.settings()?.kubernetes.as_ref()?;
-        Some((pem_to_der(&signer.certificate)?, self.etcd_data(id)?.cluster))
+    fn kubernetes_behind(&self, id: MachineId) -> Option<(Vec<Vec<u8>>, u64)> {
+        let known = self.run(id)?.settings()?.kubernetes_authorities();
+        Some((known.into_iter().filter_map(pem_to_der).collect(), self.etcd_data(id)?.cluster))
+    }
+
+    /// Of the pod that runs, which may be older than the configuration.
+    fn api_server_version(&self, id: MachineId) -> String {
+        let pod = self.run(id).and_then(|run| run.kubernetes.pods.get("kube-apiserver"));
+        pod.map(|pod| Component::version_of(&pod.image).to_owned()).unwrap_or_default()
     }
 
     /// An API server starts: on a new etcd it begins with nothing but what Talos brings.
     pub(crate) fn serve_kubernetes(&mut self, id: MachineId) {
         let Some(cluster) = self.etcd_data(id).map(|data| data.cluster) else { return };
         let Some(settings) = self.run(id).and_then(Run::settings) else { return };
-        let manifests = BootstrapManifests {
-            proxy: settings.proxy,
-            flannel: settings.cni == Cni::Flannel,
-            core_dns: settings.core_dns,
-            version: settings.kubernetes_version.clone(),
-        };
+        let manifests = settings.bootstrap_manifests();
+        let version = settings.kubernetes_version.clone();
         let now = self.epoch + self.clock;
-        let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &manifests.version, now));
-        store.set_version(&manifests.version);
+        let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &version, now));
         store.bootstrap(&manifests, now);
     }
 
@@ -117,6 +129,17 @@ impl Nodes {
     }
 }
 
+impl Settings {
+    /// What Talos puts into a cluster by itself.
+    pub(crate) fn bootstrap_manifests(&self) -> BootstrapManifests {
+        BootstrapManifests {
+            proxy: self.proxy.then(|| self.proxy_image.clone()),
+            flannel: self.cni == Cni::Flannel,
+            core_dns: self.core_dns,
+        }
+    }
+}
+
 fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
     let active = run.active.as_ref()?;
     let settings = &active.settings;
@@ -124,21 +147,14 @@ fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
         Role::ControlPlane => NodeRole::ControlPlane,
         Role::Worker => NodeRole::Worker,
     };
-    let static_pods = match run.kubernetes.pods {
-        Pods::None => Vec::new(),
-        Pods::Pending | Pods::Ready => settings
-            .images
-            .all()
-            .into_iter()
-            .map(|(name, image)| StaticPod {
-                name: name.to_owned(),
-                image: image.clone(),
-                config_version: active.pods_version,
-                secrets_version: 1,
-                ready: run.kubernetes.pods == Pods::Ready,
-            })
-            .collect(),
+    let mirror = |(name, pod): (&String, &crate::machine::static_pods::Pod)| StaticPod {
+        name: name.clone(),
+        image: pod.image.clone(),
+        config_version: pod.config_version,
+        secrets_version: pod.secrets_version,
+        ready: pod.state == PodState::Ready,
     };
+    let static_pods = run.kubernetes.pods.iter().map(mirror).collect();
     Some(KubeletFacts {
         name: run.network.hostname.clone(),
         addresses: node_addresses(run, settings),
@@ -146,6 +162,7 @@ fn kubelet_facts(run: &Run, uuid: &str) -> Option<KubeletFacts> {
         version: settings.kubernetes_version.clone(),
         talos: run.image.version.clone(),
         uuid: uuid.to_owned(),
+        boot_id: run.boot_id.clone(),
         labels: settings.labels.iter().cloned().collect(),
         taints: settings.taints.iter().cloned().collect(),
         schedules_everywhere: settings.scheduling_on_control_planes,

@@ -6,18 +6,26 @@ use serde_json::{Value, json};
 
 use super::clock::rfc3339;
 use super::kubelet::GRACE;
-use super::object::{Object, along, has_condition, items, text};
+use super::object::{Object, along, has_condition, items, number, text};
 use super::{Store, kinds};
 
 /// From its node to a pod that is ready.
 const START: u64 = 1000;
 /// From being asked to go to being gone.
 const STOP: u64 = 1500;
+/// An annotation of pods that take longer: so many seconds, within their grace.
+const STOPS_AFTER: &str = "/metadata/annotations/sim.talmox.dev~1stops-after";
 /// How long pods stay on a node that is unreachable.
 const TOLERATED: u64 = 300_000;
 
 pub(super) fn is_mirror(body: &Value) -> bool {
     body["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some()
+}
+
+/// How long a pod takes to go: as long as it says, and not longer than it is given.
+fn stop_time(body: &Value) -> u64 {
+    let grace = number(body, "/metadata/deletionGracePeriodSeconds");
+    text(body, STOPS_AFTER).parse().map_or(STOP, |seconds: u64| seconds.min(grace) * 1000)
 }
 
 /// Runs, and whether it is ready.
@@ -116,7 +124,9 @@ impl Store {
                     self.drop_pod(&pod);
                     None
                 }
-                (Some(_), Some(since)) => self.at(since + STOP, now, |store| store.drop_pod(&pod)),
+                (Some(_), Some(since)) => {
+                    self.at(since + stop_time(&pod.body), now, |store| store.drop_pod(&pod))
+                }
                 (Some(network), None) => self.start_pod(&pod, network, now),
                 (None, _) => self.miss_pod(&pod, &node, now),
             };

@@ -19,8 +19,9 @@ impl Store {
             self.run_deployments(now);
             self.schedule(now);
             let pods = self.run_pods(now);
+            let volumes = self.detach_volumes(now);
             self.count_budgets();
-            next = [definitions, nodes, pods].into_iter().flatten().min();
+            next = [definitions, nodes, pods, volumes].into_iter().flatten().min();
             if self.revision == before {
                 break;
             }

@@ -1,7 +1,7 @@
 //! From power to a node that runs, and back.
 
 use super::journal::{Action, Happened};
-use super::sequence::{After, REBOOT};
+use super::sequence::{After, REBOOT, UPGRADE};
 use super::settings::Role;
 use super::status::Status;
 use super::{Port, Run, Sequence, Stage};
@@ -51,6 +51,7 @@ impl Nodes {
     /// Memory is lost, streams break.
     pub(crate) fn end_run(&mut self, id: MachineId) {
         self.silence_kubelet(id);
+        self.hear_last(id);
         if let Some(machine) = self.machines.get_mut(&id) {
             machine.boot += 1;
             machine.run = None;
@@ -63,6 +64,7 @@ impl Nodes {
     pub(crate) fn boot_event(&mut self, id: MachineId, event: Event) {
         match event {
             Event::Kernel => self.start_talos(id),
+            Event::BootFailed => self.fall_back(id),
             Event::Network => self.bring_network_up(id),
             Event::Config => self.find_config(id),
             Event::Listen => self.listen(id),
@@ -79,11 +81,17 @@ impl Nodes {
             Event::Promote => self.promote(id),
             Event::Pods => self.start_pods(id),
             Event::ApiServer => self.start_api_server(id),
-            Event::PodsReady => self.pods_are_ready(id),
+            Event::Pod { name, turn, step } => self.pod_step(id, &name, turn, step),
+            Event::PodsWithdrawn => self.withdraw_pods(id),
+            Event::NodeFlaps => self.node_flaps(id),
             Event::Register => self.register(id),
             Event::NodeReady => self.node_is_ready(id),
             Event::Deaf(descent) => self.go_deaf(id, descent),
             Event::Down { descent, after } => self.go_down(id, descent, after),
+            Event::Upgrade { image, actor } => {
+                let after = After { install: Some(image), ..After::default() };
+                self.go(id, UPGRADE, &actor, after);
+            }
             Event::Upgraded { exit_code, image } => self.finish_upgrade(id, exit_code, image),
             Event::Dies => self.die(id),
         }
@@ -103,8 +111,9 @@ impl Nodes {
 
     fn start_talos(&mut self, id: MachineId) {
         let Some((image, from)) = self.bootable(id) else { return };
-        if self.faults.fails_to_boot(id, &image.version) {
-            self.fall_back(id, from);
+        if self.faults.fails_to_boot(id, &image) {
+            let stop = self.timing.stop;
+            self.schedule_about(id, stop, Event::BootFailed);
             return;
         }
         let boot_id = self.random.uuid();
@@ -141,7 +150,8 @@ impl Nodes {
     }
 
     /// A boot that fails before the new entry proved itself goes back to the previous one; else the machine hangs.
-    fn fall_back(&mut self, id: MachineId, from: Option<DiskId>) {
+    fn fall_back(&mut self, id: MachineId) {
+        let from = self.bootable(id).and_then(|(_, from)| from);
         let loader = from.and_then(|disk| self.disks.get_mut(&disk)?.loader.as_mut());
         if loader.is_some_and(|loader| loader.on_trial && loader.roll_back()) {
             self.news.push(News::Rebooted(id));
@@ -158,16 +168,21 @@ impl Nodes {
     }
 
     fn bring_network_up(&mut self, id: MachineId) {
-        let platform = self.read_platform(id);
-        if let Some(run) = self.run_mut(id) {
-            run.platform = platform;
-        }
-        self.configure_network(id);
+        self.use_platform(id);
         let (config, time) = (self.timing.config, self.timing.time_sync);
         self.schedule_about(id, config, Event::Config);
         if !self.faults.clock_is_off(id) {
             self.schedule_about(id, time, Event::TimeSynced);
         }
+    }
+
+    /// Takes name and network from what the platform has by now.
+    pub(crate) fn use_platform(&mut self, id: MachineId) {
+        let platform = self.read_platform(id);
+        if let Some(run) = self.run_mut(id) {
+            run.platform = platform;
+        }
+        self.configure_network(id);
     }
 
     fn read_platform(&self, id: MachineId) -> nocloud::PlatformNetwork {
@@ -180,15 +195,18 @@ impl Nodes {
                 ..nocloud::PlatformNetwork::default()
             };
         }
-        let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites);
+        let seed = nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites_of(id));
         seed.network(&machine.hardware)
     }
 
     /// STATE comes first, then what the platform has.
-    fn find_config(&mut self, id: MachineId) {
+    pub(crate) fn find_config(&mut self, id: MachineId) {
         let stored = self.system_disk(id).and_then(|disk| disk.config().map(str::to_owned));
         if let Some(text) = stored {
             self.use_config(id, &text, true);
+            return;
+        }
+        if self.waits_for_files(id) {
             return;
         }
         match self.platform_config(id) {
@@ -203,7 +221,8 @@ impl Nodes {
         if run.image.platform != Platform::Nocloud {
             return Ok(None);
         }
-        nocloud::Seed::of(&machine.hardware, &self.disks, &self.sites).config(&self.sites)
+        let sites = self.sites_of(id);
+        nocloud::Seed::of(&machine.hardware, &self.disks, &sites).config(&sites)
     }
 
     /// A configuration that cannot be used never leads to maintenance: the node tries again and again, and nobody listens.
@@ -219,6 +238,7 @@ impl Nodes {
                 self.set_active(id, text, &config);
                 if let Some(run) = self.run_mut(id) {
                     run.persistent = Some(text.to_owned());
+                    run.persisted += 1;
                 }
                 if !stored {
                     self.persist(id, text);
@@ -300,11 +320,10 @@ impl Nodes {
         let machine = self.machines.get(&id)?;
         let run = machine.run.as_ref()?;
         let install = run.settings().and_then(|settings| settings.install.clone());
-        let wanted = install.as_ref().and_then(|install| install.disk.clone());
         let disk = machine.hardware.drives.iter().find_map(|drive| match drive {
             Drive::Disk(disk) => {
-                let named = wanted.as_ref().is_none_or(|name| name.trim_start_matches("/dev/") == disk.name);
-                named.then_some(disk.id)
+                let wanted = install.as_ref().is_none_or(|install| install.takes(disk));
+                wanted.then_some(disk.id)
             }
             Drive::Cd(_) => None,
         })?;

@@ -106,7 +106,8 @@ impl Nodes {
             let trusted = run.is_control_plane()
                 && run.is_service_up("trustd")
                 && theirs.token == settings.token
-                && theirs.authority == settings.authority;
+                && theirs.authority == settings.authority
+                && !settings.authority.is_empty();
             trusted.then(|| theirs.signer.clone())?
         })
     }

@@ -29,6 +29,21 @@ impl Settings {
     pub(crate) fn authorities(&self) -> String {
         std::iter::once(&self.authority).chain(&self.accepted).map(String::as_str).collect()
     }
+
+    /// Everybody whose certificates Kubernetes takes, in PEM.
+    pub(crate) fn kubernetes_authorities(&self) -> Vec<&str> {
+        let own = self.kubernetes.as_ref().map(|signer| signer.certificate.as_str());
+        own.into_iter().chain(self.kubernetes_accepted.iter().map(String::as_str)).collect()
+    }
+
+    /// Whether another node is of the same cluster, in the middle of a change of authorities as well.
+    pub(crate) fn is_kin(&self, other: &Self) -> bool {
+        let of = |one: &Self| -> Vec<String> {
+            std::iter::once(&one.authority).chain(&one.accepted).cloned().collect()
+        };
+        let (own, theirs) = (of(self), of(other));
+        own.iter().any(|authority| !authority.is_empty() && theirs.contains(authority))
+    }
 }
 
 impl Nodes {
@@ -55,11 +70,13 @@ impl Nodes {
     pub(crate) fn take_config(&mut self, id: MachineId, text: &str, config: &Config, takes: Takes) {
         match takes {
             Takes::Effect => {
+                self.confirm_trial(id);
                 self.persist(id, text);
                 self.put_in_force(id, text, config);
             }
             Takes::Later => self.persist(id, text),
             Takes::Reboot => {
+                self.confirm_trial(id);
                 self.persist(id, text);
                 self.go(id, REBOOT, "", After::default());
             }
@@ -68,10 +85,18 @@ impl Nodes {
         self.settle(id);
     }
 
+    /// What is there now is there to stay: nothing returns when the time of a trial is up.
+    fn confirm_trial(&mut self, id: MachineId) {
+        if let Some(run) = self.run_mut(id) {
+            run.trial = None;
+        }
+    }
+
     /// Two trials in a row: the second goes back to the first one's configuration.
     fn begin_trial(&mut self, id: MachineId, text: &str, config: &Config, length: u64) {
         let Some(run) = self.run_mut(id) else { return };
-        let number = run.trial.as_ref().map_or(1, |trial| trial.number + 1);
+        run.trials += 1;
+        let number = run.trials;
         let before = run.active.as_ref().map(|active| active.text.clone());
         run.trial = Some(Trial { number, before });
         self.put_in_force(id, text, config);
@@ -101,6 +126,7 @@ impl Nodes {
     pub(crate) fn persist(&mut self, id: MachineId, text: &str) {
         if let Some(run) = self.run_mut(id) {
             run.persistent = Some(text.to_owned());
+            run.persisted += 1;
         }
         let identity = self.random.hex(32);
         // Before Talos is on a disk there is nothing to keep it on; the installation does.
@@ -116,19 +142,18 @@ impl Nodes {
         let Some(run) = self.run_mut(id) else { return };
         let before = run.active.take();
         let version = before.as_ref().map_or(1, |active| active.version + 1);
-        let (kubelet, pods) = before.as_ref().map_or((false, false), |active| {
-            let old = &active.settings;
-            (old.kubernetes_version != settings.kubernetes_version, old.images != settings.images)
+        let components = &settings.components;
+        let (versions, renewal) = before.map_or_else(Default::default, |active| {
+            let old = &active.settings.components;
+            (active.versions.after(old, components), old.renewed(components))
         });
-        let pods_version = before.map_or(1, |active| active.pods_version) + u64::from(pods);
-        run.active = Some(Active { text: text.to_owned(), settings, pods_version, version, since: now });
+        run.active = Some(Active { text: text.to_owned(), settings, versions, version, since: now });
         self.configure_network(id);
-        if kubelet && self.run(id).is_some_and(|run| run.services.contains_key("kubelet")) {
-            self.stop_service(id, "kubelet");
-            self.start_service(id, "kubelet");
+        for pod in renewal.pods {
+            self.renew_pod(id, pod);
         }
-        if pods {
-            self.replace_pods(id);
+        if renewal.kubelet && self.run(id).is_some_and(|run| run.services.contains_key("kubelet")) {
+            self.restart_kubelet(id);
         }
     }
 

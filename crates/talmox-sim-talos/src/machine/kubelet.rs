@@ -1,7 +1,7 @@
 //! A node as a part of Kubernetes: static pods, registration, readiness.
 
+use super::Run;
 use super::settings::Cni;
-use super::{Pods, Run};
 use crate::hardware::MachineId;
 use crate::nodes::{Event, Nodes};
 
@@ -26,12 +26,29 @@ impl Nodes {
         }
     }
 
-    /// Pods of another make: gone, and ready again after a while.
-    pub(crate) fn replace_pods(&mut self, id: MachineId) {
-        let Some(run) = self.run_mut(id).filter(|run| run.kubernetes.pods == Pods::Ready) else { return };
-        run.kubernetes.pods = Pods::Pending;
-        let all = self.timing.static_pods;
-        self.schedule_about(id, all, Event::PodsReady);
+    /// The kubelet of another make: for a while it knows of no static pods, and later it is not ready for a moment.
+    pub(crate) fn restart_kubelet(&mut self, id: MachineId) {
+        self.stop_service(id, "kubelet");
+        self.start_service(id, "kubelet");
+        let known = self.timing.pod_look + self.timing.retry;
+        let from = self.clock + known;
+        let Some(run) = self.run_mut(id) else { return };
+        run.kubernetes.pods_known_from = from;
+        let ready = run.kubernetes.ready;
+        self.schedule(id, known, Event::Look);
+        if ready {
+            let flap = self.timing.flap;
+            self.schedule_about(id, flap, Event::NodeFlaps);
+        }
+    }
+
+    /// A kubelet that started anew says once more that it is not ready, and corrects itself.
+    pub(crate) fn node_flaps(&mut self, id: MachineId) {
+        let back = self.timing.flap_back;
+        let Some(run) = self.run_mut(id).filter(|run| run.kubernetes.ready) else { return };
+        run.kubernetes.ready = false;
+        run.kubernetes.pending = true;
+        self.schedule_about(id, back, Event::NodeReady);
     }
 
     fn settle_node(&mut self, id: MachineId) {
@@ -48,30 +65,6 @@ impl Nodes {
             run.kubernetes.pending = true;
         }
         self.schedule_about(id, after, event);
-    }
-
-    pub(crate) fn start_pods(&mut self, id: MachineId) {
-        if let Some(run) = self.run_mut(id) {
-            run.kubernetes.pods = Pods::Pending;
-        }
-        let (half, all) = (self.timing.api_server / 2, self.timing.static_pods);
-        self.schedule_about(id, half, Event::ApiServer);
-        self.schedule_about(id, half + all, Event::PodsReady);
-    }
-
-    pub(crate) fn start_api_server(&mut self, id: MachineId) {
-        let pair = self.api_server_pair(id);
-        if let Some(run) = self.run_mut(id) {
-            run.kubernetes.api_server = pair;
-        }
-        self.serve_kubernetes(id);
-        self.wake_all();
-    }
-
-    pub(crate) fn pods_are_ready(&mut self, id: MachineId) {
-        if let Some(run) = self.run_mut(id) {
-            run.kubernetes.pods = Pods::Ready;
-        }
     }
 
     pub(crate) fn register(&mut self, id: MachineId) {
@@ -104,7 +97,7 @@ impl Nodes {
             // Names, and nodes that are away, are found through the balancer every node runs.
             self.machines.keys().find_map(|other| {
                 let theirs = self.run(*other)?.settings()?;
-                (theirs.authority == settings.authority).then(|| self.served_cluster(*other))?
+                settings.is_kin(theirs).then(|| self.served_cluster(*other))?
             })
         })
     }
@@ -137,6 +130,6 @@ impl Nodes {
 
 impl Run {
     pub(crate) fn has_api_server(&self) -> bool {
-        self.kubernetes.api_server.is_some() && self.is_service_up("kubelet") && !self.is_going_down()
+        self.kubernetes.api_server.is_some() && !self.is_going_down()
     }
 }

@@ -10,13 +10,17 @@
 
 pub(crate) mod boot;
 pub(crate) mod certificates;
+pub(crate) mod components;
 pub(crate) mod configure;
+pub(crate) mod fetch;
 pub(crate) mod journal;
 pub(crate) mod kubelet;
 pub(crate) mod network;
 pub(crate) mod run_services;
+mod selector;
 pub(crate) mod sequence;
 pub(crate) mod settings;
+pub(crate) mod static_pods;
 pub(crate) mod status;
 
 use std::collections::BTreeMap;
@@ -29,9 +33,11 @@ use crate::images::Stored;
 use crate::nocloud::PlatformNetwork;
 use crate::services::Service;
 use certificates::Pair;
+use components::Versions;
 use journal::Entry;
 use network::Network;
 use settings::{Role, Settings};
+use static_pods::Pod;
 use status::Status;
 
 /// A machine the hypervisor knows.
@@ -71,8 +77,8 @@ pub(crate) enum Port {
 pub(crate) struct Active {
     pub(crate) text: String,
     pub(crate) settings: Settings,
-    /// Counts changes of what the control plane's pods are made from.
-    pub(crate) pods_version: u64,
+    /// Of what the control plane's pods and the kubelet are made from.
+    pub(crate) versions: Versions,
     /// Counts what was applied, for versions of resources.
     pub(crate) version: u64,
     pub(crate) since: u64,
@@ -97,6 +103,12 @@ pub(crate) struct Run {
     pub(crate) started: u64,
     pub(crate) stage: Stage,
     pub(crate) port: Port,
+    /// Files it asked web servers for and waits for.
+    #[serde(default)]
+    pub(crate) wants: Vec<String>,
+    /// Files it got, by URL; one that a server does not have is empty.
+    #[serde(default)]
+    pub(crate) fetched: BTreeMap<String, Vec<u8>>,
     /// What the platform says of the network and the node's name.
     pub(crate) platform: PlatformNetwork,
     pub(crate) network: Network,
@@ -104,10 +116,14 @@ pub(crate) struct Run {
     pub(crate) active: Option<Active>,
     /// What will be in force at the next boot.
     pub(crate) persistent: Option<String>,
+    /// Counts how often it was written in this run.
+    pub(crate) persisted: u64,
     /// Documents without `machine` and `cluster` that were applied in maintenance.
     pub(crate) partial: Option<String>,
     /// What returns when a trial ends, and which trial that is.
     pub(crate) trial: Option<Trial>,
+    /// Counts trials: the end of an earlier one is void.
+    pub(crate) trials: u64,
     /// Until when a configuration is being applied: another one has to wait.
     pub(crate) applying: u64,
     pub(crate) time_synced: bool,
@@ -169,8 +185,12 @@ pub(crate) struct Trial {
 pub(crate) struct Kubernetes {
     /// Static pods are on the way, or there.
     pub(crate) pods_due: bool,
-    /// Static pods: none, started and not ready yet, ready.
-    pub(crate) pods: Pods,
+    /// Static pods, by name.
+    pub(crate) pods: BTreeMap<String, Pod>,
+    /// From when on their state is known here: a kubelet that started anew tells of them after a while.
+    pub(crate) pods_known_from: u64,
+    /// The node left etcd and took its pods away.
+    pub(crate) withdrawn: bool,
     /// The API server of this node answers, and shows this.
     pub(crate) api_server: Option<Pair>,
     /// The node object was made, or found.
@@ -179,14 +199,6 @@ pub(crate) struct Kubernetes {
     pub(crate) ready: bool,
     /// A step is scheduled already.
     pub(crate) pending: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Pods {
-    #[default]
-    None,
-    Pending,
-    Ready,
 }
 
 impl Machine {
@@ -204,12 +216,16 @@ impl Run {
             started: now,
             stage: Stage::Booting,
             port: Port::Closed,
+            wants: Vec::new(),
+            fetched: BTreeMap::new(),
             platform: PlatformNetwork::default(),
             network: Network::default(),
             active: None,
             persistent: None,
+            persisted: 0,
             partial: None,
             trial: None,
+            trials: 0,
             applying: 0,
             time_synced: false,
             volumes: false,

@@ -105,16 +105,23 @@ impl Nodes {
         if service == "etcd" {
             return;
         }
-        let pull = if service == "kubelet" { self.timing.pull } else { 0 };
+        let pull = if service == "kubelet" && !self.keeps_kubelet_image(id) { self.timing.pull } else { 0 };
         let after = self.timing.service + pull;
         self.schedule_step(id, service, after, Step::Process);
     }
 
+    fn kubelet_image(&self, id: MachineId) -> Option<String> {
+        Some(self.run(id)?.settings()?.components.kubelet.image.clone())
+    }
+
+    /// Whether it was pulled before.
+    fn keeps_kubelet_image(&self, id: MachineId) -> bool {
+        self.kubelet_image(id).is_some_and(|image| self.stored(id, &image).is_some())
+    }
+
     /// An image no registry has is asked for over and over.
     fn has_kubelet_image(&mut self, id: MachineId) -> bool {
-        let version =
-            self.run(id).and_then(Run::settings).map(|settings| settings.kubernetes_version.clone());
-        version.is_some_and(|version| self.pull(id, &format!("ghcr.io/siderolabs/kubelet:{version}")).is_ok())
+        self.kubelet_image(id).is_some_and(|image| self.pull(id, &image).is_ok())
     }
 
     pub(crate) fn schedule_step(&mut self, id: MachineId, service: &str, after: u64, step: Step) {
@@ -153,6 +160,11 @@ impl Nodes {
                 }
             }
             Step::Healthy if service == "etcd" => self.first_etcd_check(id),
+            Step::Healthy if service == "kubelet" && self.is_sick(id) => {
+                let words = "Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: connect: connection refused";
+                self.set_health(id, service, Health::Failed, words);
+                self.say(id, service, State::Running, &format!("Health check failed: {words}"));
+            }
             Step::Healthy => {
                 self.set_health(id, service, Health::Healthy, "");
                 self.say(id, service, State::Running, "Health check successful");
@@ -161,6 +173,10 @@ impl Nodes {
                 }
             }
         }
+    }
+
+    fn is_sick(&self, id: MachineId) -> bool {
+        self.run(id).is_some_and(|run| self.faults.is_sick(id, &run.image))
     }
 
     /// The boot sequence ends when every service is up.
@@ -198,11 +214,16 @@ impl Nodes {
         if service == "kubelet" {
             self.silence_kubelet(id);
         }
+        if service == "etcd" {
+            self.hear_last(id);
+        }
         if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
             one.started += 1;
             one.health = Health::Unknown;
         }
-        self.say(id, service, State::Stopping, "Sending SIGTERM");
+        let pid = self.run(id).and_then(|run| run.services.get(service)).map_or(1, |one| one.pid);
+        let words = format!("Sending SIGTERM to task {service} (PID {pid}, container {service})");
+        self.say(id, service, State::Stopping, &words);
         self.say(id, service, State::Finished, "Service finished successfully");
     }
 }

@@ -1,11 +1,14 @@
 //! What a machine configuration says, as far as a node acts on it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use talmox_machine::{Config, Document, Value};
+
+use super::components::Components;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Role {
@@ -38,46 +41,20 @@ pub(crate) struct Link {
     pub(crate) dhcp: Option<bool>,
 }
 
+/// What a disk may be looked for by.
+const SELECTORS: &[&str] =
+    &["size", "name", "model", "serial", "modalias", "uuid", "wwid", "type", "busPath"];
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Install {
     pub(crate) disk: Option<String>,
+    /// `diskSelector`, which goes before a path.
+    #[serde(default)]
+    pub(crate) selector: BTreeMap<String, String>,
+    /// What a disk must be, as an expression.
+    #[serde(default)]
+    pub(crate) expression: Option<String>,
     pub(crate) image: Option<String>,
-}
-
-/// What the control plane's pods run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Images {
-    pub(crate) api_server: String,
-    pub(crate) controller_manager: String,
-    pub(crate) scheduler: String,
-}
-
-impl Images {
-    fn read(config: &Config, first: &Document) -> Self {
-        let default = kubernetes_version(config, first);
-        let image = |key: &str, kind: &str, name: &str| {
-            text(first.at(&["cluster", key, "image"]))
-                .or_else(|| config.document(kind).and_then(|one| text(one.at(&["image"]))))
-                .unwrap_or_else(|| format!("registry.k8s.io/{name}:{default}"))
-        };
-        Self {
-            api_server: image("apiServer", "KubeAPIServerConfig", "kube-apiserver"),
-            controller_manager: image(
-                "controllerManager",
-                "KubeControllerManagerConfig",
-                "kube-controller-manager",
-            ),
-            scheduler: image("scheduler", "KubeSchedulerConfig", "kube-scheduler"),
-        }
-    }
-
-    pub(crate) fn all(&self) -> [(&'static str, &String); 3] {
-        [
-            ("kube-apiserver", &self.api_server),
-            ("kube-controller-manager", &self.controller_manager),
-            ("kube-scheduler", &self.scheduler),
-        ]
-    }
 }
 
 /// It holds secrets, so there is no `Debug`.
@@ -96,6 +73,10 @@ pub(crate) struct Settings {
     /// The same with its key: control planes have it.
     pub(crate) signer: Option<Signer>,
     pub(crate) kubernetes: Option<Signer>,
+    /// Whose certificates Kubernetes takes besides, in PEM.
+    pub(crate) kubernetes_accepted: Vec<String>,
+    /// Kubernetes' authority as workers have it, without its key.
+    pub(crate) kubernetes_authority: String,
     pub(crate) etcd_authority: Option<String>,
     pub(crate) certificate_names: Vec<String>,
     pub(crate) hostname: Option<String>,
@@ -104,9 +85,10 @@ pub(crate) struct Settings {
     pub(crate) cni: Cni,
     pub(crate) proxy: bool,
     pub(crate) core_dns: bool,
+    pub(crate) proxy_image: String,
     /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
-    pub(crate) images: Images,
+    pub(crate) components: Components,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) taints: Vec<(String, String)>,
     pub(crate) scheduling_on_control_planes: bool,
@@ -177,6 +159,8 @@ impl Settings {
             accepted: accepted.iter().filter_map(|one| decoded(one.at(&["crt"]))).collect(),
             signer: signer(machine_authority).filter(|signer| !signer.key.is_empty()),
             kubernetes: kubernetes_signer(config, first),
+            kubernetes_accepted: kubernetes_accepted(config, first),
+            kubernetes_authority: decoded(at(&["cluster", "ca", "crt"])).unwrap_or_default(),
             etcd_authority: decoded(at(&["cluster", "etcd", "ca", "crt"])),
             certificate_names: texts(at(&["machine", "certSANs"])),
             hostname: text(document("HostnameConfig", "hostname"))
@@ -188,8 +172,13 @@ impl Settings {
                 && document("KubeProxyConfig", "enabled").and_then(Value::as_bool) != Some(false),
             core_dns: at(&["cluster", "coreDNS", "disabled"]).and_then(Value::as_bool) != Some(true)
                 && document("KubeCoreDNSConfig", "enabled").and_then(Value::as_bool) != Some(false),
+            proxy_image: text(at(&["cluster", "proxy", "image"]))
+                .or_else(|| text(document("KubeProxyConfig", "image")))
+                .unwrap_or_else(|| {
+                    format!("registry.k8s.io/kube-proxy:{}", kubernetes_version(config, first))
+                }),
             kubernetes_version: kubernetes_version(config, first),
-            images: Images::read(config, first),
+            components: Components::read(config, first),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]
                 .concat(),
             taints: [pairs(at(&["machine", "nodeTaints"])), pairs(document("KubeNodeConfig", "taints"))]
@@ -225,6 +214,18 @@ fn kubernetes_signer(config: &Config, first: &Document) -> Option<Signer> {
         (Some(certificate), Some(key)) => Some(Signer { certificate, key }),
         _ => signer(first.at(&["cluster", "ca"])).filter(|signer| !signer.key.is_empty()),
     }
+}
+
+/// Authorities that sign no more, or not yet.
+fn kubernetes_accepted(config: &Config, first: &Document) -> Vec<String> {
+    let section = first.at(&["cluster", "acceptedCAs"]).and_then(Value::as_list).unwrap_or_default();
+    let documents = config
+        .document("KubeAPIServerCAConfig")
+        .and_then(|one| one.at(&["acceptedCAs"]))
+        .and_then(Value::as_list)
+        .unwrap_or_default();
+    let old = section.iter().filter_map(|one| decoded(one.at(&["crt"])));
+    old.chain(documents.iter().filter_map(|one| text(one.at(&["cert"])))).collect()
 }
 
 fn links(config: &Config, first: &Document) -> Vec<Link> {
@@ -299,7 +300,7 @@ fn provider_id(config: &Config, first: &Document) -> Option<String> {
     text(argument).or_else(|| text(section)).or_else(|| text(document))
 }
 
-fn kubernetes_version(config: &Config, first: &Document) -> String {
+pub(super) fn kubernetes_version(config: &Config, first: &Document) -> String {
     let image = text(first.at(&["machine", "kubelet", "image"]))
         .or_else(|| config.document("KubeletConfig").and_then(|one| text(one.at(&["image"]))));
     let tag =
@@ -318,10 +319,21 @@ fn scheduling(config: &Config, first: &Document) -> bool {
 
 fn install(config: &Config, first: &Document) -> Option<Install> {
     if let Some(document) = config.document("UnattendedInstallConfig") {
-        return Some(Install { disk: None, image: text(document.at(&["installer", "image"])) });
+        return Some(Install {
+            disk: None,
+            selector: BTreeMap::new(),
+            expression: text(document.at(&["provisioning", "diskSelector", "match"])),
+            image: text(document.at(&["installer", "image"])),
+        });
     }
     let install = first.at(&["machine", "install"])?;
-    Some(Install { disk: text(install.at(&["disk"])), image: text(install.at(&["image"])) })
+    let word = |key: &&str| Some(((*key).to_owned(), text(install.at(&["diskSelector", *key]))?));
+    Some(Install {
+        disk: text(install.at(&["disk"])),
+        selector: SELECTORS.iter().filter_map(|key| word(key)).collect(),
+        expression: None,
+        image: text(install.at(&["image"])),
+    })
 }
 
 fn discovery(config: &Config, first: &Document) -> bool {

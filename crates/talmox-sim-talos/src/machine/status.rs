@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::journal::Happened;
-use super::{Pods, Run, Stage};
+use super::static_pods::PodState;
+use super::{Run, Stage};
 use crate::hardware::MachineId;
 use crate::nodes::Nodes;
 use crate::services::{Health, Service};
@@ -47,7 +48,7 @@ impl Stage {
 
 impl Run {
     /// Conditions are looked at only while booting and running; other stages count as ready.
-    pub(crate) fn unmet(&self) -> Vec<Unmet> {
+    pub(crate) fn unmet(&self, now: u64) -> Vec<Unmet> {
         if !matches!(self.stage, Stage::Booting | Stage::Running) {
             return Vec::new();
         }
@@ -56,7 +57,7 @@ impl Run {
         let network = (!self.network.is_ready())
             .then(|| unmet("network", "waiting on: address, connectivity".to_owned()));
         let services = self.services_unmet().map(|reason| unmet("services", reason));
-        let pods = self.pods_unmet().map(|reason| unmet("staticPods", reason));
+        let pods = self.pods_unmet(now).map(|reason| unmet("staticPods", reason));
         let node = self.node_unmet().map(|reason| unmet("nodeReady", reason));
         [time, network, services, pods, node].into_iter().flatten().collect()
     }
@@ -76,10 +77,14 @@ impl Run {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    fn pods_unmet(&self) -> Option<String> {
-        let pending = |pod: &str| format!("kube-system/{pod}-{} pending", self.network.hostname);
-        (self.kubernetes.pods == Pods::Pending)
-            .then(|| ["kube-apiserver", "kube-controller-manager", "kube-scheduler"].map(pending).join(", "))
+    fn pods_unmet(&self, now: u64) -> Option<String> {
+        let pending: Vec<String> = self
+            .kubernetes
+            .shown_pods(now)
+            .filter(|(_, pod)| pod.state != PodState::Ready)
+            .map(|(pod, _)| format!("kube-system/{pod}-{} pending", self.network.hostname))
+            .collect();
+        (!pending.is_empty()).then(|| pending.join(", "))
     }
 
     fn node_unmet(&self) -> Option<String> {
@@ -100,7 +105,7 @@ impl Nodes {
     pub(crate) fn note_status(&mut self, machine: MachineId) {
         let now = self.clock;
         let Some(run) = self.run_mut(machine) else { return };
-        let unmet = run.unmet();
+        let unmet = run.unmet(now);
         let (stage, ready) = (run.stage, unmet.is_empty());
         if (run.status.stage, run.status.ready, &run.status.unmet) == (stage, ready, &unmet)
             && run.status.version > 0

@@ -18,6 +18,24 @@ pub(crate) use model::PlatformNetwork;
 /// A bound for what is unpacked: no configuration is near it.
 const LARGEST: u64 = 16 << 20;
 
+/// The files of a seed, in the order they are fetched.
+const FILES: [&str; 3] = ["meta-data", "network-config", "user-data"];
+
+/// Where a machine with this serial number fetches its seed; ends with a slash.
+fn source(serial: &str) -> Option<String> {
+    let mut words = serial.split(';');
+    let over_net = words.clone().any(|word| word == "ds=nocloud-net");
+    let url = words.find_map(|word| word.strip_prefix("s=")).filter(|_| over_net)?;
+    let is_web = url.starts_with("http://") || url.starts_with("https://");
+    is_web.then(|| if url.ends_with('/') { url.to_owned() } else { format!("{url}/") })
+}
+
+/// The files a machine with this serial number fetches before it knows its configuration.
+pub(crate) fn wanted(serial: &str) -> Vec<String> {
+    let base = source(serial);
+    base.map(|base| FILES.map(|name| format!("{base}{name}")).to_vec()).unwrap_or_default()
+}
+
 /// The files of a seed, whichever way they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seed {
@@ -41,17 +59,14 @@ impl Seed {
         let word =
             |key: &str| hardware.serial.split(';').find_map(|part| part.strip_prefix(key)).map(str::to_owned);
         let (hostname, instance) = (word("h="), word("i="));
-        let source = word("s=").filter(|url| url.starts_with("http://") || url.starts_with("https://"));
-        let over_net = hardware.serial.split(';').any(|part| part == "ds=nocloud-net");
-        let seed = match source {
-            Some(url) if over_net => Self::over_http(&url, sites),
-            _ => Self::on_drive(hardware, disks),
+        let seed = match source(&hardware.serial) {
+            Some(base) => Self::over_http(&base, sites),
+            None => Self::on_drive(hardware, disks),
         };
         Self { hostname, instance, ..seed }
     }
 
-    fn over_http(url: &str, sites: &BTreeMap<String, Vec<u8>>) -> Self {
-        let base = if url.ends_with('/') { url.to_owned() } else { format!("{url}/") };
+    fn over_http(base: &str, sites: &BTreeMap<String, Vec<u8>>) -> Self {
         let file = |name: &str| sites.get(&format!("{base}{name}")).filter(|file| !file.is_empty()).cloned();
         Self {
             user_data: file("user-data"),

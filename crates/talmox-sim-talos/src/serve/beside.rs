@@ -13,6 +13,8 @@ use crate::{Nodes, proxmox};
 pub struct Beside {
     nodes: Mutex<Nodes>,
     changes: watch::Sender<u64>,
+    /// Authorities, as PEM, that machines trust when they fetch their configuration.
+    trusts: Mutex<String>,
 }
 
 /// Nodes hold secrets: only that they are there is shown.
@@ -24,7 +26,7 @@ impl std::fmt::Debug for Beside {
 
 impl Beside {
     pub fn new(nodes: Nodes) -> Self {
-        Self { nodes: Mutex::new(nodes), changes: watch::Sender::new(0) }
+        Self { nodes: Mutex::new(nodes), changes: watch::Sender::new(0), trusts: Mutex::default() }
     }
 
     /// The nodes that were saved along with a world, or none yet. What cannot be read is no reason to lose the world.
@@ -36,6 +38,15 @@ impl Beside {
     /// The nodes as they were when somebody last looked. Time passes for them only through the world's server.
     pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has machines trust these authorities, as PEM, when they fetch their configuration; they begin with none.
+    pub fn trust(&self, authorities: &str) {
+        authorities.clone_into(&mut self.trusts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn trusts(&self) -> String {
+        self.trusts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {

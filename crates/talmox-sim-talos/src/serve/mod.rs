@@ -3,6 +3,7 @@
 //! ```text
 //!  talmox_sim::serve::Server ── Companion ──▶ Beside (the nodes, on the world's clock)
 //!                                                │ changed
+//!                 │ files that machines want ─▶ fetch.rs ─▶ web servers on loopback
 //!  NodesServer ─ keeper ─ Door per address and port ─ connections ─ grpc.rs, kube.rs ─▶ Nodes::call, Nodes::kube
 //! ```
 //!
@@ -11,11 +12,12 @@
 
 mod beside;
 mod door;
+mod fetch;
 mod grpc;
 mod kube;
 mod tls;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +28,8 @@ use tokio::task::JoinSet;
 
 pub use beside::Beside;
 use door::Door;
+
+use crate::{Fetched, Wanted};
 
 /// Where Talos listens.
 pub const TALOS_PORT: u16 = 50_000;
@@ -96,8 +100,14 @@ impl NodesServer {
         let shared = Arc::new(Shared { handle, beside, doors: Mutex::default() });
         let stop = watch::Sender::new(false);
         let (tell, opened) = mpsc::unbounded_channel();
-        let mut keeper =
-            Keeper { shared: Arc::clone(&shared), stop: stop.subscribe(), doors: JoinSet::new(), tell };
+        let mut keeper = Keeper {
+            shared: Arc::clone(&shared),
+            stop: stop.subscribe(),
+            doors: JoinSet::new(),
+            asked: BTreeSet::new(),
+            fetches: JoinSet::new(),
+            tell,
+        };
         for address in addresses {
             keeper.open(address).await?;
         }
@@ -135,6 +145,9 @@ struct Keeper {
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
     doors: JoinSet<Result<(), ServeError>>,
+    /// Files that are being fetched.
+    asked: BTreeSet<Wanted>,
+    fetches: JoinSet<(Wanted, Fetched)>,
     tell: mpsc::UnboundedSender<Opened>,
 }
 
@@ -142,11 +155,12 @@ impl Keeper {
     async fn run(mut self) -> Result<(), ServeError> {
         let mut changed = self.shared.beside.changes();
         loop {
-            let (addresses, next) = self.shared.handle.look(|_, _| {
+            let (addresses, next, wanted) = self.shared.handle.look(|_, _| {
                 let nodes = self.shared.beside.nodes();
-                (nodes.addresses(), nodes.next_event())
+                (nodes.addresses(), nodes.next_event(), nodes.wanted())
             });
             changed.mark_unchanged();
+            self.fetch(wanted);
             for (address, _) in addresses {
                 self.open(address).await?;
             }
@@ -165,11 +179,32 @@ impl Keeper {
                         return Err(error);
                     }
                 }
+                Some(Ok((wanted, fetched))) = self.fetches.join_next() => self.deliver(&wanted, fetched),
                 () = stopped(&mut self.stop) => break,
             }
         }
+        self.fetches.shutdown().await;
         self.doors.shutdown().await;
         Ok(())
+    }
+
+    /// Asks web servers for what machines want, once for each file.
+    fn fetch(&mut self, wanted: Vec<Wanted>) {
+        for one in wanted {
+            if self.asked.insert(one.clone()) {
+                let trusts = self.shared.beside.trusts();
+                self.fetches.spawn(async move {
+                    let fetched = fetch::fetch(&one.url, &trusts).await;
+                    (one, fetched)
+                });
+            }
+        }
+    }
+
+    fn deliver(&mut self, wanted: &Wanted, fetched: Fetched) {
+        self.asked.remove(wanted);
+        self.shared.handle.change(|_, now| self.shared.beside.nodes().fetched(wanted, fetched, now));
+        self.shared.beside.stir();
     }
 
     /// Opens both doors of an address, if they are not there yet.

@@ -1,11 +1,13 @@
 use talmox_machine::Role;
+use talmox_proto::Message as _;
+use talmox_proto::common::Data;
 use talmox_proto::machine::apply_configuration_request::Mode;
 use talmox_proto::machine::machine_service as calls;
 use talmox_proto::machine::{
-    ApplyConfigurationRequest, ApplyConfigurationResponse, BootstrapRequest, BootstrapResponse,
-    EtcdLeaveClusterRequest, EtcdMemberListRequest, VersionResponse,
+    ApplyConfigurationRequest, ApplyConfigurationResponse, BootstrapRequest, BootstrapResponse, DmesgRequest,
+    EtcdLeaveClusterRequest, EtcdMemberListRequest, LogsRequest, ServiceRestartRequest, VersionResponse,
 };
-use talmox_sim_talos::{ApiReply, Code, DiskId, Listener, MachineId, Peer, Status};
+use talmox_sim_talos::{ApiReply, Code, Content, Disk, DiskId, Drive, Listener, MachineId, Peer, Status};
 
 use crate::lab::{Lab, address, done};
 
@@ -73,6 +75,88 @@ fn an_iso_installs_and_restarts_from_the_disk() {
         lab.nodes.take_news().contains(&talmox_sim_talos::News::Rebooted(talmox_sim_talos::MachineId(1)))
     });
     lab.until("mutual TLS", |lab| is_secure(lab, 1));
+}
+
+/// Installs from an ISO with a second disk beside the first; gives which of them Talos is on.
+fn installed_to(version: &str, selector: &str) -> String {
+    let mut lab = Lab::new(version);
+    let mut hardware = lab.hardware_with_iso(1);
+    hardware.drives.insert(
+        1,
+        Drive::Disk(Disk {
+            id: DiskId(77),
+            copy_of: None,
+            name: "sdb".to_owned(),
+            serial: "second".to_owned(),
+            size: 40 << 30,
+            content: Content::Empty,
+        }),
+    );
+    lab.nodes.power_on(hardware);
+    lab.until("maintenance", |lab| is_maintenance(lab, 1));
+    let config = String::from_utf8(lab.config(Role::ControlPlane)).unwrap();
+    let named = ["disk: /dev/sda", "match: disk.dev_path == \"/dev/sda\""];
+    let named = named.into_iter().find(|line| config.contains(line)).unwrap();
+    let data = config.replace(named, selector).into_bytes();
+    let request =
+        ApplyConfigurationRequest { data, mode: Mode::Auto.into(), ..ApplyConfigurationRequest::default() };
+    let reply: Result<ApplyConfigurationResponse, Status> =
+        done(lab.raw(1, Peer::Nobody, calls::APPLY_CONFIGURATION, &request));
+    reply.unwrap();
+    lab.until("mutual TLS", |lab| is_secure(lab, 1));
+    let nodes = serde_json::to_value(&lab.nodes).unwrap();
+    let has_talos = |id: &str| !nodes["disks"][id]["loader"].is_null();
+    match (has_talos("1"), has_talos("77")) {
+        (true, false) => "sda".to_owned(),
+        (false, true) => "sdb".to_owned(),
+        both => format!("{both:?}"),
+    }
+}
+
+#[test]
+fn an_installation_goes_to_the_disk_that_is_asked_for() {
+    let selector = |line: &str| format!("diskSelector:\n            {line}");
+    assert_eq!(installed_to("1.13.9", &selector("serial: second")), "sdb");
+    assert_eq!(installed_to("1.13.9", &selector("size: '<= 30GB'")), "sda");
+    assert_eq!(installed_to("1.13.9", "disk: /dev/sdb"), "sdb");
+    assert_eq!(installed_to("1.14.0", "match: disk.serial == \"second\""), "sdb");
+}
+
+#[test]
+fn logs_are_followed_while_they_grow() {
+    let mut lab = Lab::new("1.13.9");
+    let hardware = lab.hardware(1);
+    lab.nodes.power_on(hardware);
+    lab.until("maintenance", |lab| is_maintenance(lab, 1));
+    apply(&mut lab, 1, Role::ControlPlane);
+    lab.until("mutual TLS", |lab| is_secure(lab, 1));
+    lab.until("a log of the kubelet", |lab| {
+        let request = LogsRequest { id: "kubelet".to_owned(), tail_lines: -1, ..LogsRequest::default() };
+        lab.ask::<_, Data>(1, calls::LOGS, &request).is_ok()
+    });
+    let admin = lab.admin();
+    let request =
+        LogsRequest { id: "kubelet".to_owned(), follow: true, tail_lines: 0, ..LogsRequest::default() };
+    let ApiReply::Stream(log) = lab.raw(1, admin.clone(), calls::LOGS, &request) else {
+        panic!("it is followed")
+    };
+    let request = DmesgRequest { follow: true, tail: true };
+    let ApiReply::Stream(console) = lab.raw(1, admin, calls::DMESG, &request) else {
+        panic!("it is followed")
+    };
+    assert!(lab.nodes.poll(log, lab.now).messages.is_empty(), "nothing of what was");
+    let restart = ServiceRestartRequest { id: "kubelet".to_owned() };
+    lab.ask(1, calls::SERVICE_RESTART, &restart).unwrap();
+    let mut lines = String::new();
+    lab.until("new lines", |lab| {
+        for message in lab.nodes.poll(log, lab.now).messages {
+            lines.push_str(&String::from_utf8(Data::decode(message).unwrap().bytes).unwrap());
+        }
+        lines.matches("Started task kubelet").count() == 1
+    });
+    // With the machine the streams end.
+    lab.nodes.power_off(MachineId(1));
+    assert!(lab.nodes.poll(log, lab.now).end.is_some() && lab.nodes.poll(console, lab.now).end.is_some());
 }
 
 /// Three control planes and a worker, configured and not bootstrapped.

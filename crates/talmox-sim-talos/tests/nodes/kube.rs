@@ -9,14 +9,14 @@ use talmox_sim_talos::{KubeCall, KubeReply, Listener, MachineId, Peer};
 
 use crate::lab::{Lab, address, der, done};
 
-fn master(lab: &Lab) -> Peer {
+pub(crate) fn master(lab: &Lab) -> Peer {
     Peer::Certificate {
         authority: der(lab.bundle.kubernetes.certificate.pem()),
         organisations: vec!["system:masters".to_owned()],
     }
 }
 
-fn send(lab: &mut Lab, to: u32, peer: Peer, method: &str, path: &str, body: &Value) -> KubeReply {
+pub(crate) fn send(lab: &mut Lab, to: u32, peer: Peer, method: &str, path: &str, body: &Value) -> KubeReply {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let content = if method == "PATCH" { "application/apply-patch+yaml" } else { "application/json" };
@@ -32,7 +32,7 @@ fn send(lab: &mut Lab, to: u32, peer: Peer, method: &str, path: &str, body: &Val
     lab.nodes.kube(&call, lab.now)
 }
 
-fn get(lab: &mut Lab, to: u32, path: &str) -> Option<Value> {
+pub(crate) fn get(lab: &mut Lab, to: u32, path: &str) -> Option<Value> {
     let peer = master(lab);
     match send(lab, to, peer, "GET", path, &Value::Null) {
         KubeReply::Answer { status: 200, body, .. } => Some(serde_json::from_slice(&body).unwrap()),
@@ -44,7 +44,7 @@ fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-fn is_ready(object: &Value) -> bool {
+pub(crate) fn is_ready(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }

@@ -82,6 +82,7 @@ impl Lab {
                     id: DiskId(u64::from(id)),
                     copy_of: None,
                     name: "sda".to_owned(),
+                    serial: String::new(),
                     size: 20 << 30,
                     content: Content::Talos(self.image(true)),
                 }),

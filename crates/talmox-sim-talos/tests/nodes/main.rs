@@ -6,3 +6,5 @@ mod cluster;
 mod kube;
 mod lab;
 mod life;
+mod trouble;
+mod upkeep;

@@ -253,6 +253,26 @@ fn disks_keep_their_identity_when_they_move() {
 }
 
 #[test]
+fn snapshots_keep_what_disks_held_and_a_rollback_stops_the_machine() {
+    let mut world = world();
+    create(&mut world, &[("vmid", "100"), ("scsi0", "local-zfs:1")]);
+    power(&mut world, 100, "start");
+    world.take_power();
+    let form = [("snapname", "before")];
+    assert_eq!(work(&mut world, "POST", "/nodes/pve1/qemu/100/snapshot", &form), "OK");
+    let kept = world.take_power();
+    assert!(matches!(&kept[..], [PowerEvent::Kept { vmid: 100, disks, .. }] if disks.len() == 1), "{kept:?}");
+    assert_eq!(work(&mut world, "POST", "/nodes/pve1/qemu/100/snapshot/before/rollback", &[]), "OK");
+    let snapshot = || "before".to_owned();
+    assert_eq!(
+        world.take_power(),
+        [PowerEvent::Off { vmid: 100 }, PowerEvent::PutBack { vmid: 100, snapshot: snapshot() }]
+    );
+    assert_eq!(work(&mut world, "DELETE", "/nodes/pve1/qemu/100/snapshot/before", &[]), "OK");
+    assert_eq!(world.take_power(), [PowerEvent::Forgotten { vmid: 100, snapshot: snapshot() }]);
+}
+
+#[test]
 fn letters_go_on_after_z() {
     assert_eq!([1, 26, 27, 52, 53].map(letters), ["a", "z", "aa", "az", "ba"]);
     assert_eq!(

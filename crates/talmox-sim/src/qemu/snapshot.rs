@@ -69,8 +69,12 @@ impl SnapshotJob {
         Ok(world.timing.small)
     }
 
-    pub(crate) fn finish(&mut self, world: &mut World, _job: &Job) -> Result<(), String> {
+    pub(crate) fn finish(&mut self, world: &mut World, job: &Job) -> Result<(), String> {
         let now = world.unix();
+        if self.step == Step::Rollback && world.vms.get(&self.vmid).is_some_and(|vm| vm.run.is_some()) {
+            // What runs on the disks must not see them change.
+            world.power_off(&job.node, self.vmid);
+        }
         let vm = world.vm_mut(self.vmid)?;
         match self.step {
             Step::Take => {
@@ -98,6 +102,11 @@ impl SnapshotJob {
                     vm.config.extend(gone.get("parent").cloned().map(|parent| ("parent".to_owned(), parent)));
                 }
             }
+        }
+        match self.step {
+            Step::Take => world.snapshot_taken(self.vmid, &self.name),
+            Step::Rollback => world.snapshot_put_back(self.vmid, &self.name),
+            Step::Remove => world.snapshot_removed(self.vmid, &self.name),
         }
         Ok(())
     }

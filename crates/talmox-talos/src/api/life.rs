@@ -85,11 +85,12 @@ impl Client {
         Ok(self.one(calls::RESET, request, self.deadlines().quick).await?.actor_id)
     }
 
-    /// The way of Talos 1.12 and before: the node pulls, checks etcd, drains, installs and restarts by itself.
+    /// The way of Talos 1.12 and before: the node pulls, drains, installs and restarts by itself. What is on its disks stays;
+    /// it does not look at etcd then, which is for whoever calls.
     pub async fn upgrade_by_itself(&self, installer: &Installer) -> Result<String, Error> {
         let request = UpgradeRequest {
             image: installer.image.clone(),
-            preserve: false,
+            preserve: true,
             stage: installer.stage,
             ..UpgradeRequest::default()
         };

@@ -10,6 +10,9 @@ use talmox_proto::resource::{
 
 use crate::{BoxStream, Client, Code, Error, Kind, Status};
 
+/// Where resources about control planes are.
+const CONTROL_PLANE: &str = "controlplane";
+
 /// A kind of resource: its names, and what it holds.
 pub trait Specification: Message + Default + 'static {
     const TYPE: &'static str;
@@ -19,9 +22,9 @@ pub trait Specification: Message + Default + 'static {
 /// The kinds talmox reads.
 pub mod kinds {
     pub use talmox_proto::definitions::{
-        Diagnostic, Disk, EtcdMember, ExtensionStatus, HostnameStatus, MachineConfig, MachineStatus, Member,
-        NodeAddress, NodeStatus, Nodename, SecurityState, Service, SystemInformation, TimeStatus,
-        VolumeStatus,
+        Diagnostic, Disk, EtcdMember, ExtensionStatus, HostnameStatus, KubeletSpec, MachineConfig,
+        MachineStatus, Member, NodeAddress, NodeStatus, Nodename, SecurityState, Service, SystemInformation,
+        TimeStatus, VolumeStatus,
     };
 }
 
@@ -40,6 +43,7 @@ specifications! {
     EtcdMember: "EtcdMembers.etcd.talos.dev" in "etcd",
     ExtensionStatus: "ExtensionStatuses.runtime.talos.dev" in "runtime",
     HostnameStatus: "HostnameStatuses.net.talos.dev" in "network",
+    KubeletSpec: "KubeletSpecs.kubernetes.talos.dev" in "k8s",
     MachineConfig: "MachineConfigs.config.talos.dev" in "config",
     MachineStatus: "MachineStatuses.runtime.talos.dev" in "runtime",
     Member: "Members.cluster.talos.dev" in "cluster",
@@ -67,6 +71,22 @@ pub struct Resource<Spec> {
     pub version: String,
     pub phase: Phase,
     pub spec: Spec,
+}
+
+/// What a control plane runs as pods of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ControlPlanePod {
+    ApiServer,
+    ControllerManager,
+    Scheduler,
+}
+
+/// What Talos makes such a pod from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodConfig {
+    /// The pod made from it says the same number in `talos.dev/config-version`.
+    pub version: String,
+    pub image: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,14 +157,58 @@ impl From<definitions::MachineStatus> for MachineState {
 impl Client {
     /// One resource; none if there is no such id.
     pub async fn get<Spec: Specification>(&self, id: &str) -> Result<Option<Resource<Spec>>, Error> {
+        self.get_of(Spec::NAMESPACE, Spec::TYPE, id).await
+    }
+
+    /// What a control plane's pod is made from now; none if it has no such pod.
+    pub async fn pod_config(&self, pod: ControlPlanePod) -> Result<Option<PodConfig>, Error> {
+        let (kind, id) = match pod {
+            ControlPlanePod::ApiServer => ("APIServerConfigs.kubernetes.talos.dev", "kube-apiserver"),
+            ControlPlanePod::ControllerManager => {
+                ("ControllerManagerConfigs.kubernetes.talos.dev", "kube-controller-manager")
+            }
+            ControlPlanePod::Scheduler => ("SchedulerConfigs.kubernetes.talos.dev", "kube-scheduler"),
+        };
+        if pod == ControlPlanePod::ApiServer {
+            let found = self.get_of::<definitions::ApiServerConfig>(CONTROL_PLANE, kind, id).await?;
+            return Ok(found.map(|found| PodConfig { version: found.version, image: found.spec.image }));
+        }
+        let found = self.get_of::<definitions::ComponentConfig>(CONTROL_PLANE, kind, id).await?;
+        let enabled = found.filter(|found| found.spec.enabled);
+        Ok(enabled.map(|found| PodConfig { version: found.version, image: found.spec.image }))
+    }
+
+    /// The manifests Talos keeps a cluster with, each as YAML text, in the order they are applied.
+    pub async fn manifests(&self) -> Result<Vec<secrecy::SecretString>, Error> {
+        let request = ListRequest {
+            namespace: CONTROL_PLANE.to_owned(),
+            r#type: "Manifests.kubernetes.talos.dev".to_owned(),
+            options: Some(ListOptions::default()),
+        };
+        let mut stream = self.stream(state::LIST, request, Some(self.deadlines().quick)).await?;
+        let mut texts = std::collections::BTreeMap::new();
+        while let Some(reply) = stream.next().await {
+            let resource = reply?.resource.unwrap_or_default();
+            let (metadata, spec) = (resource.metadata.unwrap_or_default(), resource.spec.unwrap_or_default());
+            texts.insert(metadata.id, secrecy::SecretString::from(spec.yaml_spec));
+        }
+        Ok(texts.into_values().collect())
+    }
+
+    async fn get_of<Spec: Message + Default>(
+        &self,
+        namespace: &str,
+        kind: &'static str,
+        id: &str,
+    ) -> Result<Option<Resource<Spec>>, Error> {
         let request = GetRequest {
-            namespace: Spec::NAMESPACE.to_owned(),
-            r#type: Spec::TYPE.to_owned(),
+            namespace: namespace.to_owned(),
+            r#type: kind.to_owned(),
             id: id.to_owned(),
             options: Some(GetOptions {}),
         };
         match self.ask(state::GET, request, self.deadlines().quick).await {
-            Ok(reply) => self.read(state::GET.name(), reply.resource).map(Some),
+            Ok(reply) => self.read(state::GET.name(), kind, reply.resource).map(Some),
             Err(error) if error.kind() == Kind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -160,7 +224,7 @@ impl Client {
         let mut stream = self.stream(state::LIST, request, Some(self.deadlines().quick)).await?;
         let mut all = Vec::new();
         while let Some(reply) = stream.next().await {
-            all.push(self.read(state::LIST.name(), reply?.resource)?);
+            all.push(self.read(state::LIST.name(), Spec::TYPE, reply?.resource)?);
         }
         Ok(all)
     }
@@ -179,6 +243,21 @@ impl Client {
             ids.extend(metadata.map(|metadata| metadata.id));
         }
         Ok(ids)
+    }
+
+    /// The version of a resource whose content is of no interest; none if there is no such id.
+    pub async fn version_of(&self, namespace: &str, kind: &str, id: &str) -> Result<Option<String>, Error> {
+        let request = GetRequest {
+            namespace: namespace.to_owned(),
+            r#type: kind.to_owned(),
+            id: id.to_owned(),
+            options: Some(GetOptions {}),
+        };
+        match self.ask(state::GET, request, self.deadlines().quick).await {
+            Ok(reply) => Ok(reply.resource.and_then(|resource| resource.metadata).map(|one| one.version)),
+            Err(error) if error.kind() == Kind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Follows one resource. Drop it before a first configuration is applied: a stream that is open keeps the node's port
@@ -227,13 +306,14 @@ impl Client {
             EventType::Noop => return None,
         };
         let has_content = matches!(change, Change::Created | Change::Updated);
-        let resource = has_content.then(|| self.read(name, event.resource)).transpose();
+        let resource = has_content.then(|| self.read(name, Spec::TYPE, event.resource)).transpose();
         Some(resource.map(|resource| Watched { change, resource }))
     }
 
-    fn read<Spec: Specification>(
+    fn read<Spec: Message + Default>(
         &self,
         name: &'static str,
+        kind: &'static str,
         resource: Option<wire::Resource>,
     ) -> Result<Resource<Spec>, Error> {
         let wrong = |words: String| self.error(name, Status::new(Code::DataLoss, words));
@@ -241,7 +321,7 @@ impl Client {
             .and_then(|resource| Some((resource.metadata?, resource.spec?)))
             .ok_or_else(|| wrong("a resource without content".to_owned()))?;
         let spec = Spec::decode(spec.proto_spec.as_slice())
-            .map_err(|error| wrong(format!("{} {} makes no sense: {error}", Spec::TYPE, metadata.id)))?;
+            .map_err(|error| wrong(format!("{kind} {} makes no sense: {error}", metadata.id)))?;
         let phase = if metadata.phase == "tearingDown" { Phase::TearingDown } else { Phase::Running };
         Ok(Resource { id: metadata.id, version: metadata.version, phase, spec })
     }

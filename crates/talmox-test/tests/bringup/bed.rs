@@ -2,15 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::Either;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use talmox_config::{Files, read_files};
 use talmox_exec::{
-    Clock, Event, Gate, GateFuture, Interruption, Limits, MachineConfig, Machines, MachinesFuture, Manifest,
-    Pieces, Reach, Reporter, Run, SnapshotSink, Summary, Whereabouts, apply, observe_whole,
+    Answer, Clock, Event, Gate, GateFuture, Handout, Interruption, Limits, MachineConfig, Machines,
+    MachinesFuture, Manifest, Pieces, Reach, Reporter, Run, SnapshotSink, Summary, Whereabouts, apply,
+    observe_whole,
 };
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
@@ -20,9 +23,10 @@ use talmox_plan::{
 };
 use talmox_render::{Inputs, Variables, render};
 use talmox_sim::{AclEntry, World};
+use talmox_sim_talos::Fetched;
 use talmox_talos::Identity;
 use talmox_test::{Lab, MemoryTransport, TOKEN};
-use talmox_types::desired::{Desired, Role};
+use talmox_types::desired::{ConfigDelivery, Desired, NodeAddress, Role};
 use talmox_types::{Contract, NodeName};
 use tokio_util::sync::CancellationToken;
 
@@ -96,6 +100,14 @@ impl Secrets {
 fn ours() -> &'static Secrets {
     static SECRETS: OnceLock<Secrets> = OnceLock::new();
     SECRETS.get_or_init(Secrets::generate)
+}
+
+/// Texts that nobody may be shown: of the cluster's secrets, and of the token for Proxmox.
+pub(crate) fn unspeakable() -> Vec<String> {
+    let bundle = &ours().bundle;
+    let secrets = [&bundle.cluster_secret, &bundle.bootstrap_token, &bundle.trustd_token];
+    let secrets = secrets.map(|secret| secret.expose_secret().to_owned());
+    secrets.into_iter().chain([talmox_test::SECRET.to_owned()]).collect()
 }
 
 /// Whoever has the secrets.
@@ -206,12 +218,23 @@ pub(crate) struct Handed {
     pub(crate) snapshots: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
+/// Why a run ended early: every word of it, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) words: String,
+    pub(crate) hints: Vec<String>,
+}
+
 /// A description, the lab it is carried out in.
 pub(crate) struct Bed {
     pub(crate) handed: Handed,
     pub(crate) lab: Lab,
     pub(crate) desired: Desired,
     pub(crate) told: Told,
+    /// Where machines fetch their configuration, if they do.
+    pub(crate) base: String,
+    /// Whether others' leases are taken over.
+    pub(crate) take_over: bool,
 }
 
 pub(crate) fn healthy() -> Request {
@@ -248,7 +271,7 @@ pub(crate) fn desired(more: &str) -> Desired {
     };
     let text = format!(
         "cluster_name: lab\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: https://pve1:8006\n\
-         proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\ncluster_api_addr: 10.0.7.10\n{cidr}\
+         proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nproxmox_pool: none\netcd_backup: {{dir: backup}}\ncluster_api_addr: 10.0.7.10\n{cidr}\
          {versions}{more}"
     );
     let outcome = read_files(Files::from_texts(&text, None));
@@ -277,7 +300,8 @@ impl Bed {
 
     pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
         lab.world(may_delete_drives);
-        Self { handed: Handed::default(), lab, desired, told: Told::default() }
+        let base = "https://config.lab.example:8443".to_owned();
+        Self { handed: Handed::default(), lab, desired, told: Told::default(), base, take_over: false }
     }
 
     pub(crate) async fn look(&self, request: &Request) -> Observed {
@@ -292,24 +316,41 @@ impl Bed {
             machines: keeper,
             talos: self.lab.talos(),
             kubernetes: Some(self.lab.kubernetes()),
+            handout: None,
             clock,
             holder: format!("test-{number}"),
-            take_over: false,
+            take_over: self.take_over,
         }
     }
 
     /// Looks, plans, has the plan checked and carries it out.
     pub(crate) async fn converge(&self, request: &Request, number: u32) -> Result<Summary, String> {
+        self.attempt(request, number).await.map_err(|stopped| stopped.words)
+    }
+
+    /// The same, with what to do next if it did not get there.
+    pub(crate) async fn attempt(&self, request: &Request, number: u32) -> Result<Summary, Stopped> {
+        let handout = self.hands_out(number);
+        let end = self.attempt_with(request, number, handout.as_deref()).await;
+        self.lab.transport().serve_web(None);
+        end
+    }
+
+    async fn attempt_with(
+        &self,
+        request: &Request,
+        number: u32,
+        handout: Option<&Handout>,
+    ) -> Result<Summary, Stopped> {
         let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
-        let reach = self.reach(&keeper, &clock, number);
-        let client = self.lab.client();
-        let observed = observe_whole(&client, &self.desired, request, Some(&reach)).await;
-        let observed = observed.map_err(|error| told(&error))?;
+        let reach = Reach { handout, ..self.reach(&keeper, &clock, number) };
+        let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await;
+        let observed = observed.map_err(|error| Stopped { words: told(&error), hints: error.hints() })?;
         let made = plan(&self.desired, &observed, request, &Nonce::new(number));
         let violations = check(&made, &self.desired, &observed, request);
         assert!(violations.is_empty(), "{violations:#?}\n{made:#?}");
-        self.carry_out(&made, request, number).await
+        self.carry(&reach, &made, request, number).await
     }
 
     /// Carries out a plan, whoever made it, and what follows from it.
@@ -322,6 +363,16 @@ impl Bed {
         let keeper = Keeper::new(self);
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, number);
+        self.carry(&reach, made, request, number).await.map_err(|stopped| stopped.words)
+    }
+
+    async fn carry(
+        &self,
+        reach: &Reach<'_>,
+        made: &Plan,
+        request: &Request,
+        number: u32,
+    ) -> Result<Summary, Stopped> {
         let (client, nonce, stop) = (self.lab.client(), Nonce::new(number), CancellationToken::new());
         let images = self.lab.images();
         let run = Run {
@@ -333,10 +384,10 @@ impl Bed {
             gate: &Open,
             reporter: &self.told,
             stop: &stop,
-            reach: Some(&reach),
+            reach: Some(reach),
             limits: Limits::default(),
         };
-        apply(&run, made).await.map_err(|error| told(&error))
+        apply(&run, made).await.map_err(|error| Stopped { words: told(&error), hints: error.hints() })
     }
 
     /// Whoever administers Kubernetes on the first control plane.
@@ -383,6 +434,45 @@ impl Bed {
         controllers.map(|node| (node.name.clone(), address(node))).collect()
     }
 
+    /// Serves configurations to machines that fetch them, for as long as the run goes.
+    fn hands_out(&self, number: u32) -> Option<Arc<Handout>> {
+        if self.desired.talos.config_delivery != ConfigDelivery::Url {
+            return None;
+        }
+        let drawn = AtomicU32::new(0);
+        let tokens = move || {
+            let mut token = [0; 16];
+            token[..4].copy_from_slice(&number.to_be_bytes());
+            token[4..8].copy_from_slice(&drawn.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+            Some(token)
+        };
+        let handout = Arc::new(Handout::new(&self.base, tokens).unwrap());
+        let (served, authority) = (Arc::clone(&handout), self.base.clone());
+        let web = move |url: &str| match url.strip_prefix(&authority) {
+            None => Fetched::Failed("no such host".to_owned()),
+            Some(path) => match served.answer("GET", path) {
+                Answer::File(file) => Fetched::File(file.expose_secret().to_vec()),
+                Answer::Unknown | Answer::NoSuchMethod => Fetched::Failed("status 503".to_owned()),
+            },
+        };
+        self.lab.transport().serve_web(Some(Arc::new(web)));
+        Some(handout)
+    }
+
+    /// Gives every node that asks by DHCP its reservation.
+    pub(crate) fn reserve(&self) {
+        let reservations: Vec<(String, IpAddr)> = self
+            .desired
+            .nodes
+            .iter()
+            .filter_map(|node| {
+                let NodeAddress::Declared(address) = &node.address else { return None };
+                Some((node.vm.nics.first()?.mac.to_string().to_lowercase(), address.primary()))
+            })
+            .collect();
+        self.lab.nodes(|nodes| nodes.leases.extend(reservations));
+    }
+
     /// The same by a client that may be killed: then nothing of it goes on.
     pub(crate) async fn converge_mortally(&self, request: &Request, number: u32) -> Result<Summary, String> {
         let death = async {
@@ -416,22 +506,6 @@ impl Bed {
         plan(&self.desired, &observed, request, &Nonce::new(98))
     }
 
-    /// Waits until nothing comes and goes any more: a control plane that joined is ready, then is not, then is, and a run
-    /// that looked in the moment between had nothing to do.
-    pub(crate) async fn settles(&self) {
-        let mut in_a_row = 0;
-        for _ in 0..24 {
-            let observed = self.look(&healthy()).await;
-            let is_well = |machine: &SeenMachine| machine.configured().is_some_and(SeenNode::is_well);
-            in_a_row = if observed.talos.values().all(is_well) { in_a_row + 1 } else { 0 };
-            // One that joins is ready for a moment before its pods are.
-            if in_a_row > 3 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
-    }
-
     /// Every machine is up and ready, every control plane a member and nobody else.
     pub(crate) async fn is_healthy(&self) {
         let observed = self.look(&healthy()).await;
@@ -457,6 +531,13 @@ impl Bed {
         };
         assert_eq!(cluster.nodes.len(), self.desired.nodes.len());
         assert!(cluster.nodes.values().all(|node| node.ready && node.schedulable), "{cluster:?}");
+    }
+
+    /// A client of the cluster's Kubernetes, asked at an address.
+    pub(crate) fn kubernetes_at(&self, address: &str) -> talmox_k8s::Client {
+        let server = talmox_k8s::Server::new(address.to_owned(), 6443);
+        let access = talmox_k8s::Access { server, identity: Arc::clone(&ours().kubernetes) };
+        talmox_k8s::Client::new(self.lab.kubernetes(), access)
     }
 
     /// Seconds since 1970, by the lab's clock.

@@ -5,7 +5,11 @@
 
 mod bed;
 mod drive;
+mod faults;
 mod matrix;
+mod rules;
 mod scale;
+mod settled;
 mod trouble;
 mod up;
+mod url;

@@ -13,7 +13,7 @@ const PROXMOX: [&str; 2] = ["8.4", "9.2"];
 /// Versions of Talos, and a Kubernetes of each.
 const TALOS: [(&str, &str); 3] = [("1.12.11", "1.35.4"), ("1.13.9", "1.36.3"), ("1.14.0", "1.37.0")];
 const BOOTS: [&str; 2] = ["template", "iso"];
-const DELIVERIES: [&str; 2] = ["maintenance", "cidata"];
+const DELIVERIES: [&str; 3] = ["maintenance", "cidata", "url"];
 
 /// One of the combinations.
 #[derive(Clone, Copy)]
@@ -42,11 +42,13 @@ impl Combination {
     fn bed(&self, seed: u64) -> Bed {
         let Self { proxmox, talos: (talos, kubernetes), boot, delivery, controllers } = *self;
         let contract = talos.rsplit_once('.').map_or(talos, |(line, _)| line);
+        let network = if delivery == "url" { "dhcp" } else { "static" };
         let more = format!(
             "talos_version: {talos}\nkubernetes_version: {kubernetes}\ntalos_contract: \"{contract}\"\n\
-             config_delivery: {delivery}\nproxmox_vm_defaults: {{boot: {boot}}}"
+             node_network: {network}\nconfig_delivery: {delivery}\nproxmox_vm_defaults: {{boot: {boot}}}"
         );
         let bed = Bed::new(seed, described(controllers, 1, &more));
+        bed.reserve();
         bed.lab.world(|world| world.set_release(proxmox).unwrap());
         bed
     }
@@ -107,16 +109,18 @@ fn written(calls: &CallLog, skip: usize) -> Vec<String> {
 async fn comes_up(combination: Combination, seed: u64) -> Took {
     let bed = combination.bed(seed);
     let planned = bed.plan(&healthy()).await;
-    let drives = planned.steps.iter().filter(|step| matches!(step.step, Step::AttachSeed { .. })).count();
+    let count = |is: fn(&Step) -> bool| planned.steps.iter().filter(|step| is(&step.step)).count();
+    let drives = count(|step| matches!(step, Step::AttachSeed { .. }));
+    let addresses = count(|step| matches!(step, Step::PublishConfig { .. }));
     let (begun, calls) = (bed.lab.transport().now(), bed.lab.calls().len());
     let end = bed.converge(&healthy(), 1).await;
     end.unwrap_or_else(|error| panic!("{combination}: {error}\n{}", bed.told.lines().join("\n")));
     let took = Took::since(&bed, begun, calls);
     bed.is_healthy().await;
     let nodes = bed.desired.nodes.len();
-    let by_drive = combination.delivery == "cidata";
-    assert_eq!(drives, if by_drive { nodes } else { 0 }, "{combination}");
-    assert_eq!(bed.accepted("ApplyConfiguration"), if by_drive { 0 } else { nodes }, "{combination}");
+    let by = |delivery| if combination.delivery == delivery { nodes } else { 0 };
+    assert_eq!((drives, addresses), (by("cidata"), by("url")), "{combination}");
+    assert_eq!(bed.accepted("ApplyConfiguration"), by("maintenance"), "{combination}");
     assert_eq!((bed.accepted("Bootstrap"), bed.etcd_clusters()), (1, 1), "{combination}");
     let plan = bed.plan(&healthy()).await;
     assert!(plan.is_empty() && plan.waiting.is_empty(), "{combination}: {plan:#?}");

@@ -1,15 +1,16 @@
 //! Machines that hang, are somebody else's, or lie at the wrong address; runs that die; calls that fail.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use talmox_plan::Until;
-use talmox_sim_talos::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform, Trouble};
-use talmox_talos::Code;
+use talmox_sim_talos::{Hardware, MachineId, Trouble};
 use talmox_test::{Fault, Lab, When};
 use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
+use crate::faults::in_parallel;
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
@@ -51,47 +52,19 @@ async fn a_machine_that_hangs_once_comes_up_after_the_second_switch() {
     bed.is_healthy().await;
 }
 
+/// Where two have one address, the one with the lower number answers.
+pub(crate) const STRANGER: MachineId = MachineId(1);
+
 /// A machine of somebody else's on our network, with Talos in maintenance mode, at an address of ours.
-fn stranger(lab: &Lab, address: &str) {
-    let image = Image {
-        version: "1.13.9".to_owned(),
-        schematic: "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba".to_owned(),
-        extensions: Vec::new(),
-        platform: Platform::Nocloud,
-        installed: true,
-    };
-    let network = format!(
-        "version: 1\nconfig:\n- type: physical\n  name: eth0\n  mac_address: bc:24:11:ff:00:01\n  \
-         subnets:\n  - type: static\n    address: {address}\n    netmask: 255.255.255.0\n"
-    );
-    let files = [("meta-data", "instance-id: x\n".to_owned()), ("network-config", network)];
-    let files = files.into_iter().map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
-    let disk = Disk {
-        id: DiskId(u64::MAX),
-        copy_of: None,
-        name: "sda".to_owned(),
-        size: 20 << 30,
-        content: Content::Talos(image),
-    };
-    let nic = Nic { mac: "bc:24:11:ff:00:01".to_owned(), bridge: "vmbr0".to_owned(), vlan: None };
-    // Where two have one address, the one with the lower number answers.
-    let hardware = Hardware {
-        id: MachineId(1),
-        uuid: "00000000-1111-2222-3333-444444444444".to_owned(),
-        serial: String::new(),
-        memory: 4 << 30,
-        cpus: 2,
-        nics: vec![nic],
-        drives: vec![Drive::Disk(disk), Drive::Cd(Content::Cidata(files))],
-    };
-    lab.nodes(|nodes| nodes.power_on(hardware));
+pub(crate) fn stranger(lab: &Lab, address: IpAddr) {
+    lab.nodes(|nodes| nodes.power_on(Hardware::stranger(STRANGER, address)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stranger_in_maintenance_at_our_address_gets_nothing() {
     let mut bed = Bed::new(23, described(1, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
-    stranger(&bed.lab, "10.0.7.12");
+    stranger(&bed.lab, "10.0.7.12".parse().unwrap());
     tokio::time::sleep(Duration::from_mins(1)).await;
     bed.desired = described(1, 1, "");
     let before = bed.accepted("ApplyConfiguration");
@@ -143,6 +116,61 @@ async fn somebody_who_works_is_waited_for_and_somebody_who_died_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_in_a_mark_is_taken_over_if_asked() {
+    let mut bed = Bed::new(26, described(1, 0, ""));
+    bed.converge(&until(Until::Configured), 1).await.unwrap();
+    let begun = bed.now();
+    // In the future, so that it does not end by itself while we work.
+    lease(&bed, "ann", begun + 3600).await;
+    bed.take_over = true;
+    bed.converge(&healthy(), 2).await.unwrap();
+    let waited = bed.told.lines().iter().any(|line| line.contains("ann"));
+    assert!(!waited, "nobody was waited for");
+    bed.is_healthy().await;
+    let dump = bed.lab.world(|world| world.dump());
+    let mark = Mark::of_description(&dump.vms[&2000].config["description"]).unwrap();
+    assert_eq!(mark.lease, None, "it was given back");
+}
+
+/// Whoever has the lease in Kubernetes, and since when.
+async fn holder(bed: &Bed) -> Option<String> {
+    let lock = talmox_k8s::Lock::new(bed.kubernetes_at("10.0.7.11"), "looker".to_owned());
+    lock.look(now(bed)).await.unwrap().map(|held| held.holder)
+}
+
+fn now(bed: &Bed) -> talmox_k8s::Time {
+    talmox_k8s::Time::from_unix(i64::try_from(bed.now()).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_in_kubernetes_is_respected_and_taken_over_if_asked() {
+    let mut bed = Bed::new(27, described(1, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.desired = described(1, 1, "proxmox_vm_worker_defaults: {memory: 6144}");
+    let theirs = talmox_k8s::Lock::new(bed.kubernetes_at("10.0.7.11"), "ann".to_owned());
+    theirs.acquire(now(&bed), false).await.unwrap();
+    let busy = async {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            theirs.renew(now(&bed)).await.unwrap();
+        }
+    };
+    let wanted = healthy();
+    let work = std::pin::pin!(bed.converge(&wanted, 2));
+    let Either::Left((end, _)) = select(work, std::pin::pin!(busy)).await else { panic!("it never ends") };
+    let error = end.unwrap_err();
+    assert!(error.contains("ann works on this cluster"), "{error}");
+    assert_eq!(holder(&bed).await.as_deref(), Some("ann"));
+    // She is gone and did not say so; whoever knows that need not wait.
+    bed.take_over = true;
+    let begun = bed.now();
+    bed.converge(&healthy(), 3).await.unwrap();
+    assert_eq!(holder(&bed).await, None, "it was given back, {} s later", bed.now() - begun);
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.is_empty(), "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_with_others_secrets_is_no_node_of_ours() {
     let bed = Bed::new(24, described(1, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
@@ -176,7 +204,6 @@ async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), S
 
 /// The cluster must be healthy and one: of Bootstraps that got through, one.
 async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
-    bed.settles().await;
     bed.is_healthy().await;
     assert_eq!(bed.etcd_clusters(), 1, "{what}");
     let log = bed.lab.calls();
@@ -188,8 +215,14 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
 
 /// Every so many calls: all of them (`TALMOX_EVERY=1`) take minutes.
 #[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-pub(crate) fn every(usual: usize) -> usize {
+fn every(usual: usize) -> usize {
     std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Before a call is sent and after it arrived, at every so many of them.
+pub(crate) fn deaths(calls: usize) -> Vec<(usize, bool)> {
+    let numbers = (1..=calls).step_by(every(37));
+    numbers.flat_map(|number| [(number, false), (number, true)]).collect()
 }
 
 #[test]
@@ -200,61 +233,18 @@ fn killed_at_any_call_of_all_layers() {
         end.unwrap();
         bed.lab.calls().len()
     });
-    let mut runs = 0;
-    for sent in [false, true] {
-        for number in (1..=calls).step_by(every(37)) {
-            runtime().block_on(async {
-                let fault = Fault::KillClient { sent };
-                let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
-                let what = format!("killed at call {number}, sent {sent}");
-                sound(&bed, &what, sent.then_some(number)).await;
-                runs += 1;
-            });
-        }
-    }
+    let cases = deaths(calls);
+    in_parallel(&cases, |&(number, sent)| {
+        runtime().block_on(async {
+            let fault = Fault::KillClient { sent };
+            let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
+            let what = format!("killed at call {number}, sent {sent}");
+            sound(&bed, &what, sent.then_some(number)).await;
+        });
+    });
     println!(
-        "killed: K = {calls} calls of Proxmox and Talos, {runs} runs, one Bootstrap and a healthy cluster each time, {:.1} s",
-        begun.elapsed().as_secs_f64()
-    );
-}
-
-#[test]
-fn talos_calls_that_fail_now_and_then() {
-    let begun = Instant::now();
-    let faults = [
-        Fault::Refused,
-        Fault::ReplyLost,
-        Fault::Hang { reached: true },
-        Fault::Hang { reached: false },
-        Fault::status(Code::Unavailable, "not now"),
-        Fault::status(Code::DeadlineExceeded, "too late"),
-    ];
-    let methods = [
-        ("ApplyConfiguration", 2),
-        ("Bootstrap", 1),
-        ("ServiceList", 3),
-        ("List", 2),
-        ("Get", 9),
-        ("Version", 4),
-        ("EtcdMemberList", 1),
-    ];
-    let (mut runs, mut through) = (0, 0);
-    for (method, nth) in methods {
-        for fault in &faults {
-            runtime().block_on(async {
-                let when = When::nth_talos(method, nth);
-                let (bed, first) = disturbed(32, Some((when, fault.clone()))).await;
-                let log = bed.lab.calls();
-                let struck = log.iter().filter(|call| call.path.ends_with(&format!("/{method}")));
-                let struck = struck.map(|call| call.number).nth(usize::try_from(nth).unwrap() - 1);
-                let reached = matches!(fault, Fault::ReplyLost | Fault::Hang { reached: true });
-                sound(&bed, &format!("{fault:?} at {method} {nth}"), struck.filter(|_| reached)).await;
-                (runs, through) = (runs + 1, through + usize::from(first.is_ok()));
-            });
-        }
-    }
-    println!(
-        "Talos faults: {runs} runs, {through} through at the first go, {:.1} s",
+        "killed: K = {calls} calls of Proxmox, Talos and Kubernetes, {} runs, one Bootstrap and a healthy cluster each time, {:.1} s",
+        cases.len(),
         begun.elapsed().as_secs_f64()
     );
 }

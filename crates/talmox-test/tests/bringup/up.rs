@@ -1,7 +1,5 @@
 //! Clusters of all sorts come up, and a second run finds nothing to do.
 
-use std::net::IpAddr;
-
 use talmox_plan::{SeenMachine, Until};
 
 use crate::bed::{Bed, described, desired, healthy, until};
@@ -67,20 +65,6 @@ async fn control_planes_that_come_later_join_and_are_never_bootstrapped() {
     assert_eq!(bed.accepted("Bootstrap"), 1);
 }
 
-/// Gives every node that asks by DHCP its reservation.
-fn reserve(bed: &Bed) {
-    let reservations: Vec<(String, IpAddr)> = bed
-        .desired
-        .nodes
-        .iter()
-        .filter_map(|node| {
-            let talmox_types::desired::NodeAddress::Declared(address) = &node.address else { return None };
-            Some((node.vm.nics.first()?.mac.to_string().to_lowercase(), address.primary()))
-        })
-        .collect();
-    bed.lab.nodes(|nodes| nodes.leases.extend(reservations));
-}
-
 #[tokio::test(start_paused = true)]
 async fn some_addresses_by_dhcp() {
     let mixed = "nodes:\n\
@@ -88,7 +72,7 @@ async fn some_addresses_by_dhcp() {
         \x20 - {name: worker-1, address: 10.0.7.12, node_network: dhcp}\n\
         \x20 - {name: worker-2, address: 10.0.7.13}\n";
     let mut bed = Bed::new(5, desired(mixed));
-    reserve(&bed);
+    bed.reserve();
     comes_up(&mut bed).await;
 }
 

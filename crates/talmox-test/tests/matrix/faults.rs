@@ -129,6 +129,7 @@ pub(crate) fn why_it_may_miss(fault: &Fault) -> Option<&'static str> {
         | Fault::Hang { .. }
         | Fault::Refused
         | Fault::Status { .. }
+        | Fault::Node(_)
         | Fault::HostDown { .. }
         | Fault::KillClient { .. } => None,
     }

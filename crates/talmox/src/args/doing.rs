@@ -1,12 +1,13 @@
 //! Verbs that look at Proxmox, and those that change it.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
-use talmox_plan::Until;
+use talmox_plan::{Moment, Until};
 use talmox_types::{HostName, NodeName};
 
 use super::{Connection, Description, Output};
@@ -26,6 +27,9 @@ pub(crate) struct Scope {
     /// Build the VM of this node anew, with empty disks
     #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
+    /// This host of Proxmox is gone for good, so a node on it may be replaced elsewhere (with --replace)
+    #[arg(long, env = "TALMOX_HOST_GONE", value_name = "HOST", value_delimiter = ',')]
+    pub host_gone: Vec<HostName>,
     /// Move the VM of a node to another host, running if it runs
     #[arg(long = "move", env = "TALMOX_MOVE", value_name = "NODE=HOST", value_delimiter = ',')]
     pub moves: Vec<Move>,
@@ -41,6 +45,12 @@ pub(crate) struct Scope {
     /// Install upgrades now, and leave the restart they need for later
     #[arg(long, env = "TALMOX_STAGE", value_parser = FalseyValueParser::new())]
     pub stage: bool,
+    /// Interrupt nothing that runs before this: 2026-11-16T22:00:00Z, or 22:00 for that time of every day (in UTC)
+    #[arg(long, env = "TALMOX_NOT_BEFORE", value_name = "TIME")]
+    pub not_before: Option<Moment>,
+    /// Interrupt nothing that runs after this; what is left then is said
+    #[arg(long, env = "TALMOX_NOT_AFTER", value_name = "TIME")]
+    pub not_after: Option<Moment>,
     /// Do without a snapshot of etcd before risky steps
     #[arg(long, env = "TALMOX_NO_SNAPSHOT", value_parser = FalseyValueParser::new())]
     pub no_snapshot: bool,
@@ -180,14 +190,20 @@ pub(crate) enum PlanFormat {
   talmox apply --replace worker-2               build one VM anew
   talmox apply --move worker-2=pve3             move one VM to another host
   talmox apply --restore etcd.snapshot          build a lost cluster anew, with what a snapshot of etcd holds
+  talmox apply --not-before 22:00 --not-after 04:00   interrupt nothing by day
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
+  talmox apply --config-url https://ops.example.org:8443 --config-cert ops.pem --config-key ops.key
+                                                where machines fetch their configuration
   talmox apply --auto-approve --log-format json for a pipeline")]
 pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
-        conflicts_with_all = ["target", "remove", "prune", "replace", "moves", "allow_reboot", "ignore_drift", "restore"]
+        conflicts_with_all = [
+            "target", "remove", "prune", "replace", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
+            "not_before", "not_after", "no_snapshot", "restore",
+        ]
     )]
     pub plan: Option<PathBuf>,
     #[command(flatten)]
@@ -200,7 +216,30 @@ pub(crate) struct Apply {
     #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
     pub take_over: bool,
     #[command(flatten)]
+    pub serving: ConfigServing,
+    #[command(flatten)]
     pub approval: Approval,
+}
+
+/// How machines fetch their configuration from a run, with `config_delivery: url`.
+#[derive(Args)]
+pub(crate) struct ConfigServing {
+    /// With config_delivery: url, where machines reach this one to fetch their configuration: `https://HOST[:PORT]`
+    #[arg(long, env = "TALMOX_CONFIG_URL", value_name = "URL")]
+    pub config_url: Option<String>,
+    /// The certificate they are shown there, as PEM, with those that vouch for it; stock Talos trusts public authorities alone
+    #[arg(long, env = "TALMOX_CONFIG_CERT", value_name = "FILE")]
+    pub config_cert: Option<PathBuf>,
+    /// Its private key, as PEM
+    #[arg(long, env = "TALMOX_CONFIG_KEY", value_name = "FILE")]
+    pub config_key: Option<PathBuf>,
+    /// An authority, as PEM, that the machines trust besides: of an image made for it, or with --simulate
+    #[arg(long, env = "TALMOX_CONFIG_CA", value_name = "FILE")]
+    pub config_ca: Option<PathBuf>,
+    /// Where to listen for them (default: the port of --config-url on every address); with port 0 any that is free, which
+    /// --config-url gets if it names none
+    #[arg(long, env = "TALMOX_CONFIG_LISTEN", value_name = "ADDRESS:PORT")]
+    pub config_listen: Option<SocketAddr>,
 }
 
 /// Check whether the cluster is healthy, and wait until it is

@@ -6,6 +6,7 @@ mod configs;
 mod convert;
 mod doing;
 mod etcd;
+mod host;
 mod others;
 mod pieces;
 mod schematic;
@@ -16,8 +17,11 @@ pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
-pub(crate) use doing::{Apply, Approval, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status};
+pub(crate) use doing::{
+    Apply, Approval, ConfigServing, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status,
+};
 pub(crate) use etcd::{Etcd, EtcdDefrag, EtcdMembers, EtcdRestore, EtcdSnapshot, EtcdStatus, EtcdWhat};
+pub(crate) use host::{Host, HostWhat};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
@@ -113,6 +117,7 @@ pub(crate) enum Command {
     Schematic(Schematic),
     Convert(Convert),
     Template(Template),
+    Host(Host),
     Sim(Sim),
     Schema(Schema),
     Completion(Completion),

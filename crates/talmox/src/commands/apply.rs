@@ -1,18 +1,21 @@
 //! `talmox apply`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use talmox_exec::Reach;
+use talmox_exec::{Handout, Reach};
 use talmox_plan::{Goal, Nonce, Plan, Request, Until, Waiting, identify};
 use talmox_types::ClusterUid;
+use talmox_types::desired::ConfigDelivery;
 
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
+use super::configs::read_text;
 use super::machines::Inside;
 use super::plan::text;
 use super::secrets::FirstBundle;
 use super::shared::{Job, block_on, nonce, quoted};
-use crate::args::Apply;
+use crate::args::{Apply, ConfigServing};
+use crate::config_server::ConfigServer;
 use crate::failure::{Failure, Told};
 use crate::plan_file::{PlanFile, differences};
 use crate::printer::Printer;
@@ -43,6 +46,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     if plan.is_empty() && !silent {
         return hand_out(&request, &inside, printer);
     }
+    let server = Serving::open(job, args, &plan, printer).await?;
     if !args.approval.auto_approve && !plan.is_empty() {
         confirm(job, args, &request)?;
     }
@@ -51,22 +55,77 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
         inside = Inside::open(job, printer)?;
     }
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve };
-    let reach = inside.reach(args.take_over);
+    let reach = Reach { handout: server.handout(), ..inside.reach(args.take_over) };
     let carry_out = CarryOut {
         job,
         request: &request,
         nonce: &nonce,
         approval: &args.approval,
-        verb: "apply",
+        verb: server.verb(),
         reach: Some(&reach),
     };
     let result = carry_out.run(&plan, gatekeeper, printer).await;
+    server.close().await;
     for (_, path) in inside.kept().iter() {
         printer.say(&format!("snapshot of etcd: {}", path.display()));
     }
     // Whoever has to find out what is wrong needs a way to the cluster too.
     let handed_out = hand_out(&request, &inside, printer);
     result.and(handed_out)
+}
+
+/// The server machines fetch their configuration from, if they do.
+struct Serving {
+    server: Option<ConfigServer>,
+    /// What goes on with it after it was interrupted.
+    verb: String,
+}
+
+impl Serving {
+    /// Opened before anybody is asked: what would not work is said before a yes.
+    async fn open(job: &Job, args: &Apply, plan: &Plan, printer: &Printer) -> anyhow::Result<Self> {
+        let words = plan.steps.iter().map(|step| step.step.word());
+        let mut words = words.chain(plan.later.iter().map(|intent| intent.step.as_str()));
+        let delivers = job.desired.talos.config_delivery == ConfigDelivery::Url;
+        if !delivers || !words.any(|word| matches!(word, "publish-config" | "configure-node")) {
+            return Ok(Self { server: None, verb: "apply".to_owned() });
+        }
+        let serving = &args.serving;
+        let trusts = serving.config_ca.as_deref().map(read_text).transpose()?;
+        let simulated = job.session.simulated_in().is_some();
+        let server = ConfigServer::open(serving, trusts.as_deref(), simulated, printer).await?;
+        job.session.have_machines_trust(trusts.as_deref().unwrap_or_default());
+        Ok(Self { server: Some(server), verb: again(serving) })
+    }
+
+    fn handout(&self) -> Option<&Handout> {
+        self.server.as_ref().map(ConfigServer::handout)
+    }
+
+    fn verb(&self) -> &str {
+        &self.verb
+    }
+
+    async fn close(self) {
+        if let Some(server) = self.server {
+            server.close().await;
+        }
+    }
+}
+
+/// The verb with everything a server needs.
+fn again(serving: &ConfigServing) -> String {
+    let ConfigServing { config_url, config_cert, config_key, config_ca, config_listen } = serving;
+    let file = |path: &Option<PathBuf>| path.as_deref().map(shown);
+    let flags = [
+        ("--config-url", config_url.as_deref().map(quoted)),
+        ("--config-cert", file(config_cert)),
+        ("--config-key", file(config_key)),
+        ("--config-ca", file(config_ca)),
+        ("--config-listen", config_listen.map(|address| address.to_string())),
+    ];
+    let given = flags.into_iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", value?)));
+    format!("apply{}", given.collect::<String>())
 }
 
 /// The cluster's first secrets, to be made once somebody said yes; none if it has some, or needs none. They are never made

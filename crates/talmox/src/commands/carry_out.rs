@@ -26,7 +26,7 @@ pub(super) struct CarryOut<'a> {
     pub(super) nonce: &'a Nonce,
     pub(super) approval: &'a Approval,
     /// What goes on with it after it was interrupted.
-    pub(super) verb: &'static str,
+    pub(super) verb: &'a str,
     /// How the machines are reached, if the request goes that far.
     pub(super) reach: Option<&'a Reach<'a>>,
 }
@@ -134,11 +134,25 @@ impl CarryOut<'_> {
         self.job.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
     }
 
+    /// What is left because nothing may be interrupted now.
+    fn left(&self, summary: &Summary) -> Option<String> {
+        let (first, others) = summary.left.split_first()?;
+        let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+        Some(format!("nothing is interrupted now ({}): {first}{more}", self.request.upkeep.window))
+    }
+
     fn finish(&self, plan: &Plan, summary: &Summary, started: Instant) -> Finish<'_> {
         let leaves_some = !left_behind(plan).is_empty() || !summary.waiting.is_empty();
         let Job { desired, session, .. } = self.job;
         let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
         let (result, next) = match self.request.goal {
+            Goal::Converge if !summary.left.is_empty() => (
+                format!("{} left for another time", plural(summary.left.len(), "step")),
+                vec![
+                    ("go on", self.job.command_for(self.verb, self.request)),
+                    ("look", self.job.command("status")),
+                ],
+            ),
             Goal::Converge => (
                 reached(self.request.until, covered, &summary.waiting),
                 vec![
@@ -161,12 +175,23 @@ impl CarryOut<'_> {
                 format!("{} gone", plural(summary.removed_templates, "template")),
                 vec![("look", self.job.command("template list"))],
             ),
+            Goal::Hosts => {
+                let next = match &self.request.hosts.drain {
+                    Some(host) => ("then", self.job.command(&format!("host return {host}"))),
+                    None => ("look", self.job.command("status")),
+                };
+                let done = match &self.request.hosts.drain {
+                    Some(host) => format!("no node runs on {host}"),
+                    None => "its nodes are back".to_owned(),
+                };
+                (done, vec![next])
+            }
         };
         Finish {
             cluster: desired.name.as_str(),
             result,
             steps: summary.done,
-            waiting: summary.waiting.iter().map(waits).collect(),
+            waiting: summary.waiting.iter().map(waits).chain(self.left(summary)).collect(),
             elapsed: started.elapsed(),
             simulated: session.simulated_in().is_some(),
             next,
@@ -230,7 +255,7 @@ pub(super) struct Gatekeeper {
     pub(super) asks: bool,
 }
 
-/// Workers pass: the plan was approved. Of a control plane nobody knows yet whether etcd can do without it, so a person
+/// Workers pass, and control planes that etcd can do without: the plan was approved. Where no member could be asked, a person
 /// must say, once for each.
 struct AskingGate {
     gatekeeper: Gatekeeper,
@@ -250,9 +275,9 @@ impl AskingGate {
         let node = interruption.node;
         let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner).contains(node);
         let what = could(&interruption.step.step);
-        (self.gatekeeper.asks && !passed).then(|| {
+        (self.gatekeeper.asks && !passed && !interruption.etcd_agrees).then(|| {
             format!(
-                "{node} {role}, and whether etcd can do without it cannot be checked yet.\nGo on ({what})? [y/N] "
+                "{node} {role}, and without the cluster's secrets nobody can ask whether etcd can do without it.\nGo on ({what})? [y/N] "
             )
         })
     }

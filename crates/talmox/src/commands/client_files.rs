@@ -17,6 +17,7 @@ use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::private_file;
+use crate::screens::Ending;
 
 /// A certificate is renewed when less than this share of its life is left: a year's has four months then, time enough
 /// for whoever runs this now and then.
@@ -93,6 +94,14 @@ impl Clients {
         Ok(())
     }
 
+    /// Certificates of this cluster's contexts that end soon. Every `apply` renews them long before.
+    pub(super) fn ending(&self, home: &Home, now: Time) -> Vec<Ending> {
+        let Some((talosconfig, kubeconfig)) = home.paths() else { return Vec::new() };
+        let talos = ending_in(&talosconfig, &self.talosconfig, now, "talmox talosconfig --merge");
+        let kubernetes = ending_in(&kubeconfig, &self.kubeconfig, now, "talmox kubeconfig --merge");
+        talos.into_iter().chain(kubernetes).collect()
+    }
+
     /// The contexts of this cluster that are there, as `CONTEXT in FILE`.
     pub(super) fn found(&self, home: &Home) -> Vec<String> {
         let Some((talosconfig, kubeconfig)) = home.paths() else { return Vec::new() };
@@ -118,6 +127,12 @@ fn opened<C: ClientConfig>(path: &Path) -> Option<C> {
 
 fn context_in<C: ClientConfig>(path: &Path, made: &C) -> Option<String> {
     Some(opened::<C>(path)?.same_cluster(made)?.0)
+}
+
+fn ending_in<C: ClientConfig>(path: &Path, made: &C, now: Time, renews: &str) -> Option<Ending> {
+    let (context, certificate, _) = opened::<C>(path)?.same_cluster(made)?;
+    let what = format!("the certificate of context {context} in {}", path.display());
+    Ending::soon(what, certificate.not_after(), now, format!("talmox apply renews it, or {renews}"))
 }
 
 /// Whether it has the cluster's context, which leads to the same place and has a while to live.

@@ -32,7 +32,7 @@ use super::shared::Job;
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::{EtcdView, InsideView, SeenHealth, plural, troubles};
+use crate::screens::{Ending, EtcdView, InsideView, SeenHealth, plural, troubles};
 use crate::secrets_file::{self, Loaded};
 use crate::snapshot_file::{self, Draft, Place};
 
@@ -85,6 +85,7 @@ impl<'a> Inside<'a> {
             machines: self,
             talos: Arc::clone(&self.ways.talos),
             kubernetes: Some(Arc::clone(&self.ways.kubernetes)),
+            handout: None,
             clock: &self.clock,
             holder: holder(),
             take_over,
@@ -147,6 +148,25 @@ impl<'a> Inside<'a> {
         planes.filter_map(address).collect()
     }
 
+    /// What of the cluster's authorities and of this user's certificates ends soon.
+    fn ending(&self, now: Time) -> Vec<Ending> {
+        let Some(known) = &self.known else { return Vec::new() };
+        let bundle = &known.secrets.bundle;
+        let authorities = [
+            ("the Talos authority", &bundle.os),
+            ("the Kubernetes authority", &bundle.kubernetes),
+            ("the etcd authority", &bundle.etcd),
+            ("the authority of Kubernetes' front proxy", &bundle.aggregator),
+        ];
+        let remedy = "everything it signed ends with it: it has to be rotated before";
+        let soon = authorities.into_iter().filter_map(|(name, authority)| {
+            Ending::soon(name, authority.certificate.not_after(), now, remedy)
+        });
+        let mut soon: Vec<Ending> = soon.collect();
+        soon.extend(self.clients().map(|clients| clients.ending(&self.home(), now)).unwrap_or_default());
+        soon
+    }
+
     /// The control planes, by their first addresses.
     fn endpoints(&self) -> Vec<String> {
         let seen = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
@@ -169,7 +189,8 @@ impl<'a> Inside<'a> {
         let Observed { talos, kubernetes, .. } = observed;
         let end = self.certificates_end().map(|end| end.to_string());
         let certificates_end = end.map(|end| end.split('T').next().unwrap_or(&end).to_owned());
-        InsideView { health, talos, kubernetes, etcd, certificates_end }
+        let ending = self.ending(now());
+        InsideView { health, talos, kubernetes, etcd, certificates_end, ending }
     }
 
     /// Asked only where every machine is there: the answer would take as long as the slowest call that fails.

@@ -13,6 +13,7 @@ mod diff;
 mod etcd;
 mod explain;
 mod health;
+mod host;
 mod init;
 mod install_image;
 mod machines;
@@ -73,6 +74,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Schematic(args) => done(schematic::run(&args, printer)),
         Command::Convert(args) => done(convert::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),
+        Command::Host(args) => host::run(&args, printer),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),
         Command::Completion(args) => done(completion::run(&args, printer)),

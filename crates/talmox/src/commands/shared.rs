@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use talmox_config::Outcome;
 use talmox_exec::{Look, Reach};
-use talmox_plan::{Goal, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, check, plan};
+use talmox_plan::{
+    Goal, HostsRequest, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, Window, check, plan,
+};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -122,11 +124,14 @@ impl Job {
             remove,
             prune,
             replace,
+            host_gone,
             moves,
             allow_reboot,
             ignore_drift,
             max_unavailable,
             stage,
+            not_before,
+            not_after,
             no_snapshot,
             restore,
             until,
@@ -155,7 +160,9 @@ impl Job {
                 stage: *stage,
                 no_snapshot: *no_snapshot,
                 restore: restore.as_deref().map(restored).transpose()?,
+                window: Window { not_before: not_before.clone(), not_after: not_after.clone() },
             },
+            hosts: HostsRequest { gone: host_gone.iter().cloned().collect(), ..HostsRequest::default() },
         })
     }
 
@@ -199,9 +206,20 @@ pub(super) fn drift_fields(names: &[String]) -> anyhow::Result<Vec<String>> {
 
 /// A verb with the flags that ask for the same again.
 fn with_scope(verb: &str, request: &Request) -> String {
-    let Request { goal, until, targets, remove, prune, replace, moves, allow_reboot, ignore_drift, upkeep } =
-        request;
-    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore } = upkeep;
+    let Request {
+        goal,
+        until,
+        targets,
+        remove,
+        prune,
+        replace,
+        moves,
+        allow_reboot,
+        ignore_drift,
+        upkeep,
+        hosts: HostsRequest { gone, drain: _, back: _, move_back },
+    } = request;
+    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore, window } = upkeep;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -209,11 +227,19 @@ fn with_scope(verb: &str, request: &Request) -> String {
             words.push_str(&format!(" {flag} {}", names.join(",")));
         }
     }
+    for host in gone {
+        words.push_str(&format!(" --host-gone {host}"));
+    }
     for (node, host) in moves {
         words.push_str(&format!(" --move {node}={host}"));
     }
     if let Some(workers) = max_unavailable {
         words.push_str(&format!(" --max-unavailable {workers}"));
+    }
+    for (flag, moment) in [("--not-before", &window.not_before), ("--not-after", &window.not_after)] {
+        if let Some(moment) = moment {
+            words.push_str(&format!(" {flag} {}", quoted(&moment.to_string())));
+        }
     }
     if let Some(snapshot) = restore {
         words.push_str(&format!(" --restore {}", quoted(&snapshot.path)));
@@ -223,6 +249,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         ("--allow-reboot", *allow_reboot),
         ("--stage", *stage),
         ("--no-snapshot", *no_snapshot),
+        ("--move-back", *move_back),
     ];
     for (flag, given) in given {
         if given {

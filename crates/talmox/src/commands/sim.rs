@@ -11,6 +11,7 @@ use talmox_sim::serve::{CallLog, Keep, ServeError, Server, Settings, StateFolder
 use talmox_sim::{Starter, Versions, World};
 use talmox_sim_talos::serve::{Api, Beside, NodesServer, Opened};
 
+use super::configs::read_text;
 use super::signals::Signals;
 use crate::args::{Format, Sim, SimBehaviours, SimWhat};
 use crate::failure::Failure;
@@ -36,6 +37,9 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
     let (keep, _temporary) = keep(args.state.as_deref())?;
     let mut world = world(args, versions.as_ref(), &keep)?;
     let beside = Arc::new(Beside::of_world(&mut world, random_seed()?));
+    if let Some(file) = &args.config_ca {
+        beside.trust(&read_text(file)?);
+    }
     let latency = Duration::from_millis(args.latency);
     let log = args.call_log.as_deref().map(log).transpose()?;
     let settings = Settings {
@@ -53,7 +57,7 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         // Heard from now on: whoever starts us may end us as soon as we are ready.
         let signals = Signals::listen()?;
         let ready = Ready::new(&world, &settings)?;
-        let simulation = faults::simulation(world, args.fault.as_deref(), printer)?;
+        let simulation = faults::simulation(world, &beside, args.fault.as_deref(), printer)?;
         let server = Server::start(simulation, settings).await.map_err(in_words)?;
         let nodes = NodesServer::start(server.handle(), beside, []).await?;
         ready.with_hosts(&server).show(args.output.output, printer)?;

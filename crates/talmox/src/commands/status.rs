@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use talmox_machine::Time;
 use talmox_plan::{NodeView, Power, Request, Until, View, view};
 use talmox_pve::client::{Client, TaskQuery, TaskSource, VmPower};
 use talmox_types::HostName;
 use talmox_types::desired::DriftPolicy;
 
+use super::configs::now;
 use super::machines::Inside;
 use super::shared::{Job, block_on, drift_fields};
 use super::signals::Signals;
 use crate::args::{Format, Status};
 use crate::printer::Printer;
-use crate::screens::{StatusData, status_text};
+use crate::screens::{Ending, StatusData, status_text};
 
 /// Back to the top left, and clear what is below.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
@@ -42,7 +44,10 @@ async fn once(job: &Job, args: &Status, before: &str, printer: &Printer) -> anyh
     let request = Request { until, ..Request::default() };
     let observed = job.observe_whole(&request, asks.then_some(&reach)).await?;
     let mut view = view(&job.desired, &observed);
-    let inside = if asks { Some(inside.view(observed).await) } else { None };
+    let mut inside = if asks { Some(inside.view(observed).await) } else { None };
+    if let Some(inside) = &mut inside {
+        inside.ending.extend(token_ending(&job.session.client).await);
+    }
     add_tasks(&job.session.client, &mut view).await;
     add_obstacles(&job.session.client, &mut view).await;
     match args.output.output {
@@ -53,6 +58,15 @@ async fn once(job: &Job, args: &Status, before: &str, printer: &Printer) -> anyh
             printer.structured(format, &StatusData::new(&view, inside.as_ref()))
         }
     }
+}
+
+/// The token this is asked with, if it ends soon. Few tokens may read that of themselves.
+async fn token_ending(client: &Client) -> Option<Ending> {
+    let (user, name) = client.login().split_once('!')?;
+    let expires = client.token_info(user, name).await.ok()?.expire;
+    let ends = i64::try_from(expires).ok().filter(|ends| *ends > 0).map(Time::from_unix)?;
+    let remedy = "make another before: talmox check --setup prints how";
+    Ending::soon(format!("the Proxmox token {user}!{name}"), ends, now(), remedy)
 }
 
 /// Adds what runs on the nodes just now. A token sees its own tasks, and others' with `Sys.Audit`; who may not ask, or

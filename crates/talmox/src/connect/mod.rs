@@ -151,6 +151,14 @@ impl Session {
         self.simulated.as_ref().map_or_else(Ways::real, Simulated::ways)
     }
 
+    /// Simulated machines trust these authorities, as PEM, when they fetch their configuration; what real ones trust is in
+    /// their image.
+    pub(crate) fn have_machines_trust(&self, authorities: &str) {
+        if let Some(simulated) = &self.simulated {
+            simulated.have_machines_trust(authorities);
+        }
+    }
+
     /// Requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.counted.requests()

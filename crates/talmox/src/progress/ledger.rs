@@ -70,7 +70,7 @@ fn standing(planned: &BTreeSet<&'static str>, done: &[&'static str]) -> &'static
         Some("remove") => "is gone",
         Some("stop") => "is stopped",
         Some("start" | "reboot") => "runs",
-        Some("configure-node" | "eject-seed") => "is configured",
+        Some("configure-node" | "eject-seed" | "withdraw-config") => "is configured",
         Some("bootstrap") => "is bootstrapped",
         Some("clone") => "is cloned and not configured",
         Some("create") => "is created and not configured",

@@ -6,6 +6,7 @@ use serde::Serialize;
 use talmox_plan::{SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage};
 use talmox_types::NodeName;
 
+use super::ends::Ending;
 use super::etcd::{Trouble, advice};
 use super::plan_text::{RED, YELLOW};
 use super::text::{listed, safe};
@@ -20,6 +21,9 @@ pub(crate) struct InsideView {
     pub(crate) etcd: Option<EtcdView>,
     /// When the first of the cluster's authorities ends: `2036-11-02`.
     pub(crate) certificates_end: Option<String>,
+    /// Certificates and tokens that end soon.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ending: Vec<Ending>,
 }
 
 #[derive(Serialize)]
@@ -80,6 +84,11 @@ impl InsideView {
     /// What is wrong with etcd, and what to type. `flags` lead to the same description and world.
     pub(super) fn advice(&self, flags: &str) -> String {
         self.etcd.as_ref().map(|etcd| advice(&etcd.troubles, flags)).unwrap_or_default()
+    }
+
+    /// A line for everything that ends soon.
+    pub(super) fn warnings(&self) -> String {
+        self.ending.iter().map(|ending| format!("{YELLOW}!{YELLOW:#} {ending}\n")).collect()
     }
 
     pub(super) fn of(&self, node: &NodeName) -> Inside {

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use serde::Serialize;
-use talmox_plan::{NodeState, NodeView, Power, View};
+use talmox_plan::{DriveView, NodeState, NodeView, Power, View};
 
 use super::inside::InsideView;
 use super::plan_text::{RED, YELLOW, difference};
@@ -34,6 +34,7 @@ pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str)
     let mut head = format!("{BOLD}{}{BOLD:#}  {} · {uid}\n", view.cluster, sum(view));
     if let Some(inside) = inside {
         head.push_str(&format!("{}  {}\n", " ".repeat(view.cluster.as_str().len()), inside.sum()));
+        head.push_str(&inside.warnings());
     }
     let declared = view.nodes.iter().map(|node| row(node, remarks(node), inside));
     let undeclared = view.undeclared.iter().map(|node| {
@@ -46,7 +47,25 @@ pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str)
         None => &["NODE", "VM", "HOST", "ADDRESS", "NOTES"],
     };
     let advice = inside.map(|inside| inside.advice(flags)).unwrap_or_default();
-    head + &table(titles, declared.chain(undeclared)) + &advice + &next(view, flags)
+    head + &table(titles, declared.chain(undeclared)) + &advice + &drives(view) + &next(view, flags)
+}
+
+/// Drives that hold the cluster's keys, and who has them.
+fn drives(view: &View) -> String {
+    if view.drives.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = view.drives.iter().map(|drive| safe(&drive.volume.to_string())).collect();
+    let width = width(names.iter().map(String::as_str));
+    let line = |(drive, name): (&DriveView, &String)| {
+        let holder = match drive.vmid {
+            Some(vmid) => format!("in VM {vmid}"),
+            None => format!("{YELLOW}no VM has it{YELLOW:#}"),
+        };
+        format!("  {}  on {}  {holder}\n", padded(name, width), drive.host)
+    };
+    let lines: String = view.drives.iter().zip(&names).map(line).collect();
+    format!("\nConfiguration drives, which hold the cluster's keys:\n{lines}")
 }
 
 /// Commands that would make it as described.
@@ -67,6 +86,9 @@ fn next(view: &View, flags: &str) -> String {
     } else if !different.is_empty() {
         let target = names(&different);
         commands.push((format!("talmox apply --target {target}{flags}"), "makes them as described"));
+    }
+    if !view.drives.is_empty() && different.len() != view.nodes.len() {
+        commands.push((format!("talmox apply{flags}"), "removes configuration drives nobody needs"));
     }
     if !pending.is_empty() {
         let target = names(&pending);

@@ -236,6 +236,8 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         | Step::AddHa { .. }
         | Step::AttachSeed { .. }
         | Step::EjectSeed { .. }
+        | Step::PublishConfig { .. }
+        | Step::WithdrawConfig { .. }
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use insta::assert_snapshot;
+use talmox_machine::Time;
 use talmox_plan::{
-    NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine,
-    SeenNode, SeenStage, View,
+    DriveView, NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode,
+    SeenMachine, SeenNode, SeenStage, View,
 };
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
@@ -250,6 +251,7 @@ fn node(name: &str, vmid: Option<u32>) -> NodeView {
 fn view() -> View {
     let drift = testbed::changes().steps[0].changes.clone();
     View {
+        drives: Vec::new(),
         cluster: "homelab".parse().unwrap(),
         uid: testbed::empty().uid,
         nodes: vec![
@@ -319,6 +321,23 @@ fn obstacles() {
     assert_snapshot!(plain(&status_text(&view, None, "")));
 }
 
+/// What an interrupted run left holds the cluster's keys.
+#[test]
+fn configuration_drives() {
+    let drive = |host: &str, vmid: Option<u32>| DriveView {
+        host: host.parse().unwrap(),
+        volume: "local:iso/talmox-seed-0123456789abcdef-2000-00ff.iso".parse().unwrap(),
+        vmid: vmid.map(testbed::id),
+    };
+    let nodes = vec![node("cp-1", Some(2000)), node("worker-1", Some(2003))];
+    let drives = vec![drive("pve", Some(2000)), drive("pve2", None)];
+    let view = View { nodes, undeclared: Vec::new(), drives, ..view() };
+    assert_snapshot!(plain(&status_text(&view, None, " -f lab")));
+    let told = serde_json::to_value(StatusData::new(&view, None)).unwrap();
+    assert_eq!(told["drives"][0]["vmid"], 2000);
+    assert!(told["drives"][1]["vmid"].is_null());
+}
+
 #[test]
 fn outputs() {
     assert_snapshot!(plain(&output_text(&view())));
@@ -339,6 +358,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         config: Some(Vec::new()),
         images: BTreeMap::new(),
         etcd,
+        absent_pods: Some(Vec::new()),
         services: BTreeMap::new(),
     }))
 }
@@ -377,6 +397,9 @@ fn status_of_what_is_inside() {
             troubles: Vec::new(),
         }),
         certificates_end: Some("2036-11-02".to_owned()),
+        ending: Ending::soon("the token", Time::from_unix(86_400), Time::from_unix(0), "make another")
+            .into_iter()
+            .collect(),
     };
     let view = View {
         nodes: vec![

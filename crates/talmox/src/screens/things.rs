@@ -55,6 +55,8 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         | Step::AttachSeed { .. }
         | Step::EjectSeed { .. }
         | Step::RemoveSeed { .. }
+        | Step::PublishConfig { .. }
+        | Step::WithdrawConfig { .. }
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }

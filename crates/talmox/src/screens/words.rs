@@ -34,6 +34,8 @@ pub(super) fn verb_of(word: &str) -> &str {
         "reboot" => "restart",
         "attach-seed" => "put a configuration drive into",
         "eject-seed" => "take the configuration drive out of",
+        "publish-config" => "put the address of its configuration into",
+        "withdraw-config" => "take the address of its configuration out of",
         "configure-node" => "configure Talos on",
         "bootstrap" => "bootstrap etcd on",
         "apply-manifests" => "apply the bootstrap manifests",
@@ -45,6 +47,7 @@ pub(super) fn verb_of(word: &str) -> &str {
         "upgrade-node" => "upgrade Talos on",
         "upgrade-kubernetes" => "upgrade Kubernetes",
         "forget" => "forget",
+        "note-away" => "write into the notes of",
         "recover-etcd" => "recover etcd on",
         other => other,
     }
@@ -140,6 +143,14 @@ fn parts(step: &Step) -> (Verb, String) {
             verb("remove", "removing", "removed"),
             format!("the forgotten drive {}", safe(&volume.to_string())),
         ),
+        Step::PublishConfig { vm, .. } => (
+            verb("put", "putting", "put"),
+            format!("the address of its configuration into {} (smbios1)", vm.vmid()),
+        ),
+        Step::WithdrawConfig { vm, .. } => (
+            verb("take", "taking", "took"),
+            format!("the address of its configuration out of {} (smbios1)", vm.vmid()),
+        ),
         Step::ConfigureNode { address, .. } => {
             (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
         }
@@ -178,7 +189,8 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
                 ChangeMode::Reboot => "with a restart",
                 ChangeMode::Staged => "for its next restart",
             };
-            (verb("change", "changing", "changed"), format!("the configuration at {address}, {how}"))
+            let rest = format!("the configuration at {}, {how}", address.primary());
+            (verb("change", "changing", "changed"), rest)
         }
         Upkeep::UpgradeNode { from, to, stage, .. } => {
             let how = if *stage { ", in effect after its next restart" } else { "" };
@@ -193,6 +205,13 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         }
         Upkeep::ForgetNode { node, .. } => {
             (verb("remove", "removing", "removed"), format!("{node} from etcd and Kubernetes"))
+        }
+        Upkeep::NoteAway { vm, away } => {
+            let what = match away {
+                Some(_) => "why it is away",
+                None => "that it is back",
+            };
+            (verb("write", "writing", "wrote"), format!("in the notes of {} {what}", vm.vmid()))
         }
         Upkeep::RecoverEtcd { address, snapshot, .. } => {
             let rest = format!("etcd at {address} from {}", safe(&snapshot.path));

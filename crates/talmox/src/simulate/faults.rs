@@ -7,11 +7,14 @@
 //!     calls: POST */clone       # which calls
 //!     at: 2                     # the second of them
 //! factory: {slow: 20s}          # what is wrong with the Image Factory all the time
+//! machines:                     # what is wrong with Talos nodes, and with calls to them: see nodes.rs
+//!   - {trouble: never-boots, vm: 2001}
 //! ```
 //! Every mistake of a file is reported, with its place and what to do about it.
 
 mod factory;
 mod kinds;
+mod nodes;
 mod values;
 
 use std::collections::BTreeMap;
@@ -19,12 +22,14 @@ use std::path::Path;
 
 use talmox_config::{Code, Colour, Location, Problem, SourceId, Sources, report};
 use talmox_sim::{Calls, Fault, FaultPlan, Simulation, Trouble, When, World};
+use talmox_sim_talos::serve::Beside;
 use talmox_yaml::{Entry, FaultKind, Node, NodeKind, Span};
 
 use crate::failure::Failure;
 use crate::printer::Printer;
 pub(crate) use kinds::json_schema;
-use kinds::{KINDS, Key, Kind, WHEN};
+use kinds::{KINDS, Key, Kind, SECTIONS, WHEN};
+use nodes::NodeFaults;
 use values::{Given, read_value};
 
 /// More is no plan a person wrote.
@@ -33,27 +38,38 @@ const LARGEST: u64 = 1024 * 1024;
 /// The world, and what goes wrong in it if a file says so.
 pub(crate) fn simulation(
     mut world: World,
+    beside: &Beside,
     file: Option<&Path>,
     printer: &Printer,
 ) -> anyhow::Result<Simulation> {
     let hosts: Vec<String> = world.nodes.keys().cloned().collect();
-    let (faults, trouble) = file.map(|path| read(path, &hosts, printer)).transpose()?.unwrap_or_default();
+    let found = file.map(|path| read(path, &hosts, printer)).transpose()?.unwrap_or_default();
+    let Found { plan, trouble, nodes } = found;
     // What was wrong in an earlier run is not wrong for ever.
     if let Some(factory) = &mut world.factory {
         factory.trouble = trouble;
     }
-    Ok(Simulation { world, faults })
+    nodes.befall(&mut beside.nodes());
+    Ok(Simulation { world, faults: plan })
 }
 
-fn read(path: &Path, hosts: &[String], printer: &Printer) -> anyhow::Result<(FaultPlan, Trouble)> {
+/// What a file says.
+#[derive(Default)]
+struct Found {
+    plan: FaultPlan,
+    trouble: Trouble,
+    nodes: NodeFaults,
+}
+
+fn read(path: &Path, hosts: &[String], printer: &Printer) -> anyhow::Result<Found> {
     let name = path.display().to_string();
     let text = text_of(path)?;
     let mut sources = Sources::default();
     let source = sources.add(name.clone(), text.clone(), None);
-    let mut reader = Reader { source, hosts, trouble: Trouble::default(), problems: Vec::new() };
+    let mut reader = Reader::new(source, hosts);
     let plan = reader.plan(&text);
     if reader.problems.is_empty() {
-        return Ok((plan, reader.trouble));
+        return Ok(Found { plan, trouble: reader.trouble, nodes: reader.nodes });
     }
     printer.problem(report(&sources, &reader.problems, Colour::Always).trim_end_matches('\n'));
     printer.problem("");
@@ -80,11 +96,19 @@ struct Reader<'h> {
     hosts: &'h [String],
     /// What is wrong with the Image Factory.
     trouble: Trouble,
+    nodes: NodeFaults,
     problems: Vec<Problem>,
 }
 
 /// The entries of one fault by key.
 type Fields<'n> = BTreeMap<&'static str, (Given, &'n Node)>;
+
+impl<'h> Reader<'h> {
+    fn new(source: SourceId, hosts: &'h [String]) -> Self {
+        let (trouble, nodes) = (Trouble::default(), NodeFaults::default());
+        Self { source, hosts, trouble, nodes, problems: Vec::new() }
+    }
+}
 
 impl Reader<'_> {
     fn plan(&mut self, text: &str) -> FaultPlan {
@@ -106,7 +130,7 @@ impl Reader<'_> {
             return plan;
         };
         let mut seed = 0;
-        let (mut list, mut has_factory) = (None, false);
+        let (mut list, mut has_other) = (None, false);
         for entry in entries {
             match key_of(entry) {
                 "seed" => match entry.value.as_scalar().and_then(|scalar| scalar.text.parse().ok()) {
@@ -121,7 +145,15 @@ impl Reader<'_> {
                 "faults" => list = Some(&entry.value),
                 "factory" => {
                     self.trouble = self.factory(&entry.value);
-                    has_factory = true;
+                    has_other = true;
+                }
+                "machines" => {
+                    self.machines(&entry.value);
+                    has_other = true;
+                }
+                "node_calls" => {
+                    self.node_calls(&entry.value);
+                    has_other = true;
                 }
                 other => {
                     let text = format!("nothing reads {other}");
@@ -129,7 +161,7 @@ impl Reader<'_> {
                         Code::UnknownKey,
                         &text,
                         entry.key.place(),
-                        "seed, faults and factory stand here",
+                        &format!("seed, {} stand here", SECTIONS.join(", ")),
                     );
                 }
             }
@@ -152,7 +184,7 @@ impl Reader<'_> {
                     "begin each fault with `- fault: KIND`",
                 );
             }
-            None if has_factory => {}
+            None if has_other => {}
             None => {
                 self.say(Code::MissingKey, "there is no `faults`", document.place(), "add a list `faults:`");
             }
@@ -162,9 +194,7 @@ impl Reader<'_> {
 
     fn rule(&mut self, node: &Node, seed: u64) -> Option<(Calls, When, Fault)> {
         let before = self.problems.len();
-        let entries = self.mapping(node, "a fault is a mapping with `fault: KIND`")?;
-        let kind = self.kind(node, entries)?;
-        let fields = self.fields(kind, entries);
+        let (kind, fields) = self.one_of(node, "fault", KINDS, WHEN)?;
         let calls = self.calls(&fields);
         let when = when(&fields, seed);
         let fault = self.fault(kind, node, &fields);
@@ -174,33 +204,59 @@ impl Reader<'_> {
         fault.filter(|_| self.problems.len() == before).map(|fault| (calls, when, fault))
     }
 
-    fn kind(&mut self, node: &Node, entries: &[Entry]) -> Option<&'static Kind> {
-        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    /// An entry that says after `word` what goes wrong, one of `kinds`, with keys of its own and those all of them have.
+    fn one_of<'n>(
+        &mut self,
+        node: &'n Node,
+        word: &str,
+        kinds: &'static [Kind],
+        common: &'static [Key],
+    ) -> Option<(&'static Kind, Fields<'n>)> {
+        let entries = self.mapping(node, &format!("a {word} is a mapping with `{word}: KIND`"))?;
+        let kind = self.kind(node, entries, word, kinds)?;
+        Some((kind, self.fields(kind, entries, word, common)))
+    }
+
+    fn kind(
+        &mut self,
+        node: &Node,
+        entries: &[Entry],
+        word: &str,
+        kinds: &'static [Kind],
+    ) -> Option<&'static Kind> {
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         let hint = format!("one of {}", names.join(", "));
-        let Some(entry) = entries.iter().find(|entry| key_of(entry) == "fault") else {
+        let Some(entry) = entries.iter().find(|entry| key_of(entry) == word) else {
             self.say(
                 Code::MissingKey,
                 "it does not say what goes wrong",
                 node.place(),
-                &format!("add `fault:` and {hint}"),
+                &format!("add `{word}:` and {hint}"),
             );
             return None;
         };
         let written = entry.value.as_scalar().map_or("", |scalar| scalar.text.as_str());
-        let found = KINDS.iter().find(|kind| kind.name == written);
+        let found = kinds.iter().find(|kind| kind.name == written);
         if found.is_none() {
-            self.say(Code::InvalidValue, "fault: no such fault", entry.value.place(), &hint);
+            let text = format!("{word}: no such {word}");
+            self.say(Code::InvalidValue, &text, entry.value.place(), &hint);
         }
         found
     }
 
-    fn fields<'n>(&mut self, kind: &'static Kind, entries: &'n [Entry]) -> Fields<'n> {
+    fn fields<'n>(
+        &mut self,
+        kind: &'static Kind,
+        entries: &'n [Entry],
+        word: &str,
+        common: &'static [Key],
+    ) -> Fields<'n> {
         let mut fields = Fields::new();
-        for entry in entries.iter().filter(|entry| key_of(entry) != "fault") {
+        for entry in entries.iter().filter(|entry| key_of(entry) != word) {
             let name = key_of(entry);
-            let Some(key) = kind.keys.iter().chain(WHEN).find(|key| key.name == name) else {
+            let Some(key) = kind.keys.iter().chain(common).find(|key| key.name == name) else {
                 let text = format!("{} has no {name}", kind.name);
-                let known: Vec<&str> = kind.keys.iter().chain(WHEN).map(|key| key.name).collect();
+                let known: Vec<&str> = kind.keys.iter().chain(common).map(|key| key.name).collect();
                 self.say(
                     Code::UnknownKey,
                     &text,

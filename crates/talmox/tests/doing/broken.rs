@@ -9,7 +9,7 @@ use crate::Lab;
 use crate::connecting::Remote;
 
 /// A host that takes the VMs, and a token and certificate that are known.
-async fn remote(name: &str) -> Remote {
+pub(crate) async fn remote(name: &str) -> Remote {
     let remote = Remote::start(name).await;
     std::fs::write(remote.scratch.0.join("ca.pem"), remote.server.authority()).unwrap();
     std::fs::write(remote.scratch.0.join("token"), remote.token.expose_secret()).unwrap();

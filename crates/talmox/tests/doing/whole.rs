@@ -1,5 +1,7 @@
 //! From nothing to a healthy cluster, and away again.
 
+use insta::assert_snapshot;
+
 use crate::support::finish;
 use crate::{CLUSTER, Lab, NODES, Run};
 
@@ -67,4 +69,23 @@ fn as_far_as_asked() {
     // It may have become healthy meanwhile: time goes on between two runs.
     let last = apply("healthy");
     assert!(last.contains("healthy") || last.contains("No changes"), "{last}");
+}
+
+/// What is wrong with nodes can be said in a file: a stranger at an address of ours gets nothing and is named, and lost or
+/// refused calls are no obstacle.
+#[test]
+fn nodes_with_faults_from_a_file() {
+    let lab = Lab::new("node-faults");
+    let file = lab.scratch.path("faults.yaml");
+    std::fs::write(&file, "machines:\n- {trouble: stranger, address: 10.0.7.12}\n").unwrap();
+    let failed = run(&lab, &["apply", "--auto-approve", "--fault", &file]).failed();
+    let from = failed.stderr.find("error: ").unwrap();
+    assert_snapshot!(lab.filtered(&failed.stderr[from..]));
+    let calls = "node_calls:\n\
+                 - {fault: lost-reply, calls: '*/Bootstrap'}\n\
+                 - {fault: error, code: Unavailable, calls: '*/ApplyConfiguration', address: 10.0.7.12}\n\
+                 - {fault: error, status: 503, calls: 'GET /api/v1/nodes', times: 2}\n";
+    std::fs::write(&file, calls).unwrap();
+    let end = run(&lab, &["apply", "--auto-approve", "--fault", &file]).succeeded();
+    assert!(end.stderr.contains("lab: healthy, 3 nodes as described"), "{}", end.whole());
 }

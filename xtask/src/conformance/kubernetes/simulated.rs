@@ -36,12 +36,15 @@ impl Simulated {
     fn caller(&self, request: &Request) -> Caller {
         let shown = request.identity.certificate();
         if shown == self.stranger.certificate() {
-            return Caller::of(&Peer::Nobody, &self.authority);
+            return Caller::of(&Peer::Nobody, std::slice::from_ref(&self.authority));
         }
         let named = |group: &str| shown.windows(group.len()).any(|part| part == group.as_bytes());
         let groups = [ADMINISTRATORS, OTHERS].into_iter().filter(|group| named(group));
         let organisations = groups.map(str::to_owned).collect();
-        Caller::of(&Peer::Certificate { authority: self.authority.clone(), organisations }, &self.authority)
+        Caller::of(
+            &Peer::Certificate { authority: self.authority.clone(), organisations },
+            std::slice::from_ref(&self.authority),
+        )
     }
 }
 

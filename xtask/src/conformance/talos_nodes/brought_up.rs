@@ -10,6 +10,12 @@ use crate::scratch::Scratch;
 
 /// Simulated seconds per second while others talk to the nodes.
 const SPEED: &str = "4";
+/// While a machine is watched that restarts: `talosctl` looks again after some seconds, and waits for ever if it is up by then.
+const REAL_TIME: &str = "1";
+
+/// The Kubernetes of the cluster, and the one it is moved to.
+const FROM: &str = "1.36.3";
+const TO: &str = "1.36.4";
 
 /// Every node, and whether it is ready.
 const READY: &str =
@@ -18,7 +24,7 @@ const READY: &str =
 /// Runs everything; gives the number of calls of others.
 pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result<usize> {
     let (layout, scratch) = (Layout::new("1.13")?, Scratch::new("talos-cluster")?);
-    scratch.write("cluster.yaml", &description(&layout))?;
+    scratch.write("cluster.yaml", &description(&layout, FROM))?;
     let own = talmox(own, scratch.path());
     let folder = scratch.path().join("world");
     let simulate = format!("--simulate={}", folder.display());
@@ -35,9 +41,46 @@ pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result
         let ready = ["cp-1=True", "cp-2=True", "cp-3=True", "worker-1=True"];
         kubectl.ask(&["get", "nodes", "-o", READY])?.well(&ready)?;
     }
+    let calls = calls + 2 + upgrade_kubernetes(&mut talosctl)?;
     drop(simulator);
+    // What it made of the cluster is what is described then.
+    scratch.write("cluster.yaml", &description(&layout, TO))?;
     own.ask(&["plan", &simulate])?.well(&["No changes."])?;
-    Ok(calls + 2)
+    let rendered = own.output(&["render", "config", "worker-1", &simulate])?;
+    std::fs::write(home.path().join("worker-1.yaml"), rendered)?;
+
+    let simulator = Simulator::start(&own, &folder, REAL_TIME)?;
+    talosctl.calls = 0;
+    let more = renew(&mut talosctl, &layout)?;
+    drop(simulator);
+    // It runs a later version than described: the plan is to bring it back.
+    own.ask(&["plan", "--no-snapshot", &simulate])?.well(&[layout.next])?;
+    Ok(calls + 2 + more)
+}
+
+/// Upgrades the worker, resets it, and gives it back the configuration talmox has for it.
+fn renew(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> {
+    let (first, worker) = (layout.first(), layout.worker.to_string());
+    talosctl.wait(&["-e", &first, "-n", &worker, "version"], &["Server:"])?;
+    steps::upgrade(talosctl, layout)?;
+    steps::reset(talosctl, layout)?;
+    let file = ["apply-config", "--insecure", "-n", &worker, "--file", "worker-1.yaml"];
+    talosctl.ask(&file)?.well(&[])?;
+    talosctl.wait(&["-e", &first, "-n", &worker, "get", "machinestatus"], &["running   true"])?;
+    talosctl
+        .of(&first, &["health", "--wait-timeout", "50s"])?
+        .well(&["waiting for all k8s nodes to report ready: OK"])?;
+    Ok(talosctl.calls)
+}
+
+/// `talosctl` moves Kubernetes to another version: first as if, then for real.
+fn upgrade_kubernetes(talosctl: &mut Talosctl<'_>) -> anyhow::Result<usize> {
+    let before = talosctl.calls;
+    let to = ["upgrade-k8s", "--to", TO];
+    let path = format!("update kube-scheduler: v{FROM} -> {TO}");
+    talosctl.ask(&[&to[..], &["--dry-run"]].concat())?.well(&[&path, "skipped in dry-run"])?;
+    talosctl.ask(&to)?.well(&[&path, "successfully updated", "updating manifests"])?;
+    Ok(talosctl.calls - before)
 }
 
 fn ask(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> {
@@ -54,7 +97,7 @@ fn ask(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> {
     Ok(talosctl.calls)
 }
 
-fn description(layout: &Layout) -> String {
+fn description(layout: &Layout, kubernetes: &str) -> String {
     let node =
         |(index, address)| format!("  - {{name: cp-{}, address: {address}, controller: true}}\n", index + 1);
     let nodes: String = layout.control_planes.iter().enumerate().map(node).collect();
@@ -68,6 +111,7 @@ node_cidr: {network}/24
 node_gateway: {gateway}
 cluster_api_addr: {shared}
 talos_version: {version}
+kubernetes_version: {kubernetes}
 nodes:
 {nodes}  - {{name: worker-1, address: {worker}}}
 "

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! talos-nodes     talosctl alone: from machines in maintenance mode to a healthy cluster, an upgrade and a reset
-//! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote
+//! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote, and talosctl upgrades and
+//!                 resets a node of it
 //! talos-adopt     talosctl makes a cluster, talmox adopts it, and has nothing to change
 //! ```
 

@@ -53,6 +53,14 @@ impl Program<'_> {
         command
     }
 
+    /// What a call that goes well prints, without what it says beside.
+    pub(super) fn output(&self, args: &[&str]) -> anyhow::Result<Vec<u8>> {
+        let Output { stdout, stderr, status } =
+            self.command(args).output().with_context(|| format!("could not run {}", self.file.display()))?;
+        ensure!(status.success(), "{}: {}", args.join(" "), String::from_utf8_lossy(&stderr));
+        Ok(stdout)
+    }
+
     pub(super) fn ask(&self, args: &[&str]) -> anyhow::Result<Said> {
         let Output { stdout, stderr, status } =
             self.command(args).output().with_context(|| format!("could not run {}", self.file.display()))?;

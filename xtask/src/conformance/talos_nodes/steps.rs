@@ -119,7 +119,7 @@ pub(super) fn etcd(talosctl: &mut Talosctl<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn upgrade(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
+pub(super) fn upgrade(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
     let worker = layout.worker.to_string();
     let first = talosctl.first.clone();
     let image = format!("ghcr.io/siderolabs/installer:v{}", layout.next);
@@ -129,7 +129,8 @@ fn upgrade(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn reset(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
+/// Takes a worker back to maintenance mode.
+pub(super) fn reset(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
     let (first, worker) = (talosctl.first.clone(), layout.worker.to_string());
     let args = [
         "-e",

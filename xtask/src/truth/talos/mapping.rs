@@ -63,7 +63,7 @@ pub(super) struct Blank {
     hunks: Regex,
 }
 
-const PATTERNS: [(&str, &str); 8] = [
+const PATTERNS: [(&str, &str); 9] = [
     // What a node is known by in its cluster.
     (r"\b[0-9A-Za-z]{43,44}\b", "IDENTITY"),
     // Link-local addresses are made of MAC addresses.
@@ -72,6 +72,8 @@ const PATTERNS: [(&str, &str); 8] = [
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
     (r"talos-[0-9a-z]{3}-[0-9a-z]{3}", "talos-HOST"),
     (r"\(PID \d+", "(PID"),
+    // Where a kubelet finds its static pods.
+    (r"http://127\.0\.0\.1:\d{5}", "http://127.0.0.1:PORT"),
     // Ports a client or resolver happened to get.
     (r":\d{5}->", ":PORT->"),
     (r"sha256:[0-9a-f]{64}", "DIGEST"),

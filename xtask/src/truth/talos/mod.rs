@@ -4,10 +4,12 @@ mod compare;
 mod environment;
 mod file;
 mod lab;
+mod live;
 mod mapping;
 mod messages;
 mod replay;
 mod scope;
+mod sent;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -63,10 +65,24 @@ pub fn replay_values(calls: &Value, transcripts: &Path) -> anyhow::Result<Report
         call.message = files.reveal(&call.message);
         files.reveal_all(&mut call.reply);
     }
+    let workers = sent::workers(&calls);
+    for call in calls.iter_mut().filter(|call| call.address().is_some_and(|to| workers.contains(&to))) {
+        "worker".clone_into(&mut call.node_role);
+    }
     let mut replay = Replay::new(&messages, &files, &blank, &calls);
     let mut report = Report::default();
-    let openings = openings(&calls);
+    let by_beginning = sent::in_order_of_beginning(&calls);
+    let openings = if by_beginning { BTreeMap::new() } else { openings(&calls) };
+    let mut open: Vec<usize> = Vec::new();
     for (number, call) in calls.iter().enumerate() {
+        for ended in open.extract_if(.., |one| has_ended(&calls, *one, number)).collect::<Vec<_>>() {
+            report.count(ended, &calls[ended], replay.make(ended, &calls[ended]));
+        }
+        if by_beginning && scope::is_ours(&call.method) && stays_open(call) {
+            replay.open(number, call);
+            open.push(number);
+            continue;
+        }
         for later in openings.get(&number).into_iter().flatten() {
             replay.open(*later, &calls[*later]);
         }
@@ -76,12 +92,31 @@ pub fn replay_values(calls: &Value, transcripts: &Path) -> anyhow::Result<Report
             report.out_of_scope += 1;
             continue;
         }
-        match replay.make(number, call) {
-            Replayed::Made { same_code, what } if ours => report.add(number, call, same_code, what),
-            Replayed::Made { .. } | Replayed::Not => report.out_of_scope += 1,
-        }
+        let replayed = replay.make(number, call);
+        report.count(number, call, if ours { replayed } else { Replayed::Not });
+    }
+    for ended in open {
+        report.count(ended, &calls[ended], replay.make(ended, &calls[ended]));
     }
     Ok(report)
+}
+
+/// Whether a stream was open while calls after it were made, if they stand in the order in which they began.
+fn stays_open(call: &Call) -> bool {
+    call.stream().is_some() && (replay::is_long(call) || sent::by_talosctl(call) && call.code == "Canceled")
+}
+
+/// Whether a stream that is open had ended when a later call was made. `talosctl` watches one node while it changes that node
+/// and nothing else; other streams lasted as long as their group.
+fn has_ended(calls: &[Call], open: usize, later: usize) -> bool {
+    let (open, later) = (&calls[open], &calls[later]);
+    if open.group != later.group {
+        return true;
+    }
+    let changes = ["/Get", "/ApplyConfiguration"].iter().any(|name| later.method.ends_with(name));
+    sent::by_talosctl(open)
+        && later.address().is_some()
+        && !(changes && sent::target(open) == sent::target(later))
 }
 
 /// A certificate that ran out is a matter of TLS, which knows the time; a simulated call only says whose it is.
@@ -120,6 +155,13 @@ fn openings(calls: &[Call]) -> BTreeMap<usize, Vec<usize>> {
 }
 
 impl Report {
+    fn count(&mut self, number: usize, call: &Call, replayed: Replayed) {
+        match replayed {
+            Replayed::Made { same_code, what } => self.add(number, call, same_code, what),
+            Replayed::Not => self.out_of_scope += 1,
+        }
+    }
+
     fn add(&mut self, number: usize, call: &Call, same_code: bool, what: Vec<String>) {
         let whole = what.is_empty();
         self.in_scope += 1;

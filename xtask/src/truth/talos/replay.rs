@@ -2,7 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "of replies, peers and codes one or two are special")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use super::file::{Call, Payloads};
 use super::lab::{Known, Lab};
 use super::mapping::{Blank, Mapping};
 use super::messages::{Messages, encode};
+use super::sent::{self, Change};
 
 /// A stream this long was open while other calls were made.
 const LONG: u64 = 5000;
@@ -40,6 +41,12 @@ pub(super) struct Replay<'a> {
     /// What nodes are, as far as it is known without asking them directly.
     roles: BTreeMap<IpAddr, String>,
     labs: BTreeMap<(String, bool), Place>,
+    /// Groups whose machine never got further than booting.
+    booting: BTreeSet<String>,
+    /// What images were asked for, by the names they got.
+    pulled: BTreeMap<String, String>,
+    /// What configurations changed whose bytes were not kept, by the number of the call.
+    changes: BTreeMap<usize, Change>,
 }
 
 /// A lab, what is known of its machines, and the streams that are open.
@@ -85,6 +92,9 @@ impl<'a> Replay<'a> {
             hosts: hosts(calls),
             roles: roles(calls),
             labs: BTreeMap::new(),
+            booting: sent::only_booting(calls),
+            pulled: sent::pulled_names(calls),
+            changes: sent::changes(calls),
         }
     }
 
@@ -115,6 +125,10 @@ impl<'a> Replay<'a> {
         }
         self.bring(&mut place, call);
         let Some((request, same_bytes)) = self.api_call(&place, call, &method) else {
+            if let (Some(change), Some(target)) = (self.changes.get(&number), sent::target(call)) {
+                place.lab.change(target, change, call);
+                place.lab.pass(call.elapsed_ms);
+            }
             self.put(call, place);
             return Replayed::Not;
         };
@@ -182,7 +196,11 @@ impl<'a> Replay<'a> {
                 if !made_in_parallel(call) {
                     place.lab.pass(call.elapsed_ms.max(took));
                 }
-                let outcome = self.ended(call, method, reply);
+                let mut outcome = self.ended(call, method, reply);
+                // Of a stream that was there at once, the client saw what it wanted and went.
+                if outcome.code == "OK" && call.stream().is_some() && closed_by_client(call) {
+                    outcome = Outcome { messages: outcome.messages, ..failed(&call.code, &call.message) };
+                }
                 if call.method.ends_with("/EtcdSnapshot") && outcome.code == "OK" {
                     place.lab.snapshot = bytes_of(&outcome);
                 }
@@ -262,7 +280,8 @@ impl<'a> Replay<'a> {
 
     /// The call in bytes, and whether the files it holds are those that were sent.
     fn api_call(&self, place: &Place, call: &Call, method: &MethodDescriptor) -> Option<(ApiCall, bool)> {
-        let request = self.files.request(call, &place.lab.snapshot)?;
+        let mut request = self.files.request(call, &place.lab.snapshot)?;
+        request.messages.iter_mut().for_each(|message| self.name_images(message));
         let encoded = |message: &Value| encode(&method.input(), message).ok().map(Bytes::from);
         let messages = request.messages.iter().map(encoded).collect::<Option<_>>()?;
         let metadata = call.metadata.iter().flatten();
@@ -275,6 +294,15 @@ impl<'a> Replay<'a> {
             ApiCall { to, peer, path: format!("/{}", call.method), metadata, messages },
             request.same_bytes,
         ))
+    }
+
+    /// Digests are of the images that were there: ours have others, and can be named as they were asked for.
+    fn name_images(&self, message: &mut Value) {
+        if let Some(name) = message.pointer_mut("/source/image_name")
+            && let Some(reference) = name.as_str().and_then(|name| self.pulled.get(name))
+        {
+            *name = Value::String(reference.clone());
+        }
     }
 
     fn place(&self, call: &Call) -> Option<Place> {
@@ -292,6 +320,12 @@ impl<'a> Replay<'a> {
         self.labs.insert((call.talos_version.clone(), call.in_a_vm()), place);
     }
 
+    /// The recorded state; a machine of which nobody says more than where it is may only have booted.
+    fn state(&self, call: &Call) -> String {
+        let only_boots = call.state == "metal-vm" && self.booting.contains(&call.group);
+        if only_boots { format!("booting-{}", call.state) } else { call.state.clone() }
+    }
+
     /// Has the machine in the recorded state, where the recording says something new about it.
     fn bring(&self, place: &mut Place, call: &Call) {
         let Some(endpoint) = call.address() else { return };
@@ -303,7 +337,7 @@ impl<'a> Replay<'a> {
         };
         self.bring_target(place, call, endpoint, target);
         let known =
-            Known { state: call.state.clone(), role: call.node_role.clone(), group: call.group.clone() };
+            Known { state: self.state(call), role: call.node_role.clone(), group: call.group.clone() };
         let before = place.known.insert(subject, known.clone());
         if before.as_ref().is_none_or(|before| before.group != call.group) {
             place.mapping.forget();
@@ -362,6 +396,9 @@ pub(super) fn is_long(call: &Call) -> bool {
 }
 
 fn peer(place: &Place, call: &Call) -> Peer {
+    if call.note().starts_with("old client certificate") {
+        return place.lab.old_peer();
+    }
     let Some(role) = call.auth.strip_prefix("client cert O=") else {
         return if call.auth.starts_with("client certificate") {
             place.lab.peer(&["os:admin"])
@@ -380,7 +417,8 @@ fn peer(place: &Place, call: &Call) -> Peer {
 
 /// The client had what it wanted.
 fn closed_by_client(call: &Call) -> bool {
-    call.code == "Canceled" || call.reply["ended"].as_str().is_some_and(|words| words.contains("client"))
+    ["Canceled", "none"].contains(&call.code.as_str())
+        || call.reply["ended"].as_str().is_some_and(|words| words.contains("client"))
 }
 
 fn is_deadline(call: &Call) -> bool {

@@ -155,7 +155,7 @@ impl Planner<'_> {
         vec![self.push(Draft { part, ..draft })]
     }
 
-    fn register(&mut self, image: &Image) -> Vec<StepId> {
+    pub(in crate::planner) fn register(&mut self, image: &Image) -> Vec<StepId> {
         let Some(schematic) = image.schematic.clone() else { return Vec::new() };
         let part = schematic.id.as_str()[..12].to_owned();
         let id = StepId::new(None, &format!("register-schematic-{part}"));

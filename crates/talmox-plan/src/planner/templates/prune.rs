@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use talmox_pve::property::{Disk, VolumeId};
-use talmox_types::desired::{OUR_FILES, Template};
+use talmox_types::desired::{OUR_FILES, OUR_SEEDS, Template};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{Digest16, StorageId};
 
@@ -97,8 +97,10 @@ impl Planner<'_> {
                 let needed = files.contains(name)
                     || attached.contains(&file.volume)
                     || kept.iter().any(|template| name.starts_with(&format!("{OUR_FILES}{template}-")));
+                // Drives of this cluster go by themselves, and another's are none of our business.
+                let drive = name.starts_with(OUR_SEEDS);
                 let again = shared && !seen_shared.insert((storage.clone(), file.volume.clone()));
-                if !name.starts_with(OUR_FILES) || needed || again {
+                if !name.starts_with(OUR_FILES) || drive || needed || again {
                     continue;
                 }
                 let step = Step::RemoveImage { host: host.clone(), volume: file.volume.clone() };

@@ -17,6 +17,7 @@ use super::Planner;
 use crate::SeenNode;
 
 pub(super) use restore::Beginning;
+pub(super) use retire::Departure;
 
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.
 #[derive(Clone, Copy)]
@@ -29,9 +30,9 @@ impl<'a> Planner<'a> {
     /// Plans what is done to nodes that live. What concerns one node only if it is covered; what concerns the cluster only if
     /// no targets are given.
     pub(super) fn upkeep(&mut self, living: &[Living<'a>]) {
-        self.return_nodes(living);
         self.talos_upgrades(living);
-        self.kubernetes_upgrade(living);
         self.config_changes(living);
+        self.kubernetes_upgrade(living);
+        self.return_nodes(living);
     }
 }

@@ -27,7 +27,7 @@ impl Planner<'_> {
         if self.desired.talos.etcd_backup.is_none() {
             return self.refuse_without_place();
         }
-        let members = self.members();
+        let members = self.with_a_member();
         if members.is_empty() {
             if !self.has_no_etcd() {
                 self.refuse_without_member();
@@ -56,6 +56,7 @@ impl Planner<'_> {
             | Upkeep::ReturnNode { .. }
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
+            | Upkeep::NoteAway { .. }
             | Upkeep::RecoverEtcd { .. } => false,
         }
     }
@@ -75,7 +76,7 @@ impl Planner<'_> {
     }
 
     /// Control planes that have a member, and where they are.
-    fn members(&self) -> BTreeMap<NodeName, IpAddr> {
+    fn with_a_member(&self) -> BTreeMap<NodeName, IpAddr> {
         let member = |(node, machine): (&NodeName, &SeenMachine)| {
             let seen = machine.configured()?;
             matches!(seen.etcd, Some(SeenEtcd::Member { .. })).then(|| (node.clone(), seen.address))

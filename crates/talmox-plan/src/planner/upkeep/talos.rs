@@ -1,11 +1,319 @@
 //! Talos of another version, or with other extensions.
+//!
+//! ```text
+//!  control planes by name, one at a time ─▶ workers, so many at a time          each: drain ─▶ upgrade ─▶ return
+//! ```
+//!
+//! The way must be one Talos itself supports, and the Kubernetes that is there one the new Talos runs. What cannot be is
+//! refused with what would get there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use talmox_types::desired::{Node, Power, Role};
+use talmox_types::support::line_of;
+use talmox_types::ways::{TalosWay, talos_way};
+use talmox_types::{Contract, NodeName, Version};
 
 use super::Living;
-use crate::planner::Planner;
+use crate::installer::{Wanted, described_schematic, short_name};
+use crate::planner::{Draft, Planner};
+use crate::{
+    Effect, Expected, NoteKind, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Upkeep, managed_template,
+};
+
+/// From here on a node installs when it is told, and restarts when it is told.
+const INSTALLS_APART: Contract = Contract::new(1, 13);
+/// What the image itself puts among the extensions of a machine.
+const NO_EXTENSIONS: [&str; 2] = ["schematic", "modules.dep"];
+
+/// A node that does not run what is described.
+struct Upgrade<'a> {
+    living: Living<'a>,
+    vm: Expected,
+    from: Version,
+    wanted: Wanted,
+    reason: String,
+    /// The described image was installed before and waits for the restart.
+    installed: bool,
+}
 
 impl<'a> Planner<'a> {
     /// Upgrades Talos, control planes first and one at a time.
     pub(super) fn talos_upgrades(&mut self, living: &[Living<'a>]) {
-        let _ = (&self.plan, living);
+        let mut upgrades: Vec<Upgrade<'a>> = living.iter().filter_map(|one| self.upgrade_of(*one)).collect();
+        let absent = self.approve_absent(living, !upgrades.is_empty());
+        upgrades.retain(|upgrade| self.is_possible(upgrade));
+        if upgrades.is_empty() || !self.kubernetes_allows() {
+            return;
+        }
+        self.say_losses(&upgrades);
+        let control_planes = control_planes(living);
+        upgrades.sort_by_key(|upgrade| (upgrade.living.node.role, upgrade.living.node.name.clone()));
+        let mut before: Vec<StepId> = Vec::new();
+        for upgrade in upgrades {
+            let (name, role) = (&upgrade.living.node.name, upgrade.living.node.role);
+            match role {
+                Role::Worker if absent => self.upgrade_later(name, "once every control plane runs it"),
+                Role::Worker => drop(self.upgrade(&upgrade, &control_planes, before.clone())),
+                Role::Controller => before.extend(self.upgrade(&upgrade, &control_planes, Vec::new())),
+            }
+        }
     }
+
+    /// Says that a node's Talos is not the described one, where nothing is done about it.
+    pub(in crate::planner) fn leave_talos(&mut self, node: &Node, seen: &SeenNode) {
+        let (has, wanted) = (seen.version.trim_start_matches('v'), &self.desired.talos.version);
+        if !has.is_empty() && has != wanted.to_string() {
+            let text = format!("runs Talos {has}, described is {wanted}: left as it is");
+            self.note(Some(&node.name), NoteKind::Inside, text);
+        }
+    }
+
+    /// What has to be done to a node, if anything.
+    fn upgrade_of(&mut self, living: Living<'a>) -> Option<Upgrade<'a>> {
+        let Living { node, seen } = living;
+        if !self.request.covers(&node.name) {
+            return None;
+        }
+        let from = Version::parse(&seen.version).ok()?;
+        let wanted = Wanted::of(self.desired, node, seen);
+        let reason = self.difference(node, seen, &from, &wanted)?;
+        let owned = self.identities.of_node(&node.name).next()?.clone();
+        // A template of somebody else's may hold another Talos. Whoever approved a new node approved no restart of it.
+        if owned.mark.incarnation == self.nonce.as_str() {
+            let text = format!("{reason}: the next apply upgrades it");
+            self.note(Some(&node.name), NoteKind::Inside, text);
+            return None;
+        }
+        let vm = Expected { host: owned.host, mark: owned.mark };
+        let installed = match &self.observed.kubernetes {
+            SeenKubernetes::Answers(cluster) => {
+                cluster.installed.get(node.name.as_str()).is_some_and(|image| *image == wanted.image)
+            }
+            SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => false,
+        };
+        Some(Upgrade { living, vm, from, wanted, reason, installed })
+    }
+
+    /// Why a node does not run what is described. A machine that does not tell its schematic is known by its extensions.
+    fn difference(&self, node: &Node, seen: &SeenNode, from: &Version, wanted: &Wanted) -> Option<String> {
+        let described = &self.desired.talos.version;
+        if from != described {
+            return Some(format!("runs Talos {from}, described is {described}"));
+        }
+        match (&seen.schematic, &wanted.schematic) {
+            (Some(has), Some(schematic)) if has != schematic.as_str() => {
+                let short = |id: &str| id.chars().take(12).collect::<String>();
+                let (has, wanted) = (short(has), short(schematic.as_str()));
+                Some(format!("its image is made from schematic {has}, described is {wanted}"))
+            }
+            (None, Some(_)) => {
+                let missing = self
+                    .extensions(node, wanted)?
+                    .iter()
+                    .find(|name| !seen.extensions.iter().any(|has| short_name(has) == short_name(name)))?;
+                Some(format!("its image lacks the extension {missing}"))
+            }
+            (Some(_) | None, Some(_) | None) => None,
+        }
+    }
+
+    /// The extensions of the described image, if the description lists them.
+    fn extensions(&self, node: &Node, wanted: &Wanted) -> Option<&'a [String]> {
+        let listed = node.schematic_id.is_none()
+            && wanted.schematic.as_ref() == Some(&described_schematic(self.desired));
+        listed.then_some(self.desired.talos.schematic.extensions.as_slice())
+    }
+
+    /// Refuses what Talos does not support.
+    fn is_possible(&mut self, upgrade: &Upgrade<'a>) -> bool {
+        let (node, from) = (&upgrade.living.node.name, &upgrade.from);
+        let to = &self.desired.talos.version;
+        if let Some(version) = upgrade.wanted.version.as_ref().filter(|version| *version != to) {
+            let image = &upgrade.wanted.image;
+            let problem = format!("talos_version is {to}, and its installer is that of {version}: {image}");
+            let choices = vec![
+                format!("make talos_version {version}"),
+                "change install_images, or the patch of machine.install.image".to_owned(),
+            ];
+            self.refuse(Some(node), problem, choices);
+            return false;
+        }
+        if self.request.upkeep.stage && from.contract() < INSTALLS_APART {
+            let problem = format!("Talos {from} cannot install now and restart later: that came with 1.13");
+            self.refuse(Some(node), problem, vec!["apply without --stage".to_owned()]);
+            return false;
+        }
+        match talos_way(from, to) {
+            TalosWay::Direct => true,
+            TalosWay::Back => {
+                let problem =
+                    format!("runs Talos {from}; an older minor version, {to}, may not read its data");
+                let choices = vec![
+                    format!("make talos_version {from} or newer"),
+                    format!("build the node anew: talmox apply --replace {node}"),
+                ];
+                self.refuse(Some(node), problem, choices);
+                false
+            }
+            TalosWay::Through(stations) => {
+                let stations: Vec<String> = stations.iter().map(ToString::to_string).collect();
+                let first = stations.first().cloned().unwrap_or_default();
+                let problem = format!(
+                    "runs Talos {from}, and {to} cannot be reached from there in one step; in between: {}",
+                    stations.join(", then ")
+                );
+                let choices = vec![format!(
+                    "make talos_version the newest release of {first}, apply, and go on from there"
+                )];
+                self.refuse(Some(node), problem, choices);
+                false
+            }
+            TalosWay::Unknown => {
+                let problem = format!("nobody knows a way from Talos {from} to {to}");
+                let choices =
+                    vec!["upgrade it step by step with talosctl, one minor version at a time".to_owned()];
+                self.refuse(Some(node), problem, choices);
+                false
+            }
+        }
+    }
+
+    /// Refuses a Talos that does not run the Kubernetes that is there, unless that changes in this plan too: then which of
+    /// the two goes first is decided there.
+    fn kubernetes_allows(&mut self) -> bool {
+        let SeenKubernetes::Answers(cluster) = &self.observed.kubernetes else { return true };
+        let (talos, described) = (&self.desired.talos.version, &self.desired.kubernetes.version);
+        let Some(line) = line_of(talos) else { return true };
+        let changes = self.request.targets.is_empty();
+        let kubelets = cluster.nodes.iter().filter(|(name, _)| self.names.contains_key(name.as_str()));
+        let mut stays = kubelets
+            .filter_map(|(_, node)| Version::parse(&node.version).ok())
+            .filter(|has| !changes || has.contract() == described.contract());
+        let Some(has) = stays.find(|has| !line.supports(has)) else { return true };
+        let problem = format!("Talos {talos} does not run Kubernetes {has}, which is there now");
+        let (from, to) = (line.kubernetes_from, line.kubernetes_to);
+        let choice = format!("upgrade Kubernetes on all nodes first, to one of {from} to {to}");
+        self.refuse(None, problem, vec![choice]);
+        false
+    }
+
+    fn upgrade_later(&mut self, node: &NodeName, reason: &str) {
+        if self.request.upkeep.stage {
+            return self.follow(Some(node), "upgrade-node", Effect::ChangePending, reason);
+        }
+        self.follow(Some(node), "drain", Effect::Drain, reason);
+        self.follow(Some(node), "upgrade-node", Effect::Reboot, reason);
+        self.follow(Some(node), "return", Effect::ChangeLive, reason);
+    }
+
+    /// A node that restarts right now, is off, or is taken down by another step of this plan, may turn out to need the same:
+    /// whoever approves this plan approves that. Gives whether a control plane is among them.
+    fn approve_absent(&mut self, living: &[Living<'a>], rolls: bool) -> bool {
+        let (desired, observed) = (self.desired, self.observed);
+        let asked: BTreeSet<&NodeName> = living.iter().map(|one| &one.node.name).collect();
+        let mut control_plane = false;
+        for node in desired.nodes.iter().filter(|node| !asked.contains(&node.name)) {
+            let name = &node.name;
+            let is_there = self.identities.of_node(name).next().is_some() && node.vm.power == Power::Running;
+            if !is_there || !self.request.covers(name) || self.refused.contains(name) {
+                continue;
+            }
+            let differs = match observed.talos.get(name) {
+                Some(SeenMachine::Configured(seen)) => {
+                    let wanted = Wanted::of(desired, node, seen);
+                    let from = Version::parse(&seen.version);
+                    from.is_ok_and(|from| self.difference(node, seen, &from, &wanted).is_some())
+                }
+                Some(SeenMachine::Unreachable { .. }) | None => rolls || self.is_cordoned_by_us(name),
+                Some(SeenMachine::Maintenance { .. } | SeenMachine::Foreign { .. }) => false,
+            };
+            if differs {
+                self.upgrade_later(name, "if it does not run what is described once it answers");
+                control_plane |= node.role == Role::Controller;
+            }
+        }
+        control_plane
+    }
+
+    fn is_cordoned_by_us(&self, node: &NodeName) -> bool {
+        let SeenKubernetes::Answers(cluster) = &self.observed.kubernetes else { return false };
+        cluster.nodes.get(node.as_str()).is_some_and(|node| node.cordoned_for.is_some())
+    }
+
+    /// Names the extensions nodes have and would not have afterwards.
+    fn say_losses(&mut self, upgrades: &[Upgrade<'a>]) {
+        for Upgrade { living: Living { node, seen }, wanted, .. } in upgrades {
+            let same = seen.schematic.is_some()
+                && seen.schematic.as_deref() == wanted.schematic.as_ref().map(|id| id.as_str());
+            if same {
+                continue;
+            }
+            let kept = self.extensions(node, wanted);
+            let has = seen.extensions.iter().map(|name| short_name(name));
+            let lost: Vec<&str> = has
+                .filter(|name| !NO_EXTENSIONS.contains(name))
+                .filter(|has| !kept.is_some_and(|kept| kept.iter().any(|name| short_name(name) == *has)))
+                .collect();
+            if lost.is_empty() {
+                continue;
+            }
+            let lost = lost.join(", ");
+            let text = match kept {
+                Some(_) => format!("loses the extension {lost}: the description does not have it"),
+                None => format!(
+                    "may lose the extension {lost}: the description names an image, not what is in it"
+                ),
+            };
+            self.note(Some(&node.name), NoteKind::Warning, text);
+        }
+    }
+
+    /// Plans one node; gives what must have been done before anybody follows: it runs what is described, and is well.
+    fn upgrade(
+        &mut self,
+        upgrade: &Upgrade<'a>,
+        control_planes: &BTreeMap<NodeName, IpAddr>,
+        mut after: Vec<StepId>,
+    ) -> Vec<StepId> {
+        let Upgrade { living: Living { node, seen }, vm, from, wanted, reason, installed } = upgrade;
+        let (name, stage) = (&node.name, self.request.upkeep.stage);
+        let to = self.desired.talos.version.clone();
+        if stage && *installed {
+            let text = format!("Talos {to} is installed and waits for the restart: apply without --stage");
+            self.note(Some(name), NoteKind::Inside, text);
+            return Vec::new();
+        }
+        let schematic = wanted.schematic.as_ref().map(ToString::to_string);
+        if schematic.is_some() && seen.schematic != schematic && self.extensions(node, wanted).is_some() {
+            let image = managed_template(self.desired, node).image;
+            after.extend(self.register(&image));
+        }
+        let step = Step::Upkeep(Upkeep::UpgradeNode {
+            vm: vm.clone(),
+            address: seen.address,
+            from: from.to_string(),
+            to: to.to_string(),
+            installer: wanted.image.clone(),
+            schematic,
+            stage,
+            control_planes: control_planes.clone(),
+        });
+        if stage {
+            return vec![self.push(Draft::new(Some(name), step, reason, Effect::ChangePending).after(after))];
+        }
+        let drained = self.drain(name, reason, after);
+        let upgraded = self.push(Draft::new(Some(name), step, reason, Effect::Reboot).after(drained));
+        let mut done = self.give_back(name, vec![upgraded.clone()]);
+        done.push(upgraded);
+        done.dedup();
+        done
+    }
+}
+
+/// Control planes Kubernetes can be asked at.
+fn control_planes(living: &[Living<'_>]) -> BTreeMap<NodeName, IpAddr> {
+    let controllers = living.iter().filter(|one| one.node.role == Role::Controller);
+    controllers.map(|one| (one.node.name.clone(), one.seen.address)).collect()
 }

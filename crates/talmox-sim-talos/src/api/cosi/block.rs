@@ -62,21 +62,23 @@ impl View<'_> {
         let mut cds = 0;
         for drive in self.drives() {
             match drive {
-                Drive::Disk(disk) => found.push(self.disk(&disk.name, disk.size, false, false)),
+                Drive::Disk(disk) => {
+                    found.push(self.disk(&disk.name, &disk.serial, disk.size, (false, false)))
+                }
                 Drive::Cd(_) => {
-                    found.push(self.disk(&format!("sr{cds}"), 0, false, true));
+                    found.push(self.disk(&format!("sr{cds}"), "", 0, (false, true)));
                     cds += 1;
                 }
             }
         }
         if !found.is_empty() {
             // The root file system is one too.
-            found.push(self.disk("loop0", 96 * MIB, true, false));
+            found.push(self.disk("loop0", "", 96 * MIB, (true, false)));
         }
         found
     }
 
-    fn disk(&self, name: &str, size: u64, readonly: bool, cdrom: bool) -> Resource {
+    fn disk(&self, name: &str, serial: &str, size: u64, (readonly, cdrom): (bool, bool)) -> Resource {
         let transport = match name {
             _ if name.starts_with("vd") || name.starts_with("sd") => "virtio",
             _ if name.starts_with("nvme") => "nvme",
@@ -92,6 +94,7 @@ impl View<'_> {
             transport: transport.to_owned(),
             cdrom,
             dev_path: format!("/dev/{name}"),
+            serial: serial.to_owned(),
             pretty_size: pretty.clone(),
             model: if name.starts_with('s') { "QEMU HARDDISK".to_owned() } else { String::new() },
             ..Disk::default()
@@ -106,6 +109,7 @@ impl View<'_> {
             .with("cdrom", cdrom)
             .with("model", proto.model.clone())
             .with("transport", transport);
+        let map = if serial.is_empty() { map } else { map.with("serial", serial) };
         Resource::new(("runtime", "Disks.block.talos.dev"), name, "block.DisksController", self.run.started)
             .proto(&proto)
             .yaml(map)

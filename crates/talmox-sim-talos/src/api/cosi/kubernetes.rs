@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use talmox_machine::{Map, Value};
 use talmox_proto::definitions::{
-    ApiServerConfig, BootstrapManifestsConfig, ComponentConfig, KubeletSpec, NodeStatus, Nodename,
+    ApiServerConfig, BootstrapManifestsConfig, ComponentConfig, NodeStatus, Nodename,
 };
 
 use super::View;
 use super::resource::{Resource, texts};
-use crate::machine::Pods;
+use crate::machine::components::{PODS, Versions};
 use crate::machine::settings::{Cni, Role, Settings};
-
-const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+use crate::machine::static_pods::PodState;
 
 /// Manifests Talos brings along whatever the configuration says.
 const MANIFESTS: [&str; 6] = [
@@ -38,9 +37,9 @@ impl View<'_> {
             _ if !control_plane => Vec::new(),
             "StaticPods.kubernetes.talos.dev" => self.static_pods(settings),
             "StaticPodStatuses.kubernetes.talos.dev" => self.static_pod_statuses(),
-            "APIServerConfigs.kubernetes.talos.dev" => vec![self.component(settings, COMPONENTS[0])],
-            "ControllerManagerConfigs.kubernetes.talos.dev" => vec![self.component(settings, COMPONENTS[1])],
-            "SchedulerConfigs.kubernetes.talos.dev" => vec![self.component(settings, COMPONENTS[2])],
+            "APIServerConfigs.kubernetes.talos.dev" => vec![self.component(settings, PODS[0])],
+            "ControllerManagerConfigs.kubernetes.talos.dev" => vec![self.component(settings, PODS[1])],
+            "SchedulerConfigs.kubernetes.talos.dev" => vec![self.component(settings, PODS[2])],
             "BootstrapManifestsConfigs.kubernetes.talos.dev" => vec![self.manifests_config(settings)],
             "Manifests.kubernetes.talos.dev" => self.manifests(settings),
             "ManifestStatuses.kubernetes.talos.dev" => self.manifest_status(settings),
@@ -48,18 +47,22 @@ impl View<'_> {
         }
     }
 
-    fn resource(
+    pub(super) fn resource(
         &self,
         place: (&'static str, &'static str),
         id: impl Into<String>,
         owner: &'static str,
     ) -> Resource {
-        Resource::new(
-            place,
-            id,
-            owner,
-            self.run.active.as_ref().map_or(self.run.started, |active| active.since),
-        )
+        Resource::new(place, id, owner, self.run.configured.unwrap_or(self.run.started))
+    }
+
+    /// Of what the configuration in force makes.
+    pub(super) fn versions(&self) -> Versions {
+        self.run.active.as_ref().map(|active| active.versions).unwrap_or_default()
+    }
+
+    pub(super) fn since(&self) -> u64 {
+        self.run.active.as_ref().map_or(self.run.started, |active| active.since)
     }
 
     fn nodename(&self) -> Resource {
@@ -110,16 +113,6 @@ impl View<'_> {
         Some(resource.changed(1 + u64::from(kubernetes.ready), self.nodes.clock()).proto(&proto).yaml(map))
     }
 
-    fn kubelet_spec(&self, settings: &Settings) -> Resource {
-        let name = self.run.network.hostname.clone();
-        let image = format!("ghcr.io/siderolabs/kubelet:{}", settings.kubernetes_version);
-        let proto = KubeletSpec { image: image.clone(), args: Vec::new(), expected_nodename: name.clone() };
-        let map = Map::new().with("image", image).with("expectedNodename", name);
-        self.resource(("k8s", "KubeletSpecs.kubernetes.talos.dev"), "kubelet", "k8s.KubeletSpecController")
-            .proto(&proto)
-            .yaml(map)
-    }
-
     fn kube_prism(&self) -> Resource {
         let map = Map::new().with("host", "127.0.0.1:7445").with("healthy", self.run.kubernetes.registered);
         let place = ("k8s", "KubePrismStatuses.kubernetes.talos.dev");
@@ -144,41 +137,45 @@ impl View<'_> {
         if !self.run.is_service_up("etcd") {
             return Vec::new();
         }
-        let config = self.run.active.as_ref().map_or(1, |active| active.version);
-        COMPONENTS
-            .iter()
+        let versions = self.versions();
+        PODS.iter()
             .map(|name| {
-                let annotations = Map::new().with("talos.dev/config-version", config.to_string());
+                let annotations = Map::new()
+                    .with("talos.dev/config-version", versions.pod(name).to_string())
+                    .with("talos.dev/secrets-version", versions.secrets.to_string());
                 let metadata = Map::new()
                     .with("annotations", annotations)
                     .with("name", *name)
                     .with("namespace", "kube-system");
-                let container = Map::new().with("name", *name).with("image", image(settings, name));
+                let container =
+                    Map::new().with("name", *name).with("image", settings.components.pod(name).image.clone());
                 let pod = Map::new()
                     .with("apiVersion", "v1")
                     .with("kind", "Pod")
                     .with("metadata", metadata)
                     .with("spec", Map::new().with("containers", Value::List(vec![container.into()])));
                 let place = ("k8s", "StaticPods.kubernetes.talos.dev");
-                self.resource(place, *name, "k8s.ControlPlaneStaticPodController").yaml(pod)
+                let version = versions.pod(name) + versions.secrets - 1;
+                self.resource(place, *name, "k8s.ControlPlaneStaticPodController")
+                    .changed(version, self.since())
+                    .yaml(pod)
             })
             .collect()
     }
 
     fn static_pod_statuses(&self) -> Vec<Resource> {
-        let ready = match self.run.kubernetes.pods {
-            Pods::None => return Vec::new(),
-            Pods::Pending => "False",
-            Pods::Ready => "True",
-        };
         let host = &self.run.network.hostname;
-        COMPONENTS
-            .iter()
-            .map(|name| {
+        self.run
+            .kubernetes
+            .shown_pods(self.nodes.clock())
+            .map(|(name, pod)| {
+                let (phase, ready) = match pod.state {
+                    PodState::Ready => ("Running", "True"),
+                    PodState::Starting | PodState::Ending => ("Pending", "False"),
+                };
                 let condition = Map::new().with("type", "Ready").with("status", ready);
-                let status = Map::new()
-                    .with("phase", "Running")
-                    .with("conditions", Value::List(vec![condition.into()]));
+                let status =
+                    Map::new().with("phase", phase).with("conditions", Value::List(vec![condition.into()]));
                 let place = ("k8s", "StaticPodStatuses.kubernetes.talos.dev");
                 let id = format!("kube-system/{name}-{host}");
                 self.resource(place, id, "k8s.KubeletStaticPodController").yaml(status)
@@ -187,9 +184,8 @@ impl View<'_> {
     }
 
     fn component(&self, settings: &Settings, name: &'static str) -> Resource {
-        let image = image(settings, name);
-        let version = self.run.active.as_ref().map_or(1, |active| active.version);
-        let since = self.run.active.as_ref().map_or(0, |active| active.since);
+        let image = settings.components.pod(name).image.clone();
+        let (version, since) = (self.versions().pod(name), self.since());
         let (kind, owner) = match name {
             "kube-apiserver" => {
                 ("APIServerConfigs.kubernetes.talos.dev", "k8s.ControlPlaneAPIServerController")
@@ -246,7 +242,11 @@ impl View<'_> {
     fn manifests(&self, settings: &Settings) -> Vec<Resource> {
         let place = ("controlplane", "Manifests.kubernetes.talos.dev");
         let names = Self::manifest_names(settings).into_iter();
-        names.map(|name| self.resource(place, name, "k8s.ManifestController").yaml(Map::new())).collect()
+        let manifests = settings.bootstrap_manifests();
+        let made = |name: &'static str| {
+            self.resource(place, name, "k8s.ManifestController").objects(&manifests.objects(name))
+        };
+        names.map(made).collect()
     }
 
     fn manifest_status(&self, settings: &Settings) -> Vec<Resource> {
@@ -257,8 +257,4 @@ impl View<'_> {
         let place = ("controlplane", "ManifestStatuses.kubernetes.talos.dev");
         vec![self.resource(place, "manifests", "k8s.ManifestApplyController").yaml(map)]
     }
-}
-
-fn image(settings: &Settings, name: &str) -> String {
-    format!("registry.k8s.io/{name}:{}", settings.kubernetes_version)
 }

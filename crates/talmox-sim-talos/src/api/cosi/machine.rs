@@ -113,7 +113,7 @@ impl View<'_> {
         let active = self.run.active.as_ref();
         let since = active.map_or(self.run.started, |active| active.since);
         if let Some(text) = &self.run.persistent {
-            found.push(config("persistent", text, active.map_or(1, |active| active.version), since));
+            found.push(config("persistent", text, self.run.persisted, since));
         }
         if let Some(active) = active {
             found.push(config("v1alpha1", &active.text, active.version, since));

@@ -5,10 +5,12 @@
 mod block;
 mod cluster;
 mod kinds;
+mod kubelet;
 mod kubernetes;
 mod machine;
 mod network;
 mod resource;
+mod secrets;
 pub(crate) mod watch;
 
 use talmox_proto::definitions::{PrintColumn, ResourceDefinition};
@@ -109,6 +111,7 @@ pub(super) fn contents(nodes: &Nodes, machine: MachineId, namespace: &str, kind:
             view.block_resources(name),
             view.cluster_resources(name),
             view.kubernetes_resources(name),
+            view.secret_resources(name),
         ]
         .concat(),
     };

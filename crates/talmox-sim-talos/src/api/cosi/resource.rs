@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use talmox_machine::{Map, Value};
+use talmox_proto::definitions::{ManifestSpec, SingleManifest};
 use talmox_proto::resource::{Metadata, Resource as Sent, Spec};
-use talmox_proto::{Message, Timestamp};
+use talmox_proto::{ListValue, Message, Struct, Timestamp, value};
 
 use crate::nodes::Nodes;
 
@@ -47,6 +48,25 @@ impl Resource {
         }
     }
 
+    /// Whether nothing but times is different: those are worked out anew, and nobody is told.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        let Self {
+            namespace: _,
+            kind: _,
+            id,
+            version,
+            owner: _,
+            created: _,
+            updated: _,
+            labels,
+            annotations,
+            proto,
+            yaml,
+        } = self;
+        (id, version, labels, annotations) == (&other.id, &other.version, &other.labels, &other.annotations)
+            && (proto, yaml) == (&other.proto, &other.yaml)
+    }
+
     pub(super) fn changed(mut self, version: u64, updated: u64) -> Self {
         self.version = version.max(1);
         self.updated = updated;
@@ -60,6 +80,17 @@ impl Resource {
 
     pub(super) fn yaml(mut self, map: Map) -> Self {
         self.yaml = talmox_machine::print(&Value::Map(map));
+        self
+    }
+
+    /// A specification that is a list of objects, as manifests are.
+    pub(super) fn objects(mut self, objects: &[serde_json::Value]) -> Self {
+        let object = |one: &serde_json::Value| match in_proto(one).kind {
+            Some(value::Kind::StructValue(object)) => SingleManifest { object: Some(object) },
+            _ => SingleManifest { object: None },
+        };
+        self.proto = ManifestSpec { items: objects.iter().map(object).collect() }.encode_to_vec();
+        self.yaml = talmox_machine::print(&Value::List(objects.iter().map(in_yaml).collect()));
         self
     }
 
@@ -100,6 +131,38 @@ impl Resource {
         let spec = Spec { proto_spec: self.proto.clone(), yaml_spec: self.yaml.clone() };
         Sent { metadata: Some(metadata), spec: Some(spec) }
     }
+}
+
+fn in_yaml(json: &serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(flag) => Value::Bool(*flag),
+        serde_json::Value::Number(number) => number
+            .as_i64()
+            .map_or_else(|| Value::text(number.to_string()), |number| Value::Integer(number.into())),
+        serde_json::Value::String(text) => Value::text(text.clone()),
+        serde_json::Value::Array(items) => Value::List(items.iter().map(in_yaml).collect()),
+        serde_json::Value::Object(map) => {
+            Value::Map(map.iter().map(|(key, value)| (key.clone(), in_yaml(value))).collect())
+        }
+    }
+}
+
+fn in_proto(json: &serde_json::Value) -> talmox_proto::Value {
+    let kind = match json {
+        serde_json::Value::Null => value::Kind::NullValue(0),
+        serde_json::Value::Bool(flag) => value::Kind::BoolValue(*flag),
+        serde_json::Value::Number(number) => value::Kind::NumberValue(number.as_f64().unwrap_or_default()),
+        serde_json::Value::String(text) => value::Kind::StringValue(text.clone()),
+        serde_json::Value::Array(items) => {
+            value::Kind::ListValue(ListValue { values: items.iter().map(in_proto).collect() })
+        }
+        serde_json::Value::Object(map) => {
+            let fields = map.iter().map(|(key, value)| (key.clone(), in_proto(value)));
+            value::Kind::StructValue(Struct { fields: fields.collect() })
+        }
+    };
+    talmox_proto::Value { kind: Some(kind) }
 }
 
 /// What stands for a resource that is not there.

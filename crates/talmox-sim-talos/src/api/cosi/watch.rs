@@ -101,7 +101,7 @@ impl Watch {
         for one in &now {
             match before.iter().find(|other| other.id == one.id) {
                 None => events.push(event(EventType::Created, one.sent(nodes), None)),
-                Some(other) if other != one => {
+                Some(other) if !other.says_the_same(one) => {
                     events.push(event(EventType::Updated, one.sent(nodes), Some(other.sent(nodes))));
                 }
                 Some(_) => {}

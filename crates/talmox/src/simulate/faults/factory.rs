@@ -51,7 +51,7 @@ impl Reader<'_> {
                 Ok(Given::Flag(dead)) => trouble.dead = dead,
                 Ok(Given::Milliseconds(slow)) => trouble.slow = slow.unsigned_abs(),
                 Ok(Given::Number(bytes)) => trouble.cut = Some(bytes),
-                Ok(Given::Text(_) | Given::Fraction(_)) => {}
+                Ok(Given::Text(_) | Given::Fraction(_) | Given::Address(_)) => {}
                 Err(hint) => self.wrong(key, entry, &hint),
             }
         }

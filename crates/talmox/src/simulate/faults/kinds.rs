@@ -25,6 +25,8 @@ pub(super) enum Form {
     Times,
     Duration,
     SignedDuration,
+    /// Of IPv4 or IPv6.
+    Address,
 }
 
 /// Something that goes wrong.
@@ -34,7 +36,7 @@ pub(super) struct Kind {
     pub(super) keys: &'static [Key],
 }
 
-const fn key(name: &'static str, value: Form, meaning: &'static str) -> Key {
+pub(super) const fn key(name: &'static str, value: Form, meaning: &'static str) -> Key {
     Key { name, value, meaning }
 }
 
@@ -105,33 +107,39 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: "disk-error", meaning: "a disk of the VM the call is about takes no more writes, and QEMU halts the guest", keys: &[] },
 ];
 
+/// The parts of a file, one of which it must have.
+pub(super) const SECTIONS: [&str; 4] = ["faults", "factory", "machines", "node_calls"];
+
 /// The JSON Schema of a fault plan.
 pub(crate) fn json_schema() -> Value {
-    let kinds: Vec<Value> = KINDS.iter().map(kind_schema).collect();
+    let kinds: Vec<Value> = KINDS.iter().map(|kind| kind_schema(kind, "fault", WHEN)).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What goes wrong on a simulated Proxmox, and when",
         "type": "object",
         "additionalProperties": false,
-        "anyOf": [{"required": ["faults"]}, {"required": ["factory"]}],
+        "anyOf": SECTIONS.map(|section| json!({"required": [section]})),
         "properties": {
             "seed": {"type": "integer", "minimum": 0, "description": "what chances are drawn from; default: 0"},
             "faults": {"type": "array", "items": {"oneOf": kinds}},
             "factory": super::factory::schema(),
+            "machines": super::nodes::machines_schema(),
+            "node_calls": super::nodes::calls_schema(),
         },
     })
 }
 
-fn kind_schema(kind: &Kind) -> Value {
-    let mut properties = Map::from_iter([("fault".to_owned(), json!({"const": kind.name}))]);
-    for key in kind.keys.iter().chain(WHEN) {
+/// A kind as an entry that names it after `word`, with keys that all of its sort have.
+pub(super) fn kind_schema(kind: &Kind, word: &str, common: &[Key]) -> Value {
+    let mut properties = Map::from_iter([(word.to_owned(), json!({"const": kind.name}))]);
+    for key in kind.keys.iter().chain(common) {
         let mut schema = form_schema(key.value);
         schema["description"] = json!(key.meaning);
         properties.insert(key.name.to_owned(), schema);
     }
     json!({
         "type": "object", "description": kind.meaning, "additionalProperties": false,
-        "required": ["fault"], "properties": properties,
+        "required": [word], "properties": properties,
     })
 }
 
@@ -144,6 +152,7 @@ pub(super) fn form_schema(form: Form) -> Value {
         Form::Chance => json!({"type": "number", "minimum": 0, "maximum": 1}),
         Form::Times => json!({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "all"}]}),
         Form::Duration => json!({"type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$"}),
+        Form::Address => json!({"anyOf": [{"format": "ipv4"}, {"format": "ipv6"}], "type": "string"}),
         Form::SignedDuration => json!({"type": "string", "pattern": "^-?[0-9]+(ms|s|m|h|d)$"}),
     }
 }

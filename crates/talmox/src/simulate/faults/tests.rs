@@ -4,9 +4,18 @@ fn read_all(text: &str) -> (FaultPlan, Trouble, String) {
     let mut sources = Sources::default();
     let source = sources.add("faults.yaml".to_owned(), text.to_owned(), None);
     let hosts = ["pve1".to_owned(), "pve2".to_owned()];
-    let mut reader = Reader { source, hosts: &hosts, trouble: Trouble::default(), problems: Vec::new() };
+    let mut reader = Reader::new(source, &hosts);
     let plan = reader.plan(text);
     (plan, reader.trouble, report(&sources, &reader.problems, Colour::Never))
+}
+
+/// What a file says of nodes.
+pub(super) fn read_nodes(text: &str) -> (NodeFaults, String) {
+    let mut sources = Sources::default();
+    let source = sources.add("faults.yaml".to_owned(), text.to_owned(), None);
+    let mut reader = Reader::new(source, &[]);
+    reader.plan(text);
+    (reader.nodes, report(&sources, &reader.problems, Colour::Never))
 }
 
 fn read_text(text: &str) -> (FaultPlan, String) {

@@ -1,5 +1,7 @@
 //! Values of a fault plan.
 
+use std::net::IpAddr;
+
 use talmox_yaml::{Node, PlainMeaning};
 
 use super::kinds::Form;
@@ -12,6 +14,7 @@ pub(super) enum Given {
     Number(u64),
     Fraction(f64),
     Milliseconds(i64),
+    Address(IpAddr),
 }
 
 /// Reads a value, or says what would be one.
@@ -44,6 +47,9 @@ pub(super) fn read_value(form: Form, node: &Node) -> Result<Given, String> {
             Some(time) if time >= 0 => Ok(Given::Milliseconds(time)),
             _ => Err("a number with a unit: 500ms, 20s, 5m, 2h or 1d".to_owned()),
         },
+        Form::Address => {
+            text.parse().map(Given::Address).map_err(|_| "an address, such as 10.0.7.12".to_owned())
+        }
         Form::SignedDuration => milliseconds(text)
             .map(Given::Milliseconds)
             .ok_or_else(|| "a number with a unit: 500ms, 20s, 5m, 2h or 1d; -10m goes back".to_owned()),

@@ -1,0 +1,155 @@
+//! Asking every member of etcd, one by one and each with a deadline: a list of nodes in one call would lose the answers of
+//! the living to one that is dead.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+
+use futures_util::future::{join, join_all};
+use talmox_plan::{Guest, Observed, Power, assigned_addresses, identify};
+use talmox_talos::{Client, Member};
+use talmox_types::NodeName;
+use talmox_types::desired::Role;
+
+use super::judge::{Asked, Said, Voice, peers};
+use crate::machine::{Probe, has_data, looking, probe};
+use crate::{ObserveError, Reach, Run, observe_for};
+
+type Asking<'a> = Pin<Box<dyn Future<Output = Asked> + Send + 'a>>;
+
+/// Whom to ask, and what is known of its machine.
+struct Place {
+    name: String,
+    addresses: Vec<IpAddr>,
+    uuid: Option<String>,
+    machine: Machine,
+}
+
+enum Machine {
+    None,
+    Off,
+    Runs,
+}
+
+/// Every control plane of the description, the node that is about to go, and whoever else they say is a member.
+pub(super) async fn members(
+    run: &Run<'_>,
+    reach: &Reach<'_>,
+    node: &NodeName,
+) -> Result<Vec<Asked>, ObserveError> {
+    let observed = observe_for(run.client, run.desired, run.request).await?;
+    let places = places(run, &observed, node);
+    let all: Vec<Asking<'_>> = places.into_iter().map(|place| asking(reach, place)).collect();
+    let mut asked = join_all(all).await;
+    let others: Vec<Asking<'_>> = strangers(&asked).into_iter().map(|place| asking(reach, place)).collect();
+    for other in join_all(others).await {
+        // Of one that is not described nobody knew the address before.
+        asked.retain(|one| one.name != other.name);
+        asked.push(other);
+    }
+    Ok(asked)
+}
+
+fn asking<'a>(reach: &'a Reach<'a>, place: Place) -> Asking<'a> {
+    Box::pin(async move {
+        let said = match place.machine {
+            Machine::None => Said::NoMachine,
+            Machine::Off => Said::Off,
+            Machine::Runs => answer(reach, &place).await,
+        };
+        Asked { name: place.name, addresses: place.addresses, said }
+    })
+}
+
+fn places(run: &Run<'_>, observed: &Observed, node: &NodeName) -> Vec<Place> {
+    let identities = identify(run.desired, observed);
+    let addresses = assigned_addresses(run.desired, observed);
+    let owned: BTreeMap<&NodeName, (&Guest, bool)> = identities
+        .ours()
+        .filter_map(|owned| {
+            Some((&owned.mark.node, (observed.guests.get(&owned.mark.vmid)?, owned.finished)))
+        })
+        .collect();
+    let controllers =
+        run.desired.nodes.iter().filter(|one| one.role == Role::Controller).map(|one| &one.name);
+    let mut names: Vec<&NodeName> = controllers.collect();
+    if !names.contains(&node) {
+        names.push(node);
+    }
+    let place = |name: &NodeName| {
+        let machine = match owned.get(name) {
+            None => Machine::None,
+            Some((guest, finished)) => match guest.power {
+                // It was cloned and never started.
+                Power::Stopped if !finished => Machine::None,
+                Power::Stopped => Machine::Off,
+                Power::Running | Power::Unknown => Machine::Runs,
+            },
+        };
+        let uuid = owned.get(name).and_then(|(guest, _)| guest.seen()?.live.smbios().ok().flatten()?.uuid);
+        let addresses = addresses.get(name).map(|pair| pair.iter().collect()).unwrap_or_default();
+        Place { name: name.to_string(), addresses, uuid, machine }
+    };
+    names.into_iter().map(place).collect()
+}
+
+/// Members nobody has asked yet, at the addresses the others have them at.
+fn strangers(asked: &[Asked]) -> Vec<Place> {
+    let lists = asked.iter().filter_map(|one| match &one.said {
+        Said::Member(voice) => voice.members.as_ref(),
+        Said::NoMachine | Said::Off | Said::Silent(_) | Said::Empty => None,
+    });
+    let mut found: BTreeMap<Vec<IpAddr>, Place> = BTreeMap::new();
+    for member in lists.flatten() {
+        let addresses = peers(member);
+        let known = |one: &&Asked| {
+            let there = addresses.iter().any(|address| one.addresses.contains(address));
+            there || (one.name == member.hostname && !one.addresses.is_empty())
+        };
+        if addresses.is_empty() || asked.iter().any(|one| known(&one)) {
+            continue;
+        }
+        let (name, machine) = (member.hostname.clone(), Machine::Runs);
+        found.entry(addresses.clone()).or_insert(Place { name, addresses, uuid: None, machine });
+    }
+    found.into_values().collect()
+}
+
+async fn answer(reach: &Reach<'_>, place: &Place) -> Said {
+    let Some(address) = place.addresses.first() else {
+        return Said::Silent("its address is not known".to_owned());
+    };
+    match probe(reach, *address, place.uuid.as_deref()).await {
+        Probe::Unreachable { reason } => Said::Silent(reason),
+        Probe::Stranger { why } => Said::Silent(why),
+        Probe::Maintenance { .. } => Said::Empty,
+        Probe::Configured(client) => of_itself(&client.with_deadlines(looking())).await,
+    }
+}
+
+/// A member's own word. A list of members shows no health: each is asked for its service and its status.
+async fn of_itself(client: &Client) -> Said {
+    let (data, service) = join(has_data(client), client.service("etcd")).await;
+    let (data, service) = match (data, service) {
+        (Ok(data), Ok(service)) => (data, service),
+        (Err(error), _) | (_, Err(error)) => return Said::Silent(error.to_string()),
+    };
+    let runs = service.as_ref().is_some_and(|service| service.state == "Running");
+    if !runs {
+        let state = service.map_or_else(|| "is not there".to_owned(), |one| format!("is {}", one.state));
+        let unwell = Voice { complaint: Some(format!("etcd {state}")), members: None };
+        return if data { Said::Member(unwell) } else { Said::Empty };
+    }
+    let (status, members) = join(client.etcd_health(), client.etcd_members(false)).await;
+    let complaint = match (service.and_then(|service| service.healthy), &status) {
+        (_, Err(error)) => Some(error.to_string()),
+        (Some(false), _) => Some("etcd runs and is not healthy".to_owned()),
+        (None, _) => Some("etcd runs, and it is not known yet how well".to_owned()),
+        (Some(true), Ok(status)) if !status.errors.is_empty() => Some(status.errors.join(", ")),
+        (Some(true), Ok(status)) if status.leader.is_none() => Some("etcd has no leader".to_owned()),
+        (Some(true), Ok(status)) if status.is_learner => Some("it does not vote yet".to_owned()),
+        (Some(true), Ok(_)) => None,
+    };
+    let members: Option<Vec<Member>> = members.ok();
+    Said::Member(Voice { complaint, members })
+}

@@ -1,0 +1,203 @@
+//! The configuration a machine has, beside the one it should have.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use secrecy::{ExposeSecret as _, SecretString};
+use talmox_machine::{Config, Source};
+use talmox_plan::{Applies, Change};
+use talmox_talos::{ApplyMode, Client, Deadlines, Kind, kinds};
+use talmox_types::NodeName;
+
+use super::images;
+use crate::{Reach, Whereabouts};
+
+/// Parts of `machine` that Talos takes over while it runs. All of `cluster` and every other document are taken over too; of the
+/// rest, `env`, `files`, `disks` and others, it says that it needs a restart, and from 1.14 on it says nothing.
+const TAKEN_OVER: [&str; 18] = [
+    "acceptedCAs",
+    "ca",
+    "certSANs",
+    "controlPlane",
+    "features",
+    "install",
+    "kubelet",
+    "logging",
+    "network",
+    "nodeAnnotations",
+    "nodeLabels",
+    "nodeTaints",
+    "pods",
+    "registries",
+    "seccompProfiles",
+    "sysctls",
+    "sysfs",
+    "time",
+];
+
+/// The first minor that takes every change without a word, and leaves it to others to know which need a restart.
+const SAYS_NOTHING: u64 = 14;
+
+/// What a machine has: on its disk, and in force.
+pub(crate) struct Held {
+    pub(crate) kept: Option<SecretString>,
+    pub(crate) active: Option<SecretString>,
+}
+
+/// Both of them. Talos from before it told them apart has the one in force alone.
+pub(crate) async fn held(client: &Client) -> Result<Held, talmox_talos::Error> {
+    let (mut kept, mut active) = (None, None);
+    for found in client.list::<kinds::MachineConfig>().await? {
+        let text = SecretString::from(String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned());
+        match found.id.as_str() {
+            "persistent" => kept = Some(text),
+            "v1alpha1" => active = Some(text),
+            _ => {}
+        }
+    }
+    Ok(Held { kept: kept.or_else(|| active.clone()), active })
+}
+
+/// What of a machine's configuration is not as described, document by document and field by field, secrets masked.
+pub(crate) async fn differences(
+    reach: &Reach<'_>,
+    node: &NodeName,
+    at: &Whereabouts,
+    client: &Client,
+) -> Result<Vec<Change>, Incomparable> {
+    against(reach, node, at, client).await.0
+}
+
+/// Why a configuration could not be compared with what is described.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum Incomparable {
+    /// What is described cannot be told, or what there is cannot be read: it stays so.
+    #[error("{0}")]
+    Wanted(String),
+    /// The machine does not say what it has.
+    #[error("{0}")]
+    Has(String),
+}
+
+/// The same, and the images the configuration names. Each change says whether the machine takes it while it runs; what is
+/// written down already and waits for a restart is among them.
+pub(super) async fn against(
+    reach: &Reach<'_>,
+    node: &NodeName,
+    at: &Whereabouts,
+    client: &Client,
+) -> (Result<Vec<Change>, Incomparable>, BTreeMap<String, String>) {
+    let held = match held(client).await {
+        Ok(held) => held,
+        Err(error) => return (Err(Incomparable::Has(error.to_string())), BTreeMap::new()),
+    };
+    let Some(kept) = held.kept else {
+        return (Err(Incomparable::Has("it has none".to_owned())), BTreeMap::new());
+    };
+    let named = images::named_in(&kept);
+    let wanted = match reach.machines.config(node, at) {
+        Ok(wanted) => wanted.text,
+        Err(reason) => return (Err(Incomparable::Wanted(reason)), named),
+    };
+    let changes = match compare_texts(&kept, &wanted) {
+        Ok(changes) if changes.is_empty() => match &held.active {
+            Some(active) => compare_texts(active, &wanted).map(|changes| all(changes, Applies::Written)),
+            None => Ok(changes),
+        },
+        Ok(changes) => Ok(judged(client, &wanted, changes).await),
+        Err(reason) => Err(reason),
+    };
+    (changes.map_err(Incomparable::Wanted), named)
+}
+
+fn all(changes: Vec<Change>, applies: Applies) -> Vec<Change> {
+    changes.into_iter().map(|change| Change { applies, ..change }).collect()
+}
+
+/// Which changes need a restart: the machine itself says so, as long as its Talos does.
+async fn judged(client: &Client, wanted: &SecretString, changes: Vec<Change>) -> Vec<Change> {
+    let known = changes.clone().into_iter().map(by_place).collect();
+    let minor = client.version().await.ok().and_then(|release| minor(&release.tag));
+    if minor.is_none_or(|minor| minor >= SAYS_NOTHING) {
+        return known;
+    }
+    let text = Bytes::from(wanted.expose_secret().as_bytes().to_vec());
+    let client = client.clone().with_deadlines(Deadlines::default());
+    match client.apply_configuration(text, ApplyMode::NoReboot, true).await {
+        Ok(_) => all(changes, Applies::Now),
+        Err(error) if error.kind() == Kind::Refused => {
+            let is_named = known.iter().any(|change: &Change| change.applies == Applies::AfterReboot);
+            if is_named { known } else { all(changes, Applies::AfterReboot) }
+        }
+        Err(_) => known,
+    }
+}
+
+fn by_place(change: Change) -> Change {
+    let part = change.key.strip_prefix("machine.").map(|rest| rest.split(['.', '[']).next().unwrap_or(rest));
+    let restarts = part.is_some_and(|part| !TAKEN_OVER.contains(&part));
+    Change { applies: if restarts { Applies::AfterReboot } else { Applies::Now }, ..change }
+}
+
+/// Of `v1.13.9`.
+pub(super) fn minor(tag: &str) -> Option<u64> {
+    tag.trim_start_matches('v').split('.').nth(1)?.parse().ok()
+}
+
+pub(crate) fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result<Vec<Change>, String> {
+    // Talos keeps what it was given, so most of them need not be read.
+    if has.expose_secret() == wanted.expose_secret() {
+        return Ok(Vec::new());
+    }
+    let read = |name, text: &SecretString| {
+        // What is wrong with a configuration could show a part of it.
+        Config::parse(Source { name, text: text.expose_secret() })
+            .map_err(|_| format!("{name} cannot be read"))
+    };
+    let (has, wanted) = (read("what the machine has", has)?, read("what is described", wanted)?);
+    let change = |difference: talmox_machine::Difference| Change {
+        key: match (difference.document.as_str(), difference.path.as_str()) {
+            (document, "") => document.to_owned(),
+            (document, path) if document.starts_with("the document") => path.to_owned(),
+            (document, path) => format!("{document} {path}"),
+        },
+        old: difference.before,
+        new: difference.after,
+        applies: Applies::Now,
+        field: None,
+        sub: Vec::new(),
+    };
+    Ok(has.differences(&wanted).into_iter().map(change).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_tell_what_needs_a_restart() {
+        let applies = |key: &str| {
+            let change = Change {
+                key: key.to_owned(),
+                old: None,
+                new: None,
+                applies: Applies::Now,
+                field: None,
+                sub: Vec::new(),
+            };
+            by_place(change).applies
+        };
+        for key in [
+            "machine.kubelet.extraArgs.v",
+            "machine.sysctls.a",
+            "cluster.apiServer.extraArgs",
+            "HostnameConfig",
+        ] {
+            assert_eq!(applies(key), Applies::Now, "{key}");
+        }
+        for key in ["machine.env.A", "machine.files[0].path", "machine.type"] {
+            assert_eq!(applies(key), Applies::AfterReboot, "{key}");
+        }
+        assert_eq!(minor("v1.14.0-rc.1"), Some(14));
+    }
+}

@@ -1,0 +1,194 @@
+//! Seeing a machine come back, and taking it back if it is not well.
+
+use std::time::Duration;
+
+use talmox_plan::SeenEtcd;
+use talmox_talos::Stage;
+use tokio::time::Instant;
+
+use super::{Order, PAUSE, Seen, UpgradeFault};
+use crate::machine::{Probe, looking, probe, seen_etcd};
+use crate::work::{End, Result};
+use crate::{StepError, machine};
+
+/// How long a machine may be away: it installs on the way, and a boot that fails is followed by one that goes back.
+const BACK_LIMIT: Duration = Duration::from_mins(20);
+/// How long it may take from its first answer until everything on it works.
+const WELL_LIMIT: Duration = Duration::from_mins(15);
+/// How long nobody answers before its VM is looked at, and how often.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How many looks in a row must find it well: readiness comes and goes while a control plane joins.
+const SURE: u32 = 3;
+/// After this without a sign of a restart, it is asked for once more.
+const RESTART_AGAIN: Duration = Duration::from_mins(3);
+
+impl Order<'_> {
+    /// Waits until the machine answers, whatever it runs.
+    pub(super) async fn answer(&self) -> Result<Seen> {
+        self.wait("an answer", |_| true, None).await
+    }
+
+    /// Waits for another boot than the one that was seen, and judges what came back.
+    pub(super) async fn follow(&self, before: &Seen) -> Result {
+        let seen = self.wait("another boot", |seen| seen.boot != before.boot, Some(before)).await?;
+        if seen.version != self.to && self.from != self.to {
+            let version = seen.version.clone();
+            self.note(None).await;
+            return Err(self.fault(UpgradeFault::FellBack { to: self.to.to_owned(), version }));
+        }
+        match self.judge(&seen, before.ready).await? {
+            None => {
+                self.note(None).await;
+                Ok(End::Changed)
+            }
+            Some(words) => Err(self.take_back(&seen, words).await),
+        }
+    }
+
+    /// What is wrong with a machine that came back, if anything is once it had time.
+    async fn judge(&self, seen: &Seen, was_ready: bool) -> Result<Option<String>> {
+        let (begun, mut well) = (Instant::now(), 0);
+        loop {
+            let complaint = self.complaint(was_ready).await?;
+            well = if complaint.is_none() { well + 1 } else { 0 };
+            if well >= SURE {
+                return Ok(self.wrong_image().await.or_else(|| self.wrong_version(seen)));
+            }
+            let detail = complaint.unwrap_or_else(|| "it looks so; another look makes sure".to_owned());
+            if begun.elapsed() > WELL_LIMIT {
+                return Ok(Some(format!("runs and is not well: {detail}")));
+            }
+            self.report("it to be well", &detail, (begun, WELL_LIMIT));
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn wrong_version(&self, seen: &Seen) -> Option<String> {
+        (seen.version != self.to).then(|| format!("is described, and {} runs", seen.version))
+    }
+
+    /// Whether what runs is made from another schematic.
+    async fn wrong_image(&self) -> Option<String> {
+        let wanted = self.schematic?;
+        let Probe::Configured(client) = probe(self.reach, self.address, Some(&self.uuid)).await else {
+            return None;
+        };
+        let seen = self.look(client).await.ok()?;
+        let short = |id: &str| id.chars().take(12).collect::<String>();
+        match seen.schematic.as_deref() {
+            Some(has) if has == wanted => None,
+            Some(has) => Some(format!("runs, made from schematic {} and not {}", short(has), short(wanted))),
+            None => Some(format!("runs, and does not say that it is made from schematic {}", short(wanted))),
+        }
+    }
+
+    /// Why the machine is not well; one that was not ready before need not be now.
+    async fn complaint(&self, was_ready: bool) -> Result<Option<String>> {
+        let client = match probe(self.reach, self.address, Some(&self.uuid)).await {
+            Probe::Configured(client) => client,
+            Probe::Unreachable { reason } => return Ok(Some(reason)),
+            Probe::Maintenance { .. } => return Ok(Some("it has lost its configuration".to_owned())),
+            Probe::Stranger { why } => return Err(self.stranger(why)),
+        };
+        let state = match client.machine_state().await {
+            Ok(Some(state)) => state,
+            Ok(None) => return Ok(Some("it does not know its stage yet".to_owned())),
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        if state.stage != Stage::Running || (was_ready && !state.ready) {
+            let unmet = state.unmet.iter().map(|unmet| format!(", {}: {}", unmet.name, unmet.reason));
+            let stage = format!("{:?}", machine::stage(state.stage)).to_lowercase();
+            return Ok(Some(format!("{stage}{}", unmet.collect::<String>())));
+        }
+        if !self.is_control_plane() {
+            return Ok(None);
+        }
+        Ok(match seen_etcd(&client).await {
+            SeenEtcd::Member { healthy: true, learners: 0, .. } => None,
+            SeenEtcd::Member { .. } => Some("its member of etcd is not healthy".to_owned()),
+            SeenEtcd::Empty => Some("etcd has no data".to_owned()),
+            SeenEtcd::Unknown { reason } => Some(format!("etcd: {reason}")),
+        })
+    }
+
+    /// Goes back to the Talos before.
+    async fn take_back(&self, sick: &Seen, words: String) -> StepError {
+        let to = self.to.to_owned();
+        let client = sick.client.clone().with_deadlines(looking());
+        if let Err(error) = client.roll_back().await
+            && !self.is_lost(&error)
+        {
+            let reason = error.to_string();
+            return self.fault(UpgradeFault::Stranded { to, words, reason });
+        }
+        match self.wait("the Talos before", |seen| seen.boot != sick.boot, None).await {
+            Ok(seen) if seen.version == self.from => {
+                self.fault(UpgradeFault::TakenBack { from: self.from.to_owned(), to, words })
+            }
+            Ok(seen) => {
+                let reason = format!("it runs {}", seen.version);
+                self.fault(UpgradeFault::Stranded { to, words, reason })
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                self.fault(UpgradeFault::Stranded { to, words, reason })
+            }
+        }
+    }
+
+    /// Looks until the machine answers and what it says will do. A restart that was asked for in the boot `before` is asked
+    /// for again if it never shows: the call may have been lost.
+    async fn wait(&self, name: &str, will_do: impl Fn(&Seen) -> bool, before: Option<&Seen>) -> Result<Seen> {
+        let (begun, mut answered, mut looked, mut asked) =
+            (Instant::now(), Instant::now(), Instant::now(), Instant::now());
+        loop {
+            let detail = match probe(self.reach, self.address, Some(&self.uuid)).await {
+                Probe::Stranger { why } => return Err(self.stranger(why)),
+                Probe::Maintenance { .. } => "it has lost its configuration".to_owned(),
+                Probe::Unreachable { reason } => reason,
+                Probe::Configured(client) => match self.look(client).await {
+                    Ok(seen) if will_do(&seen) => return Ok(seen),
+                    Ok(seen) => {
+                        answered = Instant::now();
+                        if seen.stage == Stage::Running && asked.elapsed() > RESTART_AGAIN {
+                            asked = Instant::now();
+                            self.ask_again(before, &seen).await;
+                        }
+                        "it has not gone down yet".to_owned()
+                    }
+                    Err(error) => error.to_string(),
+                },
+            };
+            if answered.elapsed() > SILENCE && looked.elapsed() > SILENCE {
+                looked = Instant::now();
+                if matches!(self.found.is_running(self.work.client()).await, Ok(false)) {
+                    return Err(self.fault(UpgradeFault::Off));
+                }
+            }
+            if begun.elapsed() > BACK_LIMIT {
+                return Err(self.fault(UpgradeFault::Gone { after: BACK_LIMIT, words: detail }));
+            }
+            self.report(name, &detail, (begun, BACK_LIMIT));
+            // Until something was begun it can be told to stop; after that it sees it through.
+            if before.is_some() {
+                tokio::time::sleep(PAUSE).await;
+            } else {
+                self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await?;
+            }
+        }
+    }
+
+    /// Asks for the restart once more, if an installer of ours waits for one.
+    async fn ask_again(&self, before: Option<&Seen>, seen: &Seen) {
+        if before.is_some() && self.is_installed(seen).await {
+            let client = seen.client.clone().with_deadlines(looking());
+            if let Err(error) = client.reboot(false).await {
+                tracing::debug!(node = %self.node(), "could not ask for the restart again: {error}");
+            }
+        }
+    }
+
+    fn stranger(&self, why: String) -> StepError {
+        StepError::Stranger { node: self.node().clone(), address: self.address, why }
+    }
+}

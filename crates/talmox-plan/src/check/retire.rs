@@ -1,0 +1,78 @@
+//! Whether nodes leave a living cluster in an order that loses nothing.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use talmox_types::{Mark, NodeName};
+
+use super::requested::may_be_removed;
+use super::{Court, Rule};
+use crate::{Expected, Guest, Planned, Seen, SeenKubernetes, Step, Upkeep};
+
+pub(super) fn judge(court: &mut Court<'_>) {
+    for step in court.steps() {
+        let Step::Upkeep(upkeep) = &step.step else { continue };
+        if let Upkeep::RetireNode { vm, control_planes, .. } = upkeep {
+            retirement(court, step, vm);
+            others(court, step, &vm.mark.node, control_planes);
+        }
+        if let Upkeep::ForgetNode { node, control_planes, .. } = upkeep {
+            is_gone(court, step, node);
+            others(court, step, node, control_planes);
+        }
+    }
+}
+
+/// A node that leaves etcd and is wiped is good for nothing else: its VM goes, and that was asked for.
+fn retirement(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    if !may_be_removed(court, vm) {
+        court.violate(Rule::AskedFor, step, format!("nobody asked for {} to leave", vm.mark.node));
+    }
+    let goes = |other: &&Planned| matches!(&other.step, Step::RemoveVm { vm: removed, .. } if removed == vm);
+    let mut follows = court.steps().iter().filter(goes);
+    if !follows.any(|other| court.before(other).iter().any(|before| before.id == step.id)) {
+        court.violate(Rule::WellFormed, step, "its VM would stay, wiped");
+    }
+}
+
+/// Somebody else has to go on.
+fn others(court: &mut Court<'_>, step: &Planned, node: &NodeName, others: &BTreeMap<NodeName, IpAddr>) {
+    if others.is_empty() || others.contains_key(node) {
+        court.violate(Rule::OneAtATime, step, "no other control plane goes on");
+    }
+}
+
+/// Only what cannot come back is forgotten.
+fn is_gone(court: &mut Court<'_>, step: &Planned, node: &NodeName) {
+    let removed =
+        |before: &&Planned| matches!(&before.step, Step::RemoveVm { vm, .. } if vm.mark.node == *node);
+    if court.before(step).iter().any(removed) {
+        return;
+    }
+    let gone_hosts = &court.request.hosts.gone;
+    let may_be = |guest: &&Guest| match &guest.config {
+        Seen::Read(_) => own_mark(guest).is_some_and(|mark| mark.node == *node),
+        Seen::Unreadable(_) => {
+            guest.name.as_deref() == Some(node.as_str()) && !gone_hosts.contains(&guest.host)
+        }
+        Seen::NotAsked => false,
+    };
+    if let Some(guest) = court.observed.guests.values().find(may_be) {
+        let problem = format!("VM {} on {} is, or may be, this node", guest.vmid, guest.host);
+        court.violate(Rule::AskedFor, step, problem);
+    }
+    let ready = match &court.observed.kubernetes {
+        SeenKubernetes::Answers(cluster) => cluster.nodes.get(node.as_str()).is_some_and(|seen| seen.ready),
+        SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => false,
+    };
+    let declared = court.node(node).is_some();
+    if ready && !declared {
+        court.violate(Rule::AskedFor, step, "Kubernetes says that it is ready");
+    }
+}
+
+fn own_mark(guest: &Guest) -> Option<Mark> {
+    let Seen::Read(seen) = &guest.config else { return None };
+    let line = seen.live.description()?.trim_end().lines().last()?;
+    Mark::parse(line.trim()).ok().filter(|mark| mark.vmid == guest.vmid && !guest.template)
+}

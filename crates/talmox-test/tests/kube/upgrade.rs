@@ -1,0 +1,88 @@
+//! Upgrades that nothing disturbs.
+
+use talmox_plan::{Step, Upkeep};
+
+use crate::bed::Bed;
+use crate::cluster::{PATCH, Versions, applied, brought_up, of, runs, usual, wanted, writes};
+
+/// Upgrades, and sees that it is done and that nothing is left to do.
+async fn upgraded(bed: &Bed, version: &str) {
+    bed.converge(&wanted(), 2)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    bed.settles().await;
+    bed.is_healthy().await;
+    runs(bed, version).await;
+    let since = bed.lab.calls().len();
+    bed.converge(&wanted(), 3).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(writes(bed, since), [""; 0], "the second apply writes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_release_one_control_plane_at_a_time() {
+    let bed = brought_up(71, usual(3, 2, PATCH.0), usual(3, 2, PATCH.1)).await;
+    let plan = bed.plan(&wanted()).await;
+    let kinds: Vec<&str> = plan.steps.iter().map(|step| step.step.word()).collect();
+    assert_eq!(kinds, ["upgrade-kubernetes"], "{plan:#?}");
+    let Step::Upkeep(Upkeep::UpgradeKubernetes { from, to, .. }) = &plan.steps[0].step else {
+        panic!("{plan:?}")
+    };
+    assert_eq!((from.as_str(), to.as_str()), PATCH);
+    let since = bed.lab.calls().len();
+    upgraded(&bed, PATCH.1).await;
+    // Three parts, kube-proxy's image and the kubelet of a control plane; a worker's kubelet.
+    let counts: Vec<usize> = applied(&bed, since).into_values().collect();
+    assert_eq!(counts, [5, 5, 5, 1, 1]);
+    // Nobody is asked to apply before the last one's pod was ready.
+    let told = bed.told.lines().join("\n");
+    let first = told.find("waits for kube-apiserver of cp-1").unwrap();
+    let second = told.find("waits for kube-apiserver of cp-2").unwrap();
+    let next = told.find("waits for kube-controller-manager of cp-1").unwrap();
+    let kubelet = told.find("waits for the kubelet of cp-1").unwrap();
+    assert!(first < second && second < next && next < kubelet, "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minor_release() {
+    let bed = brought_up(72, usual(3, 2, "1.35.4"), usual(3, 2, "1.36.3")).await;
+    upgraded(&bed, "1.36.3").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_node_alone() {
+    let bed = brought_up(73, usual(1, 0, PATCH.0), usual(1, 0, PATCH.1)).await;
+    upgraded(&bed, PATCH.1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_of_their_own() {
+    let versions = |kubernetes| Versions { talos: "1.14.0", contract: "1.14", kubernetes };
+    let bed = brought_up(74, of(1, 1, versions("1.36.3"), ""), of(1, 1, versions("1.37.0"), "")).await;
+    upgraded(&bed, "1.37.0").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_kube_proxy() {
+    let versions = |kubernetes| Versions { talos: "1.13.9", contract: "1.13", kubernetes };
+    let more = "kube_proxy: false\n";
+    let bed = brought_up(75, of(1, 1, versions(PATCH.0), more), of(1, 1, versions(PATCH.1), more)).await;
+    upgraded(&bed, PATCH.1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_writes_nothing_and_pulls_nothing() {
+    let bed = brought_up(76, usual(3, 0, PATCH.0), usual(3, 0, PATCH.1)).await;
+    let since = bed.lab.calls().len();
+    let plan = bed.plan(&wanted()).await;
+    assert_eq!(plan.steps.len(), 1, "{plan:#?}");
+    assert_eq!(writes(&bed, since), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_jump_is_refused_before_anything_is_touched() {
+    let bed = brought_up(77, usual(1, 0, "1.34.1"), usual(1, 0, "1.36.3")).await;
+    let since = bed.lab.calls().len();
+    let error = bed.converge(&wanted(), 2).await.unwrap_err();
+    assert!(error.contains("Kubernetes 1.34 cannot become 1.36 at once"), "{error}");
+    assert_eq!(writes(&bed, since), [""; 0]);
+}

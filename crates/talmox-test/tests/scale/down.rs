@@ -1,0 +1,117 @@
+//! Nodes the description does not name any more.
+
+use talmox_plan::NoteKind;
+use talmox_test::{Fault, When};
+
+use crate::bed::healthy;
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_leaves_and_is_forgotten() {
+    let mut bed = living(61, 1, 2).await;
+    bed.desired = without(&bed.desired, &["worker-2"]);
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.is_empty(), "nobody asked: {plan:#?}");
+    let plan = bed.plan(&removing(&["worker-2"])).await;
+    assert_eq!(
+        steps(&plan),
+        [
+            "worker-2/drain",
+            "worker-2/retire",
+            "worker-2/stop",
+            "worker-2/remove",
+            "worker-2/forget",
+            "await-health",
+        ]
+    );
+    carried_out(&bed, &removing(&["worker-2"]), 2).await;
+    bed.is_healthy().await;
+    assert_eq!(known(&bed).await.1, set(&["cp-1", "worker-1"]));
+    assert_eq!((bed.accepted("Reset"), bed.accepted("EtcdLeaveCluster")), (1, 0));
+    let plan = bed.plan(&removing(&["worker-2"])).await;
+    assert!(plan.is_empty(), "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_control_planes_become_three_one_after_the_other() {
+    let mut bed = living(62, 5, 0).await;
+    bed.desired = without(&bed.desired, &["cp-4", "cp-5"]);
+    let request = talmox_plan::Request { prune: true, ..healthy() };
+    let plan = bed.plan(&request).await;
+    let second = plan.steps.iter().find(|step| step.id.as_str() == "cp-5/drain").unwrap();
+    assert!(second.needs.iter().any(|need| need.as_str() == "cp-4/forget"), "{second:?}");
+    carried_out(&bed, &request, 2).await;
+    bed.is_healthy().await;
+    assert_eq!((bed.accepted("EtcdLeaveCluster"), bed.accepted("EtcdRemoveMemberByID")), (2, 0));
+    assert_eq!(known(&bed).await, (set(&["cp-1", "cp-2", "cp-3"]), set(&["cp-1", "cp-2", "cp-3"])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn from_three_to_two_is_done_with_a_word_and_to_none_refused() {
+    let mut bed = living(63, 3, 0).await;
+    let three = bed.desired.clone();
+    bed.desired = without(&three, &["cp-3"]);
+    let plan = bed.plan(&removing(&["cp-3"])).await;
+    let note = plan.notes.iter().find(|note| note.kind == NoteKind::Warning).unwrap();
+    assert_eq!(
+        note.text,
+        "2 members of etcd are left, which bear the loss of 0, as 1 would: odd numbers are better"
+    );
+    carried_out(&bed, &removing(&["cp-3"]), 2).await;
+    bed.is_healthy().await;
+    // Only one is described, and it is new: nobody who has the data would be left.
+    bed.desired = without(&three, &["cp-1", "cp-2"]);
+    let plan = bed.plan(&removing(&["cp-1", "cp-2"])).await;
+    assert!(
+        problems(&plan).iter().any(|problem| problem.contains("the cluster's data would go with it")),
+        "{plan:#?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_control_plane_is_not_replaced() {
+    let bed = living(64, 1, 1).await;
+    let plan = bed.plan(&replacing(&["cp-1"])).await;
+    assert!(problems(&plan)[0].contains("the cluster's data would go with it"), "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leave_whose_reply_is_lost_is_not_repeated() {
+    for fault in [Fault::ReplyLost, Fault::Hang { reached: true }] {
+        let mut bed = living(65, 3, 0).await;
+        bed.desired = without(&bed.desired, &["cp-3"]);
+        bed.lab.plan(When::nth_talos("EtcdLeaveCluster", 1), fault);
+        carried_out(&bed, &removing(&["cp-3"]), 2).await;
+        bed.is_healthy().await;
+        let asked = bed.lab.calls();
+        assert_eq!(asked.asking("CALL", "EtcdLeaveCluster").count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_off_goes_and_its_member_is_removed() {
+    let mut bed = living(66, 3, 0).await;
+    let client = bed.lab.root();
+    let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2002), false).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    bed.desired = without(&bed.desired, &["cp-3"]);
+    let plan = bed.plan(&removing(&["cp-3"])).await;
+    assert_eq!(steps(&plan), ["cp-3/remove", "cp-3/forget", "await-health"]);
+    carried_out(&bed, &removing(&["cp-3"]), 2).await;
+    bed.is_healthy().await;
+    assert_eq!((bed.accepted("EtcdLeaveCluster"), bed.accepted("EtcdRemoveMemberByID")), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_would_take_the_majority_along_stays() {
+    let mut bed = living(67, 3, 0).await;
+    let client = bed.lab.root();
+    let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2001), false).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    bed.desired = without(&bed.desired, &["cp-3"]);
+    let plan = bed.plan(&removing(&["cp-3"])).await;
+    assert_eq!(
+        problems(&plan),
+        ["without it 1 of 2 members of etcd would be well, which is no majority: cp-2 has to be well first"]
+    );
+}

@@ -1,0 +1,121 @@
+//! Nodes that are built anew, sick or dead ones among them.
+
+use std::time::Duration;
+
+use talmox_plan::HostsRequest;
+use talmox_sim::Reach;
+use talmox_sim_talos::{MachineId, Trouble};
+use talmox_test::Lab;
+
+use crate::bed::{Bed, described, healthy};
+use crate::support::*;
+
+/// Pulls a VM out from under its node.
+async fn delete(bed: &Bed, vmid: u32) {
+    let (client, host, vmid) = (bed.lab.root(), talmox_test::host(1), talmox_test::vmid(vmid));
+    let task = client.stop_vm(&host, vmid, false).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    let task = client.delete_vm(&host, vmid, true).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_control_planes_but_one_at_a_time() {
+    let bed = living(71, 3, 1).await;
+    let request = replacing(&["cp-1", "cp-2", "cp-3"]);
+    let plan = bed.plan(&request).await;
+    let next = plan.steps.iter().find(|step| step.id.as_str() == "cp-2/drain").unwrap();
+    assert!(next.needs.iter().any(|need| need.as_str() == "cp-1/return"), "{next:?}");
+    carried_out(&bed, &request, 2).await;
+    bed.settles().await;
+    bed.is_healthy().await;
+    assert_eq!((bed.accepted("EtcdLeaveCluster"), bed.accepted("Bootstrap")), (3, 1));
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.is_empty(), "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_its_name_and_address() {
+    let bed = living(72, 1, 1).await;
+    carried_out(&bed, &replacing(&["worker-1"]), 2).await;
+    bed.settles().await;
+    bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_whose_vm_somebody_deleted_is_forgotten_first() {
+    let bed = living(73, 3, 0).await;
+    delete(&bed, 2002).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let plan = bed.plan(&healthy()).await;
+    let steps = steps(&plan);
+    assert_eq!(steps[0], "cp-3/forget", "{steps:?}");
+    let clone = plan.steps.iter().find(|step| step.id.as_str() == "cp-3/clone").unwrap();
+    assert!(clone.needs.iter().any(|need| need.as_str() == "cp-3/forget"));
+    carried_out(&bed, &healthy(), 2).await;
+    bed.settles().await;
+    bed.is_healthy().await;
+    assert_eq!((bed.accepted("EtcdRemoveMemberByID"), bed.accepted("Bootstrap")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sick_one_that_does_not_answer() {
+    let bed = living(74, 3, 0).await;
+    bed.lab.nodes(|nodes| {
+        nodes.faults.trouble(MachineId(2001), Trouble::NeverBoots);
+    });
+    let client = bed.lab.root();
+    let (host, vmid) = (talmox_test::host(1), talmox_test::vmid(2001));
+    let task = client.reset_vm(&host, vmid).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let request = replacing(&["cp-2"]);
+    let plan = bed.plan(&request).await;
+    assert_eq!(steps(&plan)[..3], ["cp-2/stop", "cp-2/remove", "cp-2/forget"], "{plan:#?}");
+    bed.lab.nodes(|nodes| nodes.faults.mend(MachineId(2001)));
+    carried_out(&bed, &request, 2).await;
+    bed.settles().await;
+    bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_whose_host_is_gone_for_good() {
+    let bed = Bed::in_lab(Lab::three_hosts(75).with_nodes(), described(3, 0, ""));
+    let bed = of(bed).await;
+    let observed = bed.look(&healthy()).await;
+    let guest = observed.guests.values().find(|guest| guest.name.as_deref() == Some("cp-3")).unwrap();
+    let (lost, vmid) = (guest.host.clone(), guest.vmid.get());
+    down(&bed, lost.as_str(), vmid);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    // Without a word for it the host is waited for.
+    let plan = bed.plan(&replacing(&["cp-3"])).await;
+    assert!(plan.steps.is_empty() && !plan.waiting.is_empty(), "{plan:#?}");
+    let gone = HostsRequest { gone: [lost.clone()].into(), ..HostsRequest::default() };
+    let request = talmox_plan::Request { hosts: gone, ..replacing(&["cp-3"]) };
+    let plan = bed.plan(&request).await;
+    assert_eq!(steps(&plan)[0], "cp-3/forget", "{plan:#?}");
+    carried_out(&bed, &request, 2).await;
+    let observed = bed.look(&request).await;
+    let places: Vec<String> = observed
+        .guests
+        .values()
+        .filter(|guest| guest.name.as_deref() == Some("cp-3") && guest.host != lost)
+        .map(|guest| guest.host.to_string())
+        .collect();
+    assert_eq!(places.len(), 1, "{places:?}");
+    assert_eq!(known(&bed).await.0, set(&["cp-1", "cp-2", "cp-3"]));
+}
+
+/// A host goes down with a machine on it.
+fn down(bed: &Bed, host: &str, vmid: u32) {
+    bed.lab.world(|world| world.nodes.get_mut(host).unwrap().reach = Reach::Unreachable);
+    bed.lab.nodes(|nodes| nodes.power_off(MachineId(vmid)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_answers_is_not_gone() {
+    let bed = living(76, 1, 1).await;
+    let gone = HostsRequest { gone: [talmox_test::host(1)].into(), ..HostsRequest::default() };
+    let plan = bed.plan(&talmox_plan::Request { hosts: gone, ..replacing(&["worker-1"]) }).await;
+    assert_eq!(problems(&plan), ["--host-gone pve1: Proxmox says that it is online"]);
+}

@@ -147,6 +147,11 @@ fn is_true(name: &str, document: &str, commands: usize) {
 }
 
 #[test]
+fn the_page_about_snapshots_and_restoring_is_true() {
+    is_true("docs/how-to/restore.md", include_str!("../../../docs/how-to/restore.md"), 12);
+}
+
+#[test]
 fn what_is_not_printed_is_noticed() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     assert!(agrees(&lines("one\n...\nfour"), &lines("one\ntwo\nthree\nfour")));

@@ -176,6 +176,11 @@ fn every_how_to_that_says_so_is_true() {
 }
 
 #[test]
+fn the_page_about_snapshots_and_restoring_is_true() {
+    is_true("docs/how-to/restore.md", include_str!("../../../docs/how-to/restore.md"), 12);
+}
+
+#[test]
 fn what_is_not_printed_is_noticed() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     assert!(agrees(&lines("one\n...\nfour"), &lines("one\ntwo\nthree\nfour")));

@@ -30,7 +30,12 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
     let has_data = |machine: &SeenMachine| {
         machine.configured().is_some_and(|seen| matches!(seen.etcd, Some(SeenEtcd::Member { .. })))
     };
-    if !risky || court.request.upkeep.no_snapshot || !court.observed.talos.values().any(has_data) {
+    // What is refused is not carried out.
+    if !risky
+        || !court.plan.refusals.is_empty()
+        || court.request.upkeep.no_snapshot
+        || !court.observed.talos.values().any(has_data)
+    {
         return;
     }
     let taken = |before: &&Planned| matches!(before.step, Step::Upkeep(Upkeep::SnapshotEtcd { .. }));
@@ -44,9 +49,7 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
     match upkeep {
         Upkeep::SnapshotEtcd { .. } | Upkeep::RecoverEtcd { .. } => effect == Effect::Create,
         Upkeep::DrainNode { .. } => effect == Effect::Drain,
-        Upkeep::ReturnNode { .. } | Upkeep::UpgradeKubernetes { .. } | Upkeep::ForgetNode { .. } => {
-            effect == Effect::ChangeLive
-        }
+        Upkeep::ReturnNode { .. } | Upkeep::UpgradeKubernetes { .. } => effect == Effect::ChangeLive,
         Upkeep::ChangeNode { mode, .. } => match mode {
             ChangeMode::NoReboot | ChangeMode::Try => effect == Effect::ChangeLive,
             ChangeMode::Staged => effect == Effect::ChangePending,

@@ -23,10 +23,13 @@ async fn the_mark_says_that_a_machine_is_bootstrapped_before_it_is() {
     bed.converge_mortally(&healthy(), 0xa).await.unwrap_err();
     assert_eq!(bed.etcd_clusters(), 0);
     let incarnation = mark(&bed).incarnation;
-    assert_eq!(mark(&bed).bootstrap, Some(BootstrapWord { incarnation: incarnation.clone(), done: false }));
+    assert_eq!(
+        mark(&bed).bootstrap,
+        Some(BootstrapWord { incarnation: incarnation.clone(), done: false, snapshot: None })
+    );
     bed.lab.transport().revive_client();
     bed.converge(&healthy(), 0xb).await.unwrap();
-    assert_eq!(mark(&bed).bootstrap, Some(BootstrapWord { incarnation, done: true }));
+    assert_eq!(mark(&bed).bootstrap, Some(BootstrapWord { incarnation, done: true, snapshot: None }));
     assert_eq!(bed.etcd_clusters(), 1);
 }
 

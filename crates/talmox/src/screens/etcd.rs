@@ -1,5 +1,6 @@
 //! etcd and its members, and what to do where something is wrong.
 
+use anstyle::Style;
 use serde::Serialize;
 use talmox_exec::etcd::Etcd;
 use talmox_talos::{Alarm, EtcdHealth};
@@ -237,8 +238,13 @@ fn member_row(node: &NodeData, member: &MemberData) -> Vec<Cell> {
         Cell::plain(bytes(member.used_bytes)),
         Cell::plain(member.raft_term.to_string()),
         Cell::plain(member.raft_index.to_string()),
-        Cell { text: notes.join(", "), style },
+        noted(&notes.join(", "), style),
     ]
+}
+
+/// An empty cell has no style: nothing would be styled at the end of a line.
+fn noted(text: &str, style: Style) -> Cell {
+    if text.is_empty() { Cell::plain(String::new()) } else { Cell { text: text.to_owned(), style } }
 }
 
 /// `20 KiB`.
@@ -299,7 +305,7 @@ pub(crate) fn members_text(data: &MembersData) -> String {
             Cell::plain(member.id.clone()),
             Cell::plain(safe(&member.hostname)),
             Cell::plain(safe(&member.peer_urls.join(", "))),
-            Cell { text: notes.join(", "), style },
+            noted(&notes.join(", "), style),
         ]
     });
     table(&["ID", "HOSTNAME", "PEER", "NOTES"], rows)

@@ -20,7 +20,7 @@ impl Store {
         Ok((200, served(object.body.clone(), place)))
     }
 
-    /// All of a kind that the selectors want, written out at once: lists are long.
+    /// All of a kind that the selectors want, written out at once: lists are long. A watch ends at once: nothing here waits.
     pub(super) fn list(&self, call: &Call<'_>, place: &Place) -> Result<Bytes, Failure> {
         let Place { resource, namespace, .. } = place;
         let labels = Labels::parse(call.parameter("labelSelector"))?;
@@ -38,9 +38,6 @@ impl Store {
                 });
             }
         }
-        if call.parameter("watch") == "true" {
-            return Ok(self.watched(call, place, &items));
-        }
         let list = List {
             kind: format!("{}List", resource.kind),
             api_version: resource.api_version(),
@@ -48,39 +45,6 @@ impl Store {
             items,
         };
         serde_json::to_vec(&list).map(Bytes::from).map_err(|error| Failure::new(500, "", error.to_string()))
-    }
-}
-
-impl Store {
-    /// What a watch sees in its first moment: nothing here waits, so it ends then, and whoever wants to know more asks again.
-    /// Without a version, or with what was there asked for, everything is new to it; else what changed since.
-    fn watched(&self, call: &Call<'_>, place: &Place, items: &[Cow<'_, Value>]) -> Bytes {
-        let all = call.parameter("sendInitialEvents") == "true";
-        let since: u64 = call.parameter("resourceVersion").parse().unwrap_or_default();
-        let version = |item: &Value| -> u64 {
-            let text = item.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-            text.and_then(|text| text.parse().ok()).unwrap_or_default()
-        };
-        let mut text = String::new();
-        for item in items {
-            if all || version(item) > since {
-                let kind = if all || since == 0 { "ADDED" } else { "MODIFIED" };
-                text.push_str(&json!({ "type": kind, "object": item }).to_string());
-                text.push('\n');
-            }
-        }
-        if all {
-            let object = json!({
-                "kind": place.resource.kind, "apiVersion": place.resource.api_version(),
-                "metadata": {
-                    "resourceVersion": self.revision.to_string(), "creationTimestamp": null,
-                    "annotations": { "k8s.io/initial-events-end": "true" },
-                },
-            });
-            text.push_str(&json!({ "type": "BOOKMARK", "object": object }).to_string());
-            text.push('\n');
-        }
-        Bytes::from(text)
     }
 }
 

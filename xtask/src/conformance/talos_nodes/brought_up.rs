@@ -13,10 +13,6 @@ const SPEED: &str = "4";
 /// While a machine is watched that restarts: `talosctl` looks again after some seconds, and waits for ever if it is up by then.
 const REAL_TIME: &str = "1";
 
-/// The Kubernetes of the cluster, and the one it is moved to.
-const FROM: &str = "1.36.3";
-const TO: &str = "1.36.4";
-
 /// Every node, and whether it is ready.
 const READY: &str =
     "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type==\"Ready\")].status} {end}";
@@ -24,7 +20,7 @@ const READY: &str =
 /// Runs everything; gives the number of calls of others.
 pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result<usize> {
     let (layout, scratch) = (Layout::new("1.13")?, Scratch::new("talos-cluster")?);
-    scratch.write("cluster.yaml", &description(&layout, FROM))?;
+    scratch.write("cluster.yaml", &description(&layout))?;
     let own = talmox(own, scratch.path());
     let folder = scratch.path().join("world");
     let simulate = format!("--simulate={}", folder.display());
@@ -41,10 +37,7 @@ pub(super) fn run(own: &Path, talosctl: &Path, kubectl: &Path) -> anyhow::Result
         let ready = ["cp-1=True", "cp-2=True", "cp-3=True", "worker-1=True"];
         kubectl.ask(&["get", "nodes", "-o", READY])?.well(&ready)?;
     }
-    let calls = calls + 2 + upgrade_kubernetes(&mut talosctl)?;
     drop(simulator);
-    // What it made of the cluster is what is described then.
-    scratch.write("cluster.yaml", &description(&layout, TO))?;
     own.ask(&["plan", &simulate])?.well(&["No changes."])?;
     let rendered = own.output(&["render", "config", "worker-1", &simulate])?;
     std::fs::write(home.path().join("worker-1.yaml"), rendered)?;
@@ -73,16 +66,6 @@ fn renew(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> 
     Ok(talosctl.calls)
 }
 
-/// `talosctl` moves Kubernetes to another version: first as if, then for real.
-fn upgrade_kubernetes(talosctl: &mut Talosctl<'_>) -> anyhow::Result<usize> {
-    let before = talosctl.calls;
-    let to = ["upgrade-k8s", "--to", TO];
-    let path = format!("update kube-scheduler: v{FROM} -> {TO}");
-    talosctl.ask(&[&to[..], &["--dry-run"]].concat())?.well(&[&path, "skipped in dry-run"])?;
-    talosctl.ask(&to)?.well(&[&path, "successfully updated", "updating manifests"])?;
-    Ok(talosctl.calls - before)
-}
-
 fn ask(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> {
     let tag = format!("Tag:         v{}", layout.version);
     // Where to, and as whom, is in the talosconfig.
@@ -97,7 +80,7 @@ fn ask(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> {
     Ok(talosctl.calls)
 }
 
-fn description(layout: &Layout, kubernetes: &str) -> String {
+fn description(layout: &Layout) -> String {
     let node =
         |(index, address)| format!("  - {{name: cp-{}, address: {address}, controller: true}}\n", index + 1);
     let nodes: String = layout.control_planes.iter().enumerate().map(node).collect();
@@ -111,7 +94,6 @@ node_cidr: {network}/24
 node_gateway: {gateway}
 cluster_api_addr: {shared}
 talos_version: {version}
-kubernetes_version: {kubernetes}
 nodes:
 {nodes}  - {{name: worker-1, address: {worker}}}
 "

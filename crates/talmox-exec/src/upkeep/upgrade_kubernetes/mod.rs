@@ -122,7 +122,7 @@ async fn members(
     Ok(members)
 }
 
-impl<'a> Upgrade<'a> {
+impl Upgrade<'_> {
     fn control_planes(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.role == Role::Controller)
     }

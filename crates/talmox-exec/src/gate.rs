@@ -20,7 +20,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use talmox_plan::{Effect, Planned};
+use talmox_plan::Planned;
 use talmox_types::NodeName;
 use talmox_types::desired::{Power, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -60,6 +60,8 @@ pub(crate) struct EtcdGate<'a> {
     pub(crate) lease: Option<&'a Lease<'a>>,
     /// Whether the plan takes the node out of etcd in good order before it goes.
     pub(crate) leaves: bool,
+    /// Whether the plan has its disks go too.
+    pub(crate) for_good: bool,
     /// Whether whoever watches is asked too.
     pub(crate) asks: bool,
 }
@@ -148,13 +150,11 @@ impl EtcdGate<'_> {
     /// What the judge has to know beside what the members say.
     fn leaving<'n>(&self, node: &'n NodeName, run: &Run<'_>) -> Leaving<'n> {
         let controllers = || run.desired.nodes.iter().filter(|node| node.role == Role::Controller);
-        let step = self.work.planned;
-        let for_good = matches!(step.effect, Effect::Replace | Effect::Destroy) || self.leaves;
         Leaving {
             node,
             declared: controllers().count(),
             is_declared: controllers().any(|one| one.name == *node),
-            for_good: for_good && run.request.upkeep.restore.is_none(),
+            for_good: self.for_good && run.request.upkeep.restore.is_none(),
             in_good_order: self.leaves,
             all_stop: controllers().all(|one| one.vm.power == Power::Stopped),
         }

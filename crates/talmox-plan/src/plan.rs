@@ -175,6 +175,8 @@ impl fmt::Display for SubChange {
 pub enum Applies {
     Now,
     AfterReboot,
+    /// It is written down already, and in effect after a restart.
+    Written,
 }
 
 /// A volume and where it hangs.

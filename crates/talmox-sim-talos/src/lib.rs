@@ -31,6 +31,7 @@ mod services;
 mod timing;
 mod wire;
 
+pub use etcd::Quorum;
 pub use faults::{CallFault, Faults, Flapping, Trouble};
 pub use hardware::{Content, Disk, DiskId, Drive, Hardware, Image, MachineId, Nic, Platform};
 pub use nodes::{News, Nodes, Standing};

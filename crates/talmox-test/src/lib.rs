@@ -34,4 +34,4 @@ pub use kubernetes::KubeMemory;
 pub use lab::{HOSTS, Lab, ROLE, ROOT_PASSWORD, SECRET, TOKEN, host, storage, token, vmid};
 pub use shelf::{Shelf, Trouble};
 pub use talos::TalosMemory;
-pub use transport::{Latency, MemoryTransport};
+pub use transport::{Latency, MemoryTransport, Watched};

@@ -50,6 +50,30 @@ struct State {
     later: BTreeMap<u64, Vec<(String, Fate)>>,
     client_died: bool,
     struck: usize,
+    /// If somebody watches over etcd.
+    watched: Option<Watched>,
+}
+
+/// What was seen of etcd, each time anything happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// How often it was looked at.
+    pub looks: u64,
+    /// When a quorum was lost that had been there: milliseconds since the cluster's hosts booted.
+    pub lost: Vec<u64>,
+    had_quorum: bool,
+}
+
+impl Watched {
+    fn look(&mut self, nodes: &Nodes) {
+        let quorums = nodes.quorums();
+        let has_quorum = !quorums.is_empty() && quorums.iter().all(|quorum| quorum.is_there());
+        self.looks += 1;
+        if self.had_quorum && !has_quorum {
+            self.lost.push(nodes.clock());
+        }
+        self.had_quorum = has_quorum;
+    }
 }
 
 impl MemoryTransport {
@@ -64,6 +88,7 @@ impl MemoryTransport {
             later: BTreeMap::new(),
             client_died: false,
             struck: 0,
+            watched: None,
         };
         Self {
             state: Mutex::new(state),
@@ -151,6 +176,21 @@ impl MemoryTransport {
     /// Whatever was to go wrong and has not yet does not.
     pub fn forget_faults(&self) {
         self.state().plan.clear();
+    }
+
+    /// From now on etcd is looked at whenever anything happens.
+    pub fn watch_etcd(&self) {
+        self.state().watched.get_or_insert_default();
+    }
+
+    /// What was seen of it.
+    pub fn watched(&self) -> Watched {
+        self.state().watched.clone().unwrap_or_default()
+    }
+
+    /// How many calls there were so far.
+    pub fn call_count(&self) -> usize {
+        self.state().log.len()
     }
 
     /// Everything asked so far.
@@ -407,6 +447,9 @@ impl State {
         match &mut self.nodes {
             Some(nodes) => proxmox::advance(&mut self.world, nodes, now),
             None => self.world.advance_to(now),
+        }
+        if let (Some(watched), Some(nodes)) = (&mut self.watched, &self.nodes) {
+            watched.look(nodes);
         }
     }
 

@@ -21,6 +21,10 @@ const fn exec(filter: &'static str) -> Guard {
     Guard { target: "exec", filter }
 }
 
+const fn gate(filter: &'static str) -> Guard {
+    Guard { target: "gate", filter }
+}
+
 const fn line(filter: &'static str) -> Guard {
     Guard { target: "line", filter }
 }
@@ -54,6 +58,9 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::StorageLimitGone | Defect::TurnsIgnored | Defect::GateNotAsked => {
             const { &[exec("order::")] }
         }
+        Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
+        Defect::DrainForgotten => const { &[gate("drains::a_budget_that_never_yields")] },
+        Defect::UncordonForgotten => const { &[gate("etcd::control_planes_restart")] },
         Defect::ApprovalNotChecked => const { &[exec("apply::what_was_not_approved")] },
         Defect::CopyIsOurs | Defect::PoolIsOurs => const { &[plan("identity::")] },
         Defect::KeptVolumesGo => const { &[plan("removing::")] },

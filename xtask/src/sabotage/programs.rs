@@ -18,6 +18,7 @@ const TESTS: &[&str] = &[
     "--package=talmox-pve",
     "--lib",
     "--test=exec",
+    "--test=gate",
     "--test=line",
     "--test=plan",
     "--test=pve",

@@ -51,6 +51,14 @@ impl Approval {
             return true;
         }
         let kind = step.step.word();
+        // Whoever let a node go down let its pods leave before.
+        let drains = matches!(step.step, Step::Upkeep(Upkeep::DrainNode { .. }));
+        let goes_down = |(_, node, effect): &(String, Option<NodeName>, Effect)| {
+            *node == step.node && effect.interrupts()
+        };
+        if drains && self.kinds.iter().any(goes_down) {
+            return true;
+        }
         let listed = (kind.to_owned(), step.node.clone(), step.effect);
         // Pools, images and templates belong to no node, whoever they are made for.
         let serves = || {

@@ -17,7 +17,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use talmox_plan::{Plan, Planned, Step, StepId, Upkeep};
+use talmox_plan::{Effect, Plan, Planned, Step, StepId, Upkeep};
 use talmox_pve::client::Resource;
 use talmox_types::StorageId;
 use tokio::time::Instant;
@@ -69,7 +69,9 @@ async fn begin(work: &Work<'_>, door: Option<Door>, lease: Option<&Lease<'_>>) -
     work.event(Event::Started { step });
     tracing::debug!(step = %step.id, "step begins");
     let passed = match door {
-        Some(Door { leaves, asks }) => EtcdGate { work, lease, leaves, asks }.pass().await,
+        Some(Door { leaves, for_good, asks }) => {
+            EtcdGate { work, lease, leaves, for_good, asks }.pass().await
+        }
         None => Ok(()),
     };
     let result = match passed {
@@ -90,9 +92,10 @@ async fn begin(work: &Work<'_>, door: Option<Door>, lease: Option<&Lease<'_>>) -
     result
 }
 
-/// How a node goes down: out of etcd first, and whether whoever watches is asked.
+/// How a node goes down: out of etcd first, never to come back with its data, and whether whoever watches is asked.
 struct Door {
     leaves: bool,
+    for_good: bool,
     asks: bool,
 }
 
@@ -260,9 +263,10 @@ impl<'a> Board<'a> {
         if !takes_down(step) || !self.turns.has_gate() {
             return None;
         }
-        let retires = |other: &&Planned| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. }));
-        let leaves = self.steps.iter().filter(retires).any(|other| other.node == step.node);
-        Some(Door { leaves, asks: self.turns.asks(step) })
+        let own = || self.steps.iter().filter(|other| other.node == step.node);
+        let leaves = own().any(|other| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. })));
+        let for_good = own().any(|other| matches!(other.effect, Effect::Replace | Effect::Destroy));
+        Some(Door { leaves, for_good, asks: self.turns.asks(step) })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

@@ -88,7 +88,7 @@ pub(super) async fn against(
     };
     let changes = match compare_texts(&kept, &wanted) {
         Ok(changes) if changes.is_empty() => match &held.active {
-            Some(active) => compare_texts(active, &wanted).map(|changes| all(changes, Applies::AfterReboot)),
+            Some(active) => compare_texts(active, &wanted).map(|changes| all(changes, Applies::Written)),
             None => Ok(changes),
         },
         Ok(changes) => Ok(judged(client, &wanted, changes).await),

@@ -58,11 +58,13 @@ fn change(court: &mut Court<'_>, step: &Planned, vm: &Expected, mode: ChangeMode
 
 /// A node with pods that others could take is drained before it goes down, and opened again if it comes back.
 fn pods_first(court: &mut Court<'_>, step: &Planned) {
-    let comes_back = match &step.step {
-        Step::RebootVm { .. } | Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Reboot, .. }) => true,
-        Step::StopVm { .. } => false,
-        _ => return,
-    };
+    let comes_back = matches!(
+        step.step,
+        Step::RebootVm { .. } | Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Reboot, .. })
+    );
+    if !comes_back && !matches!(step.step, Step::StopVm { .. }) {
+        return;
+    }
     let Some(node) = step.node.as_ref().filter(|node| has_pods(court, node)) else { return };
     let goes = |other: &Planned| matches!(other.step, Step::RemoveVm { .. }) && other.node == step.node;
     if court.steps().iter().any(goes) {

@@ -4,6 +4,7 @@
 //! while a machine with its data runs the service. Two bootstraps make two clusters: nothing here keeps them apart.
 
 mod member;
+mod quorum;
 pub(crate) mod snapshot;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::disk::EtcdData;
 use crate::hardware::MachineId;
 use crate::nodes::Nodes;
+
+pub use quorum::Quorum;
 
 /// What the members of a cluster agreed on.
 #[derive(Clone, Serialize, Deserialize)]

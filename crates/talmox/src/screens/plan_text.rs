@@ -236,8 +236,10 @@ fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
     for (text, change) in told {
         let effect = match change.applies {
             Applies::Now => String::new(),
-            Applies::AfterReboot if act.reboots() => format!("{YELLOW}restarts it{YELLOW:#}"),
-            Applies::AfterReboot => format!("{YELLOW}needs a reboot{YELLOW:#}"),
+            Applies::AfterReboot | Applies::Written if act.reboots() => {
+                format!("{YELLOW}restarts it{YELLOW:#}")
+            }
+            Applies::AfterReboot | Applies::Written => format!("{YELLOW}needs a reboot{YELLOW:#}"),
         };
         lines.push(format!("{}   {effect}", padded(&text, wide)).trim_end().to_owned());
         let place = act.node().zip(change.field.as_deref()).and_then(|(node, field)| places.get(node, field));

@@ -1,1 +1,150 @@
+use super::*;
 
+fn address(number: u8) -> IpAddr {
+    IpAddr::from([10, 0, 7, 10 + number])
+}
+
+fn member(number: u8) -> Member {
+    Member {
+        id: MemberId(u64::from(number)),
+        hostname: format!("cp-{number}"),
+        peer_urls: vec![format!("https://{}:2380", address(number))],
+        is_learner: false,
+    }
+}
+
+fn members(numbers: &[u8]) -> Vec<Member> {
+    numbers.iter().copied().map(member).collect()
+}
+
+fn asked(number: u8, said: Said) -> Asked {
+    Asked { name: format!("cp-{number}"), addresses: vec![address(number)], said }
+}
+
+/// A member that is well and knows these.
+fn well(number: u8, known: &[u8]) -> Asked {
+    asked(number, Said::Member(Voice { complaint: None, members: Some(members(known)) }))
+}
+
+fn sick(number: u8) -> Asked {
+    asked(number, Said::Member(Voice { complaint: Some("etcd is Failed".to_owned()), members: None }))
+}
+
+fn silent(number: u8) -> Asked {
+    asked(number, Said::Silent("Connection refused".to_owned()))
+}
+
+fn with<R>(declared: usize, change: impl FnOnce(&mut Leaving<'_>) -> R, asked: &[Asked]) -> Verdict {
+    let node = NodeName::parse("cp-1").unwrap();
+    let mut leaving = Leaving {
+        node: &node,
+        declared,
+        is_declared: true,
+        for_good: false,
+        in_good_order: false,
+        all_stop: false,
+    };
+    change(&mut leaving);
+    judge(&leaving, asked)
+}
+
+fn verdict(declared: usize, asked: &[Asked]) -> Verdict {
+    with(declared, |_| (), asked)
+}
+
+#[test]
+fn all_others_that_vote_must_be_well() {
+    let three = [1, 2, 3];
+    let others = |second: Asked, third: Asked| verdict(3, &[well(1, &three), second, third]);
+    assert_eq!(others(well(2, &three), well(3, &three)), Verdict::Pass);
+    for third in [sick(3), silent(3), asked(3, Said::Off), asked(3, Said::NoMachine), asked(3, Said::Empty)] {
+        let Verdict::NotYet(why) = others(well(2, &three), third) else { panic!("it passes") };
+        assert!(why.starts_with("cp-3 is not well: "), "{why}");
+    }
+    // Of five, four are left: one of them that is not well is one too many all the same.
+    let five = [1, 2, 3, 4, 5];
+    let asked = [well(1, &five), well(2, &five), well(3, &five), well(4, &five), silent(5)];
+    assert!(matches!(verdict(5, &asked), Verdict::NotYet(_)));
+}
+
+#[test]
+fn one_that_is_sick_itself_may_restart() {
+    let three = [1, 2, 3];
+    for own in [sick(1), silent(1), asked(1, Said::Off)] {
+        assert_eq!(verdict(3, &[own, well(2, &three), well(3, &three)]), Verdict::Pass);
+    }
+}
+
+#[test]
+fn nobody_goes_while_somebody_joins() {
+    let mut known = members(&[1, 2, 3]);
+    known[2].is_learner = true;
+    known[2].hostname = String::new();
+    let voice = |number| asked(number, Said::Member(Voice { complaint: None, members: Some(known.clone()) }));
+    let Verdict::NotYet(why) = verdict(3, &[voice(1), voice(2), silent(3)]) else { panic!("it passes") };
+    assert!(why.contains("is joining etcd"), "{why}");
+    // One that joins takes no vote away by going.
+    let node = NodeName::parse("cp-3").unwrap();
+    let leaving = Leaving {
+        node: &node,
+        declared: 3,
+        is_declared: true,
+        for_good: true,
+        in_good_order: false,
+        all_stop: false,
+    };
+    assert_eq!(judge(&leaving, &[voice(1), voice(2), silent(3)]), Verdict::Pass);
+}
+
+#[test]
+fn two_members_can_spare_none_but_let_one_leave() {
+    let both = [well(1, &[1, 2]), well(2, &[1, 2])];
+    assert!(matches!(verdict(2, &both), Verdict::Never(_)));
+    assert!(matches!(verdict(3, &both), Verdict::NotYet(_)), "a third is to join");
+    let leaves = |leaving: &mut Leaving<'_>| (leaving.in_good_order, leaving.for_good) = (true, true);
+    assert_eq!(with(1, leaves, &both), Verdict::Pass);
+    // A vote of two needs both.
+    assert!(matches!(with(1, leaves, &[silent(1), well(2, &[1, 2])]), Verdict::Never(_)));
+}
+
+#[test]
+fn the_only_member_goes_only_where_it_is_the_only_one_described() {
+    let only = [well(1, &[1])];
+    assert_eq!(verdict(1, &only), Verdict::Pass);
+    assert_eq!(verdict(1, &[silent(1)]), Verdict::Pass);
+    assert!(matches!(verdict(3, &[well(1, &[1]), silent(2), silent(3)]), Verdict::NotYet(_)));
+    for own in [well(1, &[1]), silent(1), asked(1, Said::Off)] {
+        let for_good = with(1, |leaving| leaving.for_good = true, &[own]);
+        assert!(matches!(for_good, Verdict::Never(_)), "{for_good:?}");
+    }
+}
+
+#[test]
+fn who_has_no_data_takes_none_away() {
+    for own in [Said::Empty, Said::NoMachine] {
+        assert_eq!(verdict(3, &[asked(1, own), silent(2), silent(3)]), Verdict::Pass);
+    }
+    // Nor does one the members do not know, or no longer.
+    assert_eq!(verdict(3, &[silent(1), well(2, &[2, 3]), well(3, &[2, 3])]), Verdict::Pass);
+}
+
+#[test]
+fn what_is_not_known_is_refused() {
+    for own in [silent(1), sick(1), asked(1, Said::Off)] {
+        let Verdict::NotYet(why) = verdict(3, &[own, silent(2), sick(3)]) else { panic!("it passes") };
+        assert!(why.contains("no member of etcd says"), "{why}");
+    }
+    // Two etcds, each well.
+    let split = [well(1, &[1]), well(2, &[2, 3]), well(3, &[2, 3])];
+    assert!(matches!(verdict(3, &split), Verdict::NotYet(_)));
+    // A member nobody asked.
+    let unknown = [well(1, &[1, 2, 9]), well(2, &[1, 2, 9])];
+    assert!(matches!(verdict(2, &unknown), Verdict::NotYet(_)));
+}
+
+#[test]
+fn a_cluster_that_is_described_as_stopped_stops() {
+    let stops = |leaving: &mut Leaving<'_>| leaving.all_stop = true;
+    assert_eq!(with(3, stops, &[sick(1), asked(2, Said::Off), asked(3, Said::Off)]), Verdict::Pass);
+    assert_eq!(with(2, stops, &[well(1, &[1, 2]), well(2, &[1, 2])]), Verdict::Pass);
+}

@@ -109,7 +109,9 @@ impl<'a> Planner<'a> {
         let owned = self.identities.of_node(name).next()?.clone();
         let address = self.addresses.get(name).copied()?;
         let mode = self.mode(changes);
-        if mode == ChangeMode::Reboot && !self.request.allow_reboot {
+        let is_written = changes.iter().all(|change| change.applies == Applies::Written);
+        let waits = mode == ChangeMode::Reboot && !self.request.allow_reboot;
+        if waits || (mode == ChangeMode::Staged && is_written) {
             let keys = restarting(changes).map(|change| change.key.clone()).collect();
             let (node, vmid) = (name.clone(), owned.mark.vmid);
             self.plan.waiting.push(Waiting::Reboot { node, vmid, keys });
@@ -164,7 +166,7 @@ impl<'a> Planner<'a> {
 }
 
 fn restarting(changes: &[Change]) -> impl Iterator<Item = &Change> {
-    changes.iter().filter(|change| change.applies == Applies::AfterReboot)
+    changes.iter().filter(|change| change.applies != Applies::Now)
 }
 
 fn effect(mode: ChangeMode) -> Effect {

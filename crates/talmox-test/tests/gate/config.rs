@@ -1,0 +1,95 @@
+//! Machine configurations that change under nodes that live.
+
+use talmox_plan::{ChangeMode, Request, Step, Upkeep, Waiting};
+use talmox_render::PatchText;
+
+use crate::bed::{Bed, described, healthy};
+
+fn patch(text: &str) -> Vec<PatchText> {
+    vec![PatchText { name: "patch.yaml".to_owned(), text: text.to_owned() }]
+}
+
+async fn bed(seed: u64, versions: &str) -> Bed {
+    let bed = Bed::new(seed, described(3, 1, versions));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed
+}
+
+fn modes(plan: &talmox_plan::Plan) -> Vec<ChangeMode> {
+    let mode = |planned: &talmox_plan::Planned| {
+        if let Step::Upkeep(Upkeep::ChangeNode { mode, .. }) = &planned.step { Some(*mode) } else { None }
+    };
+    plan.steps.iter().filter_map(mode).collect()
+}
+
+async fn converges(bed: &Bed, request: &Request) {
+    bed.converge(request, 2).await.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    bed.settles().await;
+    bed.is_healthy().await;
+    assert_eq!(bed.cordoned().await, Vec::<String>::new());
+    let plan = bed.plan(request).await;
+    assert!(plan.is_empty(), "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_talos_takes_over_is_changed_without_a_restart() {
+    let mut bed = bed(61, "").await;
+    bed.patches = patch(
+        "machine: {sysctls: {vm.max_map_count: \"262144\"}}\ncluster: {apiServer: {extraArgs: {v: \"4\"}}}",
+    );
+    let plan = bed.plan(&healthy()).await;
+    assert_eq!(modes(&plan), [ChangeMode::NoReboot; 4]);
+    let first = &plan.steps[0];
+    assert_eq!(first.reason, "Talos takes this over while it runs");
+    assert!(first.changes.iter().any(|change| change.key.starts_with("machine.sysctls")), "{first:#?}");
+    converges(&bed, &healthy()).await;
+    assert_eq!(bed.accepted("/Reboot"), 0);
+    let told = bed.told.lines();
+    let at = |line: &str| told.iter().position(|told| told == line).unwrap();
+    assert!(at("cp-1/change-node done") < at("cp-2/change-node begins"), "one after the other");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
+    for versions in ["", "talos_version: 1.14.0\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n"] {
+        let mut bed = bed(62, versions).await;
+        bed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
+        let forbidden = Request { allow_reboot: false, ..healthy() };
+        let plan = bed.plan(&forbidden).await;
+        assert!(modes(&plan).is_empty());
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::Reboot { keys, .. } if keys[0].starts_with("machine.env"));
+        assert_eq!(plan.waiting.iter().filter(|waiting| waits(waiting)).count(), 4, "{plan:#?}");
+        let plan = bed.plan(&healthy()).await;
+        assert_eq!(modes(&plan), [ChangeMode::Reboot; 4]);
+        converges(&bed, &healthy()).await;
+        assert_eq!(bed.accepted("/Reboot"), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_a_restart_can_be_left_for_the_next() {
+    let mut bed = bed(63, "").await;
+    bed.patches = patch("machine: {env: {A: b}}");
+    let mut staged = healthy();
+    staged.upkeep.stage = true;
+    assert_eq!(modes(&bed.plan(&staged).await), [ChangeMode::Staged; 4]);
+    bed.converge(&staged, 2).await.unwrap();
+    assert_eq!(bed.accepted("/Reboot"), 0);
+    // Whoever comes next finds that it waits.
+    assert_eq!(modes(&bed.plan(&healthy()).await), [ChangeMode::Reboot; 4]);
+    let writes = bed.accepted("ApplyConfiguration");
+    converges(&bed, &healthy()).await;
+    assert_eq!(bed.accepted("/Reboot"), 4);
+    assert_eq!(bed.accepted("ApplyConfiguration"), writes, "it was written down before");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_network_is_tried_first() {
+    let mut bed = bed(64, "").await;
+    bed.patches = patch("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.53\nhostnames: [ns.lab]");
+    let plan = bed.plan(&healthy()).await;
+    assert_eq!(modes(&plan), [ChangeMode::Try; 4]);
+    assert!(plan.steps[0].reason.ends_with("could cut it off"), "{}", plan.steps[0].reason);
+    converges(&bed, &healthy()).await;
+}

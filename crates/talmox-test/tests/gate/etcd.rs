@@ -1,0 +1,145 @@
+//! What etcd says before a control plane goes down.
+
+use talmox_plan::Step;
+use talmox_sim_talos::MachineId;
+
+use crate::bed::{Bed, described, healthy};
+
+const MORE_MEMORY: &str = "proxmox_vm_controller_defaults: {memory: 6144}";
+
+/// Which VMs were restarted, in order.
+fn restarts(bed: &Bed) -> Vec<String> {
+    let calls = bed.lab.calls();
+    let asked = calls.asking("POST", "/status/reboot");
+    asked.map(|call| call.path.split('/').nth(4).unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn control_planes_restart_one_after_the_other_without_their_pods() {
+    let mut bed = Bed::new(41, described(3, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed.desired = described(3, 1, MORE_MEMORY);
+    let plan = bed.plan(&healthy()).await;
+    let words: Vec<&str> = plan.steps.iter().map(|planned| planned.step.word()).collect();
+    assert_eq!(words[..4], ["configure", "drain", "reboot", "return"], "{words:?}");
+    bed.converge(&healthy(), 2)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(restarts(&bed), ["2000", "2001", "2002"]);
+    let told = bed.told.lines();
+    let at =
+        |line: &str| told.iter().position(|told| told == line).unwrap_or_else(|| panic!("{line}: {told:#?}"));
+    assert!(at("cp-1/drain done") < at("cp-1/reboot begins"));
+    assert!(at("cp-1/reboot done") < at("cp-1/return done"));
+    assert!(at("cp-1/return done") < at("cp-2/drain begins"));
+    assert!(at("cp-2/return done") < at("cp-3/drain begins"));
+    assert_eq!(bed.cordoned().await, Vec::<String>::new());
+    bed.is_healthy().await;
+    assert!(bed.plan(&healthy()).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_down_while_another_member_is_not_well() {
+    let mut bed = Bed::new(42, described(3, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed.desired = described(3, 0, "proxmox_vm_controller_defaults: {memory: 6144}");
+    // Its data is gone; the others still count it among them.
+    bed.lab.nodes(|nodes| nodes.lose_etcd(MachineId(2002)));
+    let error = bed.converge(&healthy(), 2).await.unwrap_err();
+    assert!(error.contains("not allowed to take cp-1 down: cp-3 is not well"), "{error}");
+    assert_eq!(restarts(&bed), Vec::<String>::new());
+    assert_eq!(bed.cordoned().await, Vec::<String>::new());
+    let waited = bed.told.lines();
+    let waits = |line: &&String| line.starts_with("cp-1/drain waits for etcd to do without cp-1: cp-3");
+    assert!(waited.iter().filter(waits).count() > 10, "{waited:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_comes_back_in_time_is_waited_for() {
+    let mut bed = Bed::new(43, described(3, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed.desired = described(3, 0, MORE_MEMORY);
+    // Somebody else restarts a member just before.
+    let client = bed.lab.root();
+    let host = talmox_test::host(1);
+    client.stop_vm(&host, talmox_test::vmid(2002), false).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    let task = client.start_vm(&host, talmox_test::vmid(2002)).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    bed.converge(&healthy(), 2)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(restarts(&bed).len(), 3);
+    assert_eq!(bed.cordoned().await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_control_plane_restarts_because_the_plan_says_so() {
+    let mut bed = Bed::new(44, described(1, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed.desired = described(1, 0, MORE_MEMORY);
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.steps.iter().all(|planned| planned.step.word() != "drain"), "its pods have nowhere to go");
+    bed.converge(&healthy(), 2).await.unwrap();
+    assert_eq!(restarts(&bed), ["2000"]);
+    bed.settles().await;
+    bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_member_is_not_replaced() {
+    let bed = Bed::new(45, described(1, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    let request = talmox_plan::Request { replace: ["cp-1".parse().unwrap()].into(), ..healthy() };
+    let error = bed.converge(&request, 2).await.unwrap_err();
+    assert!(error.contains("only member") || error.contains("only control plane"), "{error}");
+    assert!(bed.lab.calls().asking("DELETE", "/qemu/2000").next().is_none());
+    bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_members_cannot_spare_one() {
+    let mut bed = Bed::new(46, described(3, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    // The description knows two, etcd has three: two are well.
+    bed.desired = described(3, 0, MORE_MEMORY);
+    let client = bed.lab.root();
+    client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2001), false).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+    let mut request = healthy();
+    request.targets = ["cp-1".parse().unwrap()].into();
+    let error = bed.converge(&request, 2).await.unwrap_err();
+    assert!(error.contains("cp-2 is not well: its VM does not run"), "{error}");
+    assert_eq!(restarts(&bed), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_restart_so_many_at_a_time() {
+    let mut bed = Bed::new(47, described(1, 4, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed.desired = described(1, 4, "proxmox_vm_worker_defaults: {memory: 6144}");
+    let mut request = healthy();
+    request.upkeep.max_unavailable = std::num::NonZeroUsize::new(2);
+    bed.converge(&request, 2)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    let (mut away, mut most) = (0_usize, 0);
+    for line in bed.told.lines() {
+        if line.ends_with("/drain begins") {
+            away += 1;
+        } else if line.ends_with("/return done") {
+            away -= 1;
+        }
+        most = most.max(away);
+    }
+    assert_eq!(most, 2, "{:#?}", bed.told.lines());
+    assert_eq!(restarts(&bed).len(), 4);
+    assert!(bed.plan(&healthy()).await.steps.iter().all(|planned| planned.step == Step::AwaitHealth));
+}

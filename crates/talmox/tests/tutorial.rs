@@ -1,4 +1,4 @@
-//! `docs/tutorial.md`, run: every command in it, with what it says it prints.
+//! Pages of `docs/`, run: every command in them, with what it says it prints.
 //!
 //! A block of `console` is a session: lines after `$ ` are given to a shell, the lines below are what it prints. A line `...`
 //! stands for any lines, `…` within a line for any text. A block of `yaml FILE` or `sh FILE` is that file.
@@ -110,9 +110,8 @@ fn run(folder: &Path, command: &str) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::trim_end).map(str::to_owned).collect()
 }
 
-#[test]
-fn the_tutorial_is_true() {
-    let document = include_str!("../../../docs/tutorial.md");
+/// Runs every command of a page in a folder of its own, and compares what it prints.
+fn is_true(page: &str, document: &str, at_least: usize) {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     for block in blocks(document) {
@@ -125,7 +124,7 @@ fn the_tutorial_is_true() {
                 let got = run(folder.path(), &command);
                 assert!(
                     agrees(&expected, &got),
-                    "docs/tutorial.md:{line}: {command}\nsaid to print:\n{}\nprints:\n{}",
+                    "docs/{page}:{line}: {command}\nsaid to print:\n{}\nprints:\n{}",
                     expected.join("\n"),
                     got.join("\n")
                 );
@@ -133,7 +132,27 @@ fn the_tutorial_is_true() {
             }
         }
     }
-    assert!(count >= 8, "only {count} commands were found");
+    assert!(count >= at_least, "only {count} commands were found in {page}");
+}
+
+#[test]
+fn the_tutorial_is_true() {
+    is_true("tutorial.md", include_str!("../../../docs/tutorial.md"), 8);
+}
+
+#[test]
+fn how_to_scale_is_true() {
+    is_true("how-to/scale.md", include_str!("../../../docs/how-to/scale.md"), 3);
+}
+
+#[test]
+fn how_to_replace_a_node_is_true() {
+    is_true("how-to/replace-a-node.md", include_str!("../../../docs/how-to/replace-a-node.md"), 2);
+}
+
+#[test]
+fn how_to_drain_a_host_is_true() {
+    is_true("how-to/drain-a-host.md", include_str!("../../../docs/how-to/drain-a-host.md"), 4);
 }
 
 #[test]

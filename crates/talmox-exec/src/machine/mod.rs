@@ -34,6 +34,7 @@ use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::{FamilyPair, NodeName};
 
+use crate::observe::rewound;
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
 pub(crate) use config::{Held, compare_texts, differences, held};
@@ -62,6 +63,7 @@ pub async fn observe_whole(
     if let Some(reach) = reach.filter(|_| request.looks_inside()) {
         observe_machines(reach, desired, &mut observed, Compare::Configs).await;
         observed.leaving = leaving::look(reach, desired, &observed, request).await;
+        observed.rewound = rewound::look(client, desired, &observed).await;
     }
     Ok(observed)
 }

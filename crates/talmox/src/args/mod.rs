@@ -16,7 +16,9 @@ pub(crate) use adopt::{Adopt, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
-pub(crate) use doing::{Apply, Approval, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Scope, Status};
+pub(crate) use doing::{
+    Apply, Approval, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Roll, Scope, Status,
+};
 pub(crate) use host::{Host, HostWhat};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};

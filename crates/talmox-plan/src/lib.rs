@@ -29,8 +29,8 @@ pub use machine::{
     SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode, SeenService, SeenStage,
 };
 pub use observed::{
-    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rights, Seen, SeenFile, SeenHa, SeenJobs,
-    SeenPool, Storage,
+    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rewound, Rights, Seen, SeenFile, SeenHa,
+    SeenJobs, SeenPool, Storage,
 };
 pub use plan::{
     Applies, Change, Effect, Expected, ExpectedTemplate, Intent, Note, NoteKind, Plan, Planned, Refusal,
@@ -44,8 +44,8 @@ pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
 pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Step, TemplateSource};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
-    import_image, managed_template, named_templates, own_templates, settings_digest, uses_managed_template,
-    wanted_templates,
+    import_image, managed_template, named_templates, outdated, own_templates, settings_digest,
+    uses_managed_template, wanted_templates,
 };
 pub use upkeep::{ChangeMode, Snapshot, Upkeep};
 pub use view::{DriveView, NodeState, NodeView, View, view};

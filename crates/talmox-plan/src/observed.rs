@@ -37,6 +37,16 @@ pub struct Observed {
     /// The same of nodes that the description does not name and that are to go.
     pub leaving: BTreeMap<NodeName, SeenMachine>,
     pub kubernetes: SeenKubernetes,
+    /// Stopped VMs of control planes whose disks are older than they were when it last ran, and how that came.
+    pub rewound: BTreeMap<VmId, Rewound>,
+}
+
+/// How a VM came by disks of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rewound {
+    RolledBack,
+    Restored,
 }
 
 /// Jobs of the cluster that name guests.

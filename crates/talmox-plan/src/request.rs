@@ -21,6 +21,9 @@ pub struct Request {
     pub prune: bool,
     /// Declared nodes whose VM is to be built anew.
     pub replace: BTreeSet<NodeName>,
+    /// Whether nodes that stand on a template that is not described any more are built anew too.
+    #[serde(default)]
+    pub roll_templates: bool,
     /// Declared nodes whose VM is to be moved, and where to.
     pub moves: BTreeMap<NodeName, HostName>,
     /// Whether running VMs may be restarted for changes that need it.
@@ -122,7 +125,11 @@ impl Request {
 
     /// Whether a VM may go in this run.
     pub fn removes(&self) -> bool {
-        self.goal == Goal::Destroy || self.prune || !self.remove.is_empty() || !self.replace.is_empty()
+        self.goal == Goal::Destroy
+            || self.prune
+            || !self.remove.is_empty()
+            || !self.replace.is_empty()
+            || self.roll_templates
     }
 
     /// Whether a node is within what this run looks at.

@@ -101,7 +101,10 @@ async fn serve(
         ..Settings::default()
     };
     let server = Server::start(simulation, settings).await.map_err(in_words)?;
-    let reachable = desired.map(nodes::reachable).unwrap_or_default();
+    let mut reachable = desired.map(nodes::reachable).unwrap_or_default();
+    // Machines of nodes that the description does not name any more are still there.
+    let others: Vec<_> = beside.nodes().addresses().into_iter().map(|(address, _)| address).collect();
+    reachable.extend(others.into_iter().filter(|address| !reachable.contains(address)).collect::<Vec<_>>());
     let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), reachable).await?;
     Ok(Simulated { server, nodes, beside, token: SecretString::from(token), folder: path })
 }

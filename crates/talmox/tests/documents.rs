@@ -157,7 +157,9 @@ fn every_how_to_that_says_so_is_true() {
             let name = format!("how-to/{}", path.file_name().unwrap().to_str().unwrap());
             (name, std::fs::read_to_string(&path).unwrap())
         })
-        .filter(|(_, text)| text.contains("is run as a test"))
+        .filter(|(_, text)| {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").contains("is run as a test")
+        })
         .collect();
     pages.sort();
     assert!(!pages.is_empty());
@@ -173,11 +175,6 @@ fn every_how_to_that_says_so_is_true() {
         ended.collect()
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-}
-
-#[test]
-fn the_page_about_snapshots_and_restoring_is_true() {
-    is_true("docs/how-to/restore.md", include_str!("../../../docs/how-to/restore.md"), 12);
 }
 
 #[test]

@@ -37,6 +37,7 @@ use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
+use crate::observe::rewound;
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
 pub(crate) use config::{Held, Incomparable, compare_texts, differences, held};
@@ -68,6 +69,7 @@ pub async fn observe_whole(
     if let Some(reach) = reach.filter(|_| request.looks_inside()) {
         observe_machines(reach, desired, &mut observed, Compare::Configs).await;
         observed.leaving = leaving::look(reach, desired, &observed, request).await;
+        observed.rewound = rewound::look(client, desired, &observed).await;
     }
     Ok(observed)
 }

@@ -23,6 +23,7 @@ mod files;
 mod ha;
 pub(crate) mod inventory;
 mod jobs;
+pub(crate) mod rewound;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,6 +124,7 @@ pub async fn observe_for(
         talos,
         leaving,
         kubernetes,
+        rewound: BTreeMap::new(),
     })
 }
 

@@ -70,7 +70,10 @@ pub(super) fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
     let declared = court.node(node).is_some();
     match request.goal {
         Goal::Destroy => true,
-        Goal::Converge if declared => request.replace.contains(node),
+        Goal::Converge if declared => {
+            let rolled = || crate::outdated(court.desired, court.observed).contains_key(node);
+            request.replace.contains(node) || (request.roll_templates && rolled())
+        }
         Goal::Converge => request.prune || request.remove.contains(node),
         Goal::Templates | Goal::PruneTemplates | Goal::Hosts => false,
     }

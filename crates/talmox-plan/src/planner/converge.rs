@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::VmConfig;
 use talmox_pve::render::{Circumstances, vm_config};
-use talmox_types::desired::{Node, Power as WantedPower};
+use talmox_types::desired::{Node, Power as WantedPower, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{AwayWord, Mark};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
-    Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting, boot_iso,
+    Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Rewound, Step, StepId, Waiting,
+    boot_iso,
 };
 
 /// Changes of a VM on their way into the plan.
@@ -42,7 +43,7 @@ impl<'a> Planner<'a> {
             let reason = format!("{} is down", guest.host);
             return self.wait_for_host(guest.host.clone(), &node.name, &reason);
         }
-        if !self.placement(node, guest) || self.has_left(node, &owned.mark) {
+        if !self.placement(node, guest) || self.has_left(node, &owned.mark) || self.is_rewound(node, guest) {
             return;
         }
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
@@ -61,6 +62,28 @@ impl<'a> Planner<'a> {
             self.refuse(Some(&node.name), problem, choices);
         }
         left
+    }
+
+    /// A member of etcd that comes back with data of the past has forgotten what it promised the others. It is built anew
+    /// instead, unless there are no others.
+    fn is_rewound(&mut self, node: &Node, guest: &Guest) -> bool {
+        let starts = guest.power == Power::Stopped && node.vm.power == WantedPower::Running;
+        let Some(how) = self.observed.rewound.get(&guest.vmid).filter(|_| starts) else { return false };
+        if node.role != Role::Controller || !self.lives() {
+            return false;
+        }
+        let how = match how {
+            Rewound::RolledBack => "was rolled back to a snapshot",
+            Rewound::Restored => "was restored from a backup",
+        };
+        let problem = format!(
+            "VM {} {how} and has not run since: its member of etcd would come back with data the others have left behind",
+            guest.vmid
+        );
+        let choices =
+            vec![format!("talmox apply --replace {} builds it anew, and it joins again", node.name)];
+        self.refuse(Some(&node.name), problem, choices);
+        true
     }
 
     /// Says where the VM is if the description wants it elsewhere; false if that cannot be.

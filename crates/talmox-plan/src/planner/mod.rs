@@ -31,7 +31,7 @@ use talmox_types::{ClusterUid, FamilyPair, Mark, NodeName, VmId};
 
 use crate::{
     Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned, Refusal, Request, Step,
-    StepId, Volume, identify,
+    StepId, Volume, identify, outdated,
 };
 
 use crate::identity::{Names, by_name};
@@ -53,6 +53,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
                 planner.node(node);
             }
             planner.undeclared();
+            planner.outdated_templates();
             planner.ha();
             planner.inside();
             planner.forgotten_seeds();
@@ -116,6 +117,8 @@ struct Planner<'a> {
     shared: Vec<usize>,
     /// Members of etcd that are none any more once the plan is carried out.
     left_etcd: BTreeSet<NodeName>,
+    /// Nodes that stand on a template that is not the described one any more, and its name.
+    outdated: BTreeMap<NodeName, String>,
     /// Nodes that are built anew and join again, with the last step for it.
     anew: BTreeMap<NodeName, StepId>,
     plan: Plan,
@@ -144,6 +147,11 @@ impl<'a> Planner<'a> {
             refused: BTreeSet::new(),
             shared: Vec::new(),
             left_etcd: BTreeSet::new(),
+            outdated: if request.goal == Goal::Converge {
+                outdated(desired, observed)
+            } else {
+                BTreeMap::new()
+            },
             anew: BTreeMap::new(),
             desired,
             observed,
@@ -163,10 +171,7 @@ impl<'a> Planner<'a> {
         match owned.as_slice() {
             [] => self.missing(node),
             // One of this very run is the replacement already.
-            [one]
-                if self.request.replace.contains(&node.name)
-                    && one.mark.incarnation != self.nonce.as_str() =>
-            {
+            [one] if self.is_replaced(&node.name) && one.mark.incarnation != self.nonce.as_str() => {
                 self.replace(node, one);
             }
             [one] => self.existing(node, one),
@@ -180,6 +185,28 @@ impl<'a> Planner<'a> {
                     vec![format!("look at {others} in Proxmox, and remove it there if it is not needed")],
                 );
             }
+        }
+    }
+
+    /// Whether a node is to be built anew: by name, or because its template is another one now.
+    fn is_replaced(&self, node: &NodeName) -> bool {
+        let rolled = self.request.roll_templates && self.outdated.contains_key(node);
+        self.request.replace.contains(node) || rolled
+    }
+
+    /// Says once which nodes stand on templates of the past.
+    fn outdated_templates(&mut self) {
+        let left = self.outdated.iter().filter(|(node, _)| !self.is_replaced(node));
+        let mut by_template: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (node, template) in left {
+            by_template.entry(template.clone()).or_default().push(node.to_string());
+        }
+        for (template, nodes) in by_template {
+            let nodes = nodes.join(", ");
+            let text = format!(
+                "made from {template}, which is not described any more: {nodes} (--roll template builds them anew)"
+            );
+            self.note(None, NoteKind::Placement, text);
         }
     }
 

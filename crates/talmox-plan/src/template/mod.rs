@@ -8,4 +8,4 @@ mod own;
 pub use digest::{image_digest, settings_digest};
 pub use managed::{boot_iso, import_image, managed_template, uses_managed_template, wanted_templates};
 pub use named::{NamedTemplate, Unusable, described_template, named_templates};
-pub use own::{OwnTemplate, TemplateState, own_templates};
+pub use own::{OwnTemplate, TemplateState, outdated, own_templates};

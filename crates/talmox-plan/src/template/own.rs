@@ -1,9 +1,13 @@
 //! Which templates are ours.
 
-use talmox_pve::property::{Disk, VmConfig, VolumeId};
-use talmox_types::{HostName, StorageId, TemplateMark, VmId};
+use std::collections::BTreeMap;
 
-use crate::{Guest, GuestKind, Observed, Power};
+use talmox_pve::property::{Disk, VmConfig, VolumeId};
+use talmox_types::desired::{Desired, Template};
+use talmox_types::{HostName, NodeName, StorageId, TemplateMark, VmId};
+
+use super::{image_digest, managed_template, uses_managed_template};
+use crate::{Guest, GuestKind, Observed, Power, identify};
 
 /// A template that carries our mark for itself, or a VM that was to become one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +48,47 @@ pub fn own_templates(observed: &Observed) -> Vec<OwnTemplate> {
         })
     });
     own.collect()
+}
+
+/// Nodes whose disk stands on a template of ours that is not the described one any more, with its name. Of nodes whose disk is
+/// a copy nobody can tell.
+pub fn outdated(desired: &Desired, observed: &Observed) -> BTreeMap<NodeName, String> {
+    let identities = identify(desired, observed);
+    let mut found = BTreeMap::new();
+    for node in desired.nodes.iter().filter(|node| uses_managed_template(node)) {
+        let wanted = managed_template(desired, node);
+        let guests = identities.of_node(&node.name).filter_map(|owned| observed.guests.get(&owned.mark.vmid));
+        let disks = guests.filter_map(|guest| guest.seen()?.live.get(node.vm.disk_bus.first_slot()));
+        let bases = disks.filter_map(base_of).filter_map(|base| observed.guests.get(&base));
+        found.extend(bases.filter(|base| is_of_the_past(base, &wanted)).map(|base| {
+            let name = base.name.clone().unwrap_or_else(|| base.vmid.to_string());
+            (node.name.clone(), name)
+        }));
+    }
+    found
+}
+
+/// The template a linked clone stands on, by the name of its volume.
+fn base_of(disk: &str) -> Option<VmId> {
+    let volume = Disk::parse(disk).ok()?.source.volume()?.clone();
+    let mut parts = volume.name().rsplit('/');
+    parts.next();
+    let base = parts.find_map(|part| part.strip_prefix("base-"))?.split_once('-')?.0;
+    VmId::try_from(base.parse::<u32>().ok()?).ok()
+}
+
+/// A template that nothing asks for is not read; then its name and tag have to do.
+fn is_of_the_past(base: &Guest, wanted: &Template) -> bool {
+    match base.seen() {
+        Some(seen) => {
+            let mark = seen.live.description().and_then(TemplateMark::of_description);
+            mark.is_some_and(|mark| mark.image != image_digest(wanted))
+        }
+        None => {
+            let ours = wanted.tags.first().is_some_and(|tag| base.tags.contains(tag.as_str()));
+            base.template && ours && base.name.as_deref() != Some(wanted.name.as_str())
+        }
+    }
 }
 
 fn state(guest: &Guest) -> TemplateState {

@@ -115,3 +115,48 @@ async fn a_host_that_answers_is_not_gone() {
     let plan = bed.plan(&talmox_plan::Request { hosts: gone, ..replacing(&["worker-1"]) }).await;
     assert_eq!(problems(&plan), ["--host-gone pve1: Proxmox says that it is online"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_rolled_back_is_not_simply_started_again() {
+    let bed = living(77, 3, 0).await;
+    let root = |path: &str, parameters: &[(&str, &str)]| {
+        let path = format!("/nodes/pve1/qemu/2001/{path}");
+        bed.lab.world(|world| world.root_call("POST", &path, parameters).unwrap());
+    };
+    root("snapshot", &[("snapname", "before")]);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    root("status/stop", &[]);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    // A snapshot alone says nothing: the machine is where it was.
+    let plan = bed.plan(&healthy()).await;
+    assert!(steps(&plan).contains(&"cp-2/start"), "{plan:#?}");
+    root("snapshot/before/rollback", &[]);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let plan = bed.plan(&healthy()).await;
+    assert!(problems(&plan)[0].contains("was rolled back to a snapshot and has not run since"), "{plan:#?}");
+    assert!(plan.refusals[0].choices[0].contains("talmox apply --replace cp-2"), "{plan:#?}");
+    carried_out(&bed, &replacing(&["cp-2"]), 2).await;
+    bed.settles().await;
+    bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_a_template_of_the_past_are_built_anew_only_when_asked() {
+    let mut bed = living(78, 1, 2).await;
+    let extensions = "schematic: {extensions: [siderolabs/qemu-guest-agent, siderolabs/iscsi-tools]}";
+    bed.desired = described(1, 2, extensions);
+    // Nothing but the workers: the only control plane cannot be.
+    let workers = names(&["worker-1", "worker-2"]);
+    let vms = talmox_plan::Request { targets: workers, until: talmox_plan::Until::Vms, ..healthy() };
+    let plan = bed.plan(&vms).await;
+    let told = plan.notes.iter().find(|note| note.text.contains("--roll template")).unwrap();
+    assert!(told.text.contains("cp-1, worker-1, worker-2"), "{told:?}");
+    assert!(plan.is_empty(), "{plan:#?}");
+    let rolled = talmox_plan::Request { roll_templates: true, ..vms.clone() };
+    carried_out(&bed, &rolled, 2).await;
+    let plan = bed.plan(&rolled).await;
+    assert!(plan.is_empty(), "they are not built anew again: {plan:#?}");
+    let plan = bed.plan(&vms).await;
+    let told = plan.notes.iter().find(|note| note.text.contains("--roll template")).unwrap();
+    assert!(told.text.contains(": cp-1 ("), "{told:?}");
+}

@@ -27,6 +27,9 @@ pub(crate) struct Scope {
     /// Build the VM of this node anew, with empty disks
     #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
+    /// Build anew what follows something that has changed: `template` for nodes made from a template of the past
+    #[arg(long, env = "TALMOX_ROLL", value_name = "WHAT", hide_possible_values = true)]
+    pub roll: Option<Roll>,
     /// This host of Proxmox is gone for good, so a node on it may be replaced elsewhere (with --replace)
     #[arg(long, env = "TALMOX_HOST_GONE", value_name = "HOST", value_delimiter = ',')]
     pub host_gone: Vec<HostName>,
@@ -60,6 +63,13 @@ pub(crate) struct Scope {
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
     #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
     pub until: Option<UntilWord>,
+}
+
+/// What nodes are built anew for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Roll {
+    /// The template they stand on is not described any more.
+    Template,
 }
 
 /// How far a cluster is brought.
@@ -201,7 +211,7 @@ pub(crate) struct Apply {
     #[arg(
         value_name = "PLANFILE",
         conflicts_with_all = [
-            "target", "remove", "prune", "replace", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
+            "target", "remove", "prune", "replace", "roll", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
             "not_before", "not_after", "no_snapshot", "restore",
         ]
     )]

@@ -14,7 +14,7 @@ use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
 use super::{read, unknown_node};
-use crate::args::{Connection, Description, Move, Scope, Simulate};
+use crate::args::{Connection, Description, Move, Roll, Scope, Simulate};
 use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -124,6 +124,7 @@ impl Job {
             remove,
             prune,
             replace,
+            roll,
             host_gone,
             moves,
             allow_reboot,
@@ -152,6 +153,7 @@ impl Job {
             remove: set(remove),
             prune: *prune,
             replace: set(replace),
+            roll_templates: *roll == Some(Roll::Template),
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
             ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
@@ -213,6 +215,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         remove,
         prune,
         replace,
+        roll_templates,
         moves,
         allow_reboot,
         ignore_drift,
@@ -250,6 +253,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         ("--stage", *stage),
         ("--no-snapshot", *no_snapshot),
         ("--move-back", *move_back),
+        ("--roll template", *roll_templates),
     ];
     for (flag, given) in given {
         if given {

@@ -201,7 +201,7 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
             (verb("upgrade", "upgrading", "upgraded"), format!("Kubernetes {from} to {to}"))
         }
         Upkeep::RetireNode { address, .. } => {
-            (verb("retire", "retiring", "retired"), format!("the machine at {address} and wipe it"))
+            (verb("retire", "retiring", "retired"), format!("the machine at {address}, which wipes itself"))
         }
         Upkeep::ForgetNode { node, .. } => {
             (verb("remove", "removing", "removed"), format!("{node} from etcd and Kubernetes"))

@@ -191,7 +191,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether etcd is there, as far as anybody has said.
-    fn lives(&self) -> bool {
+    pub(in crate::planner) fn lives(&self) -> bool {
         let member = |machine: &SeenMachine| {
             let etcd = machine.configured().and_then(|seen| seen.etcd.as_ref());
             matches!(etcd, Some(SeenEtcd::Member { .. }))
@@ -204,7 +204,7 @@ impl<'a> Planner<'a> {
     }
 
     fn address_of(&self, name: &NodeName) -> Option<IpAddr> {
-        self.addresses.get(name).map(|pair| pair.primary())
+        self.addresses.get(name).map(talmox_types::FamilyPair::primary)
     }
 
     /// Described control planes beside a node that are well enough to be asked.

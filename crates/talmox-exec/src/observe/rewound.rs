@@ -1,0 +1,43 @@
+//! Whether a stopped VM was rolled back or restored since it last ran. Its configuration does not tell: Proxmox names the last
+//! snapshot there whether it was gone back to or not. The tasks of its host do, as far as the credentials may see them.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use talmox_plan::{Observed, Power, Rewound, identify};
+use talmox_pve::client::{Client, TaskInfo, TaskQuery, TaskSource};
+use talmox_types::desired::{Desired, Role};
+use talmox_types::{HostName, VmId};
+
+/// How many tasks of a VM are looked through.
+const TASKS: u32 = 50;
+
+/// Looks at stopped VMs of control planes: few, and none in a cluster that is well.
+pub(crate) async fn look(client: &Client, desired: &Desired, observed: &Observed) -> BTreeMap<VmId, Rewound> {
+    let identities = identify(desired, observed);
+    let controllers = desired.nodes.iter().filter(|node| node.role == Role::Controller);
+    let stopped = controllers.flat_map(|node| identities.of_node(&node.name)).filter_map(|owned| {
+        let guest = observed.guests.get(&owned.mark.vmid)?;
+        (guest.power == Power::Stopped && owned.finished).then(|| (guest.vmid, guest.host.clone()))
+    });
+    let asked = stopped.map(|(vmid, host)| async move { Some((vmid, of_vm(client, &host, vmid).await?)) });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+async fn of_vm(client: &Client, host: &HostName, vmid: VmId) -> Option<Rewound> {
+    let query = TaskQuery { vmid: Some(vmid), kind: None, source: TaskSource::All, limit: Some(TASKS) };
+    let mut tasks = client.tasks(host, &query).await.ok()?;
+    tasks.sort_by_key(|task| std::cmp::Reverse(task.upid.start_time()));
+    tasks.iter().find_map(told).flatten()
+}
+
+/// What the newest task that matters says: it ran since, or it has disks of the past.
+fn told(task: &TaskInfo) -> Option<Option<Rewound>> {
+    let done = task.status.as_deref().is_some_and(|status| status == "OK" || status.starts_with("WARNINGS"));
+    match task.kind.as_str() {
+        "qmstart" if done => Some(None),
+        "qmrollback" if done => Some(Some(Rewound::RolledBack)),
+        "qmrestore" if done => Some(Some(Rewound::Restored)),
+        _ => None,
+    }
+}

@@ -9,34 +9,27 @@ use std::net::{IpAddr, Ipv4Addr};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use talmox_proto::definitions::MachineConfig;
 use talmox_proto::machine::{
     ApplyConfigurationRequest, BootstrapRequest, EtcdLeaveClusterRequest, apply_configuration_request::Mode,
 };
 use talmox_proto::resource::{GetRequest, GetResponse};
 use talmox_proto::{Duration, Message};
 use talmox_sim_talos::{
-    ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, KubeCall, KubeReply, Listener,
-    MachineId, Nic, Nodes, Peer, Platform, Status, Streamed, Timing, Trouble,
+    ApiCall, ApiReply, Content, Disk, DiskId, Drive, Hardware, Image, Listener, MachineId, Nic, Nodes, Peer,
+    Platform, Status, Streamed, Timing, Trouble,
 };
 
 use super::environment::Environment;
-use super::file::{Call, Payloads};
-use super::live::{NewAuthority, changed};
-use super::sent::Change;
+use super::file::Payloads;
+use super::live::NewAuthority;
 
 /// How long a machine is given to get where it should be.
 const PATIENCE: u64 = 15 * 60 * 1000;
 const GIB: u64 = 1 << 30;
 /// The repository of an image that was not always there.
 const KUBELET: &str = "ghcr.io/siderolabs/kubelet";
-/// What stands for a network plugin of the hosts.
-const NETWORK: &[u8] = br#"{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "host-network"},
-"spec": {"selector": {"matchLabels": {"app": "host"}}, "template": {"metadata": {"labels": {"app": "host"}}, "spec": {
-"nodeSelector": {"nobody": ""}, "containers": [{"name": "none", "image": "none"}],
-"volumes": [{"name": "cni", "hostPath": {"path": "/etc/cni/net.d"}}]}}}}"#;
 /// Some time; certificates of the recordings hold then.
-const EPOCH: u64 = 1_794_700_000_000;
+pub(super) const EPOCH: u64 = 1_794_700_000_000;
 
 /// What a machine is, as far as the recordings tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,29 +43,29 @@ pub(super) struct Known {
 pub(super) struct Lab {
     pub(super) nodes: Nodes,
     version: String,
-    machines: BTreeMap<IpAddr, Machine>,
+    pub(super) machines: BTreeMap<IpAddr, Machine>,
     /// Machines that were ever made: none gets the number of another.
     made: u32,
     /// The authority of the cluster, in DER.
-    authority: Vec<u8>,
+    pub(super) authority: Vec<u8>,
     /// The one there was at first.
     first_authority: Vec<u8>,
     environment: Environment,
     /// The last snapshot of etcd that was taken.
     pub(super) snapshot: Vec<u8>,
     /// Authorities that take the place of others, by the group and section they are of.
-    rotated: BTreeMap<(String, &'static str), NewAuthority>,
+    pub(super) rotated: BTreeMap<(String, &'static str), NewAuthority>,
     /// What machines had before the last change.
-    former: BTreeMap<IpAddr, String>,
+    pub(super) former: BTreeMap<IpAddr, String>,
     /// Whose Kubernetes was given a network plugin.
-    networked: BTreeSet<MachineId>,
+    pub(super) networked: BTreeSet<MachineId>,
     /// The authority of Kubernetes, in DER.
-    kubernetes_authority: Vec<u8>,
+    pub(super) kubernetes_authority: Vec<u8>,
 }
 
 #[derive(Clone)]
-struct Machine {
-    id: MachineId,
+pub(super) struct Machine {
+    pub(super) id: MachineId,
     /// What it was configured to be when it was made, and the last state it was brought into.
     role: String,
     state: String,
@@ -129,58 +122,6 @@ impl Lab {
     pub(super) fn role(&mut self, address: IpAddr) -> Option<String> {
         let role = self.resource(address, "config", "MachineTypes.config.talos.dev", "machine-type")?;
         Some(role.trim().to_owned())
-    }
-
-    /// The configuration that is in force.
-    fn config(&mut self, address: IpAddr) -> Option<String> {
-        let request = GetRequest {
-            namespace: "config".to_owned(),
-            r#type: "MachineConfigs.config.talos.dev".to_owned(),
-            id: "v1alpha1".to_owned(),
-            ..GetRequest::default()
-        };
-        let reply = self.ask(address, self.admin(), talmox_proto::resource::state::GET.path, &request);
-        let ApiReply::Done { messages, .. } = reply else { return None };
-        let reply = GetResponse::decode(messages.first()?.clone()).ok()?;
-        let config = MachineConfig::decode(reply.resource?.spec?.proto_spec.as_slice()).ok()?;
-        String::from_utf8(config.yaml_marshalled).ok()
-    }
-
-    /// Changes something in the configuration of a machine that runs.
-    pub(super) fn change(&mut self, address: IpAddr, change: &Change, call: &Call) {
-        let Some(live) = self.config(address) else { return };
-        let authority = self.rotation(change, &call.group);
-        let text = match change {
-            Change::Back => self.former.get(&address).cloned(),
-            other => changed(&live, other, authority.as_ref()).ok(),
-        };
-        let Some(text) = text else { return };
-        let dry_run = call.request["dry_run"] == true;
-        let request = ApplyConfigurationRequest {
-            data: text.into_bytes(),
-            mode: Mode::NoReboot.into(),
-            dry_run,
-            ..ApplyConfigurationRequest::default()
-        };
-        let path = talmox_proto::machine::machine_service::APPLY_CONFIGURATION.path;
-        self.ask(address, self.admin(), path, &request);
-        if !dry_run {
-            self.former.insert(address, live);
-        }
-        // From the last step on, nobody takes certificates of the old one.
-        if let (Change::Authority { section: "machine", step: 1.. }, Some(new)) = (change, authority) {
-            self.authority = new.der;
-        }
-    }
-
-    fn rotation(&mut self, change: &Change, group: &str) -> Option<NewAuthority> {
-        let Change::Authority { section, .. } = change else { return None };
-        let key = (group.to_owned(), *section);
-        if !self.rotated.contains_key(&key) {
-            let now = i64::try_from((EPOCH + self.now()) / 1000).unwrap_or_default();
-            self.rotated.insert(key.clone(), NewAuthority::draw(section, now).ok()?);
-        }
-        self.rotated.get(&key).cloned()
     }
 
     /// From now on the surroundings are like this.
@@ -303,15 +244,6 @@ impl Lab {
         self.configure(address, &text, tried);
     }
 
-    /// Where authorities changed, a new machine gets what one of its kind has.
-    fn live_config(&mut self, role: &str) -> Option<String> {
-        if self.rotated.is_empty() {
-            return None;
-        }
-        let all: Vec<IpAddr> = self.machines.keys().copied().collect();
-        all.into_iter().find_map(|one| self.config(one).filter(|_| self.role(one).as_deref() == Some(role)))
-    }
-
     fn configure(&mut self, address: IpAddr, text: &str, tried: bool) {
         let mode = if tried { Mode::Try } else { Mode::Auto };
         let request = ApplyConfigurationRequest {
@@ -409,31 +341,6 @@ impl Lab {
         }
     }
 
-    /// The configurations bring no network plugin; the hosts had one.
-    fn give_network(&mut self, address: IpAddr) {
-        let Some(machine) = self.machines.get(&address).map(|machine| machine.id) else { return };
-        if self.networked.contains(&machine) || self.nodes.kube_listener(address) == Listener::Closed {
-            return;
-        }
-        let name = "apps/v1/namespaces/kube-system/daemonsets/host-network";
-        let call = KubeCall {
-            to: address,
-            peer: Peer::Certificate {
-                authority: self.kubernetes_authority.clone(),
-                organisations: vec!["system:masters".to_owned()],
-            },
-            method: "PATCH".to_owned(),
-            path: format!("/apis/{name}"),
-            query: vec![("fieldManager".to_owned(), "host".to_owned())],
-            content_type: Some("application/apply-patch+yaml".to_owned()),
-            body: Bytes::from_static(NETWORK),
-        };
-        let now = self.now();
-        if matches!(self.nodes.kube(&call, now), KubeReply::Answer { status: 200 | 201, .. }) {
-            self.networked.insert(machine);
-        }
-    }
-
     /// Whether it gets there if it is only given time; if so, it is there now.
     fn comes_to(&mut self, address: IpAddr, wanted: Wanted, role: &str) -> bool {
         let mut later = self.clone();
@@ -505,7 +412,7 @@ impl Lab {
         Some(reply.resource?.spec?.yaml_spec)
     }
 
-    fn ask(&mut self, to: IpAddr, peer: Peer, path: &str, request: &impl Message) -> ApiReply {
+    pub(super) fn ask(&mut self, to: IpAddr, peer: Peer, path: &str, request: &impl Message) -> ApiReply {
         let messages = vec![Bytes::from(request.encode_to_vec())];
         let call = ApiCall { to, peer, path: path.to_owned(), metadata: Vec::new(), messages };
         let now = self.now();
@@ -526,7 +433,7 @@ impl Lab {
         }
     }
 
-    fn admin(&self) -> Peer {
+    pub(super) fn admin(&self) -> Peer {
         self.peer(&["os:admin"])
     }
 

@@ -112,7 +112,8 @@ pub(super) fn only_booting(calls: &[Call]) -> BTreeSet<String> {
 /// The image of that name that was pulled before.
 fn pulled(calls: &[&Call], name: &str) -> Option<String> {
     let references = calls.iter().filter_map(|call| call.request["reference"].as_str());
-    references.filter(|reference| reference.contains(&format!("/{name}:"))).last().map(str::to_owned)
+    let mut named = references.filter(|reference| reference.contains(&format!("/{name}:")));
+    named.next_back().map(str::to_owned)
 }
 
 fn of_note(note: &str) -> Option<Change> {

@@ -46,7 +46,7 @@ async fn a_configuration_that_cannot_be_read_back_is_waited_for() {
 async fn a_machine_that_quotes_its_configuration_is_quoted_without_secrets() {
     let bed = Bed::new(83, described(1, 0, ""));
     let secrets = unspeakable();
-    let message = format!("cannot be applied: worker.yaml says {} for {}", secrets.join(" and "), "cp-1");
+    let message = format!("cannot be applied: worker.yaml says {}", secrets.join(" and "));
     let code = u16::from(talmox_sim_talos::Code::InvalidArgument as u8);
     bed.lab.plan(
         When::talos("ApplyConfiguration"),

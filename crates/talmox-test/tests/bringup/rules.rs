@@ -70,3 +70,15 @@ async fn a_call_that_is_never_answered_ends() {
     let hour = Duration::from_hours(1);
     tokio::time::timeout(hour, bed.is_healthy()).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_never_takes_its_configuration_is_given_up() {
+    let bed = Bed::new(85, described(1, 0, ""));
+    let sent = Calls::to("CALL", "/machine.MachineService/ApplyConfiguration?maintenance");
+    bed.lab.plan(When::all(sent), Fault::Node(CallFault::Hang));
+    let error = bed.converge(&healthy(), 1).await.unwrap_err();
+    assert!(error.contains("waited 20 min for an answer with its new configuration"), "{error}");
+    bed.lab.transport().forget_faults();
+    bed.converge(&healthy(), 2).await.unwrap();
+    bed.is_healthy().await;
+}

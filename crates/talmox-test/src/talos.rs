@@ -231,7 +231,7 @@ fn kind_of_resource(message: &[u8]) -> Option<&str> {
     let field = |number: u8, bytes: &[u8]| {
         let (head, rest) = bytes.split_first_chunk::<2>()?;
         let length = usize::from(head[1]);
-        (head[0] == number << 3 | 2 && length < 128 && length <= rest.len()).then_some(length)
+        (head[0] == (number << 3) | 2 && length < 128 && length <= rest.len()).then_some(length)
     };
     let rest = message.get(2 + field(1, message)?..)?;
     std::str::from_utf8(rest.get(2..2 + field(2, rest)?)?).ok()

@@ -154,7 +154,11 @@ impl Order<'_> {
             },
         }
         let now = Instant::now();
-        (watch.sent, watch.since, watch.limit) = (Some(now), now, CONFIGURED_LIMIT);
+        // Counted from the first time: a machine that takes what it is sent and forgets it would be sent it for ever.
+        if watch.sent.is_none() {
+            (watch.since, watch.limit) = (now, CONFIGURED_LIMIT);
+        }
+        watch.sent = Some(now);
         Ok("it has its configuration".to_owned())
     }
 

@@ -49,7 +49,7 @@ async fn a_configuration_that_cannot_be_read_back_is_waited_for() {
 async fn a_machine_that_quotes_its_configuration_is_quoted_without_secrets() {
     let bed = Bed::new(83, described(1, 0, ""));
     let secrets = unspeakable();
-    let message = format!("cannot be applied: worker.yaml says {} for {}", secrets.join(" and "), "cp-1");
+    let message = format!("cannot be applied: worker.yaml says {}", secrets.join(" and "));
     let code = u16::from(talmox_sim_talos::Code::InvalidArgument as u8);
     bed.lab.plan(
         When::talos("ApplyConfiguration"),
@@ -72,4 +72,16 @@ async fn a_call_that_is_never_answered_ends() {
     assert!(bed.now() - begun < 900, "it took {} s", bed.now() - begun);
     let hour = Duration::from_hours(1);
     tokio::time::timeout(hour, bed.is_healthy()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_never_takes_its_configuration_is_given_up() {
+    let bed = Bed::new(85, described(1, 0, ""));
+    let sent = Calls::to("CALL", "/machine.MachineService/ApplyConfiguration?maintenance");
+    bed.lab.plan(When::all(sent), Fault::Node(CallFault::Hang));
+    let error = bed.converge(&healthy(), 1).await.unwrap_err();
+    assert!(error.contains("waited 20 min for an answer with its new configuration"), "{error}");
+    bed.lab.transport().forget_faults();
+    bed.converge(&healthy(), 2).await.unwrap();
+    bed.is_healthy().await;
 }

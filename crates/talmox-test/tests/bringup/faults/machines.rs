@@ -1,6 +1,7 @@
 //! Everything that can be wrong with a machine, on each sort of node of a bring-up.
 
 use std::net::IpAddr;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
@@ -211,7 +212,7 @@ fn everything_that_can_be_wrong_with_a_machine() {
     let all = cases();
     let product = all.len();
     let chosen = choose(all, |case| case.name.clone(), RUNS);
-    let said: Vec<std::sync::Mutex<String>> = chosen.iter().map(|_| Default::default()).collect();
+    let said: Vec<Mutex<String>> = chosen.iter().map(|_| Mutex::new(String::new())).collect();
     let numbered: Vec<(usize, &Case)> = chosen.iter().enumerate().collect();
     let ended = in_parallel(&numbered, |(index, case)| run(case, &mut said[*index].lock().unwrap()));
     tell_each(chosen.iter().map(|case| case.name.clone()), &ended);

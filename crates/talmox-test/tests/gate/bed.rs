@@ -225,6 +225,7 @@ impl Bed {
             clock,
             holder: format!("test-{number}"),
             take_over: false,
+            handout: None,
         }
     }
 

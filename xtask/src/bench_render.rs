@@ -54,7 +54,7 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
             return Ok(format!("not run: {excuse}"));
         }
     };
-    let talmox = own_program::build(&["--release"])?;
+    let talmox = own_program::build(&["--profile", "dist"])?;
     let bundle = Bundle::generate(
         Contract { major: 1, minor: 13 },
         Time::from_unix(1_790_000_000),

@@ -132,7 +132,7 @@ fn programs(build: bool) -> anyhow::Result<Programs> {
 
 fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .args(["build", "--profile", "dist", "--quiet", "--manifest-path"])
         .arg(root().join("Cargo.toml"))
         .args(arguments)
         .status()?;
@@ -144,7 +144,7 @@ fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
 fn built(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("this program is in no folder")?;
-    let program = target.join("release").join(name);
+    let program = target.join("dist").join(name);
     ensure!(program.is_file(), "{} is not there: run it without --no-build", program.display());
     Ok(program)
 }

@@ -66,14 +66,20 @@ fn talmox(programs: &Programs, place: &Place, phase: Phase) -> anyhow::Result<Ru
     let folder = place.folder.join("description");
     fs::create_dir_all(&folder)?;
     fs::write(folder.join("cluster.yaml"), description(place, phase.memory()))?;
-    let verb = if phase == Phase::Destroy { "destroy" } else { "apply" };
-    let command =
-        [&programs.talmox, &PathBuf::from(verb), &"--file".into(), &folder, &"--auto-approve".into()];
+    let (verb, how_far) = if phase == Phase::Destroy {
+        ("destroy", Vec::new())
+    } else {
+        // The others make VMs and know nothing of what is inside them.
+        ("apply", vec!["--until".into(), "vms".into()])
+    };
+    let mut command =
+        vec![programs.talmox.clone(), verb.into(), "--file".into(), folder, "--auto-approve".into()];
+    command.extend(how_far);
     let environment = vec![
         ("PROXMOX_VE_ENDPOINT", place.ready.endpoint.clone()),
         ("PROXMOX_VE_API_TOKEN", place.ready.token.clone()),
     ];
-    Ok(Run { command: command.map(Clone::clone).into(), environment, input: String::new() })
+    Ok(Run { command, environment, input: String::new() })
 }
 
 /// Workers, but for the one control plane a cluster must have; none of them runs, as with the other tools.

@@ -16,7 +16,7 @@ pub(super) static CONTAINER_CONFIG: Struct = Struct::of(&[
     value("args", Type::List(&Type::Text)),
     value("workingDir", Type::Text),
     optional("runAs", Type::Struct(&CONTAINER_RUN_AS)),
-    value("environment", Type::List(&Type::Text)),
+    value("environment", Type::List(&Type::Text)).secret(),
     value("mounts", Type::List(&Type::Struct(&CONTAINER_MOUNT))),
     optional("security", Type::Struct(&CONTAINER_SECURITY)),
     optional("network", Type::Struct(&CONTAINER_NETWORK)),

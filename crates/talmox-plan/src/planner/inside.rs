@@ -317,7 +317,11 @@ impl<'a> Planner<'a> {
         standings: &[(&'a Node, Standing<'a>)],
         missing: Vec<NodeName>,
     ) -> Etcd {
-        if !self.request.covers(first) {
+        // One that is described as stopped will never say whether it has data.
+        let is_off = |(node, standing): &(&Node, Standing<'a>)| {
+            node.role == Role::Controller && matches!(standing, Standing::Off)
+        };
+        if !self.request.covers(first) || standings.iter().any(is_off) {
             return Etcd::Not;
         }
         let seen = standings.iter().find(|(node, _)| node.name == *first);

@@ -7,7 +7,7 @@ use talmox_plan::{
     Applies, Change, NoteKind, Observed, Plan, Power, Request, Rule, SeenCluster, SeenEtcd, SeenKubernetes,
     SeenKubernetesNode, SeenMachine, SeenNode, SeenStage, Step, Until, Waiting, check,
 };
-use talmox_types::desired::{Desired, NodeAddress, Role};
+use talmox_types::desired::{Desired, NodeAddress, Power as WantedPower, Role};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 
 use crate::support::*;
@@ -408,6 +408,20 @@ fn a_vm_that_is_switched_on_first_follows_later() {
     let plan = planned(&desired, &observed, &healthy());
     assert_eq!(steps(&plan), ["w-1/start start"]);
     assert_eq!(later(&plan), ["w-1/configure-node", "await-health"]);
+}
+
+#[test]
+fn a_cluster_that_is_described_as_stopped_is_not_waited_for() {
+    let mut desired = desired(1, 1);
+    let mut observed = running(&desired);
+    for node in &mut desired.nodes {
+        node.vm.power = WantedPower::Stopped;
+    }
+    for guest in observed.guests.values_mut() {
+        guest.power = Power::Stopped;
+    }
+    let plan = planned(&desired, &observed, &healthy());
+    assert!(plan.is_empty() && plan.waiting.is_empty(), "{plan:#?}");
 }
 
 #[test]

@@ -43,7 +43,9 @@ fn behind(name: &str) -> Lab {
 fn trouble(lab: &Lab, machine: &str, trouble: &Value) {
     let file = lab.scratch.0.join("world/world.json");
     let mut world: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    world["beside"]["faults"]["machines"][machine] = json!([trouble]);
+    let machines = &mut world["world"]["beside"]["faults"]["machines"];
+    assert!(machines.is_object(), "there are no machines");
+    machines[machine] = json!([trouble]);
     std::fs::write(&file, world.to_string()).unwrap();
 }
 

@@ -9,10 +9,14 @@ use xtask::truth::{self, talos};
 const CODE_OF_A_THOUSAND: usize = 990;
 const WHOLE_OF_A_THOUSAND: usize = 950;
 
+/// The same for what was done to a cluster that lives.
+const DAY_TWO_CODE_OF_A_THOUSAND: usize = 970;
+const DAY_TWO_WHOLE_OF_A_THOUSAND: usize = 880;
+
 /// The recordings; only CI insists on them.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "test data, which only CI insists on")]
-fn transcripts() -> Option<PathBuf> {
-    let file = truth::shared_data().join("talos-transcripts/transcripts.json");
+fn transcripts(name: &str) -> Option<PathBuf> {
+    let file = truth::shared_data().join("talos-transcripts").join(name);
     if file.exists() {
         return Some(file);
     }
@@ -30,24 +34,46 @@ fn calls(file: &Path) -> Vec<Value> {
 
 #[test]
 fn the_recorded_replies_are_reproduced() {
-    let Some(transcripts) = transcripts() else { return };
+    let Some(transcripts) = transcripts(talos::FILES[0]) else { return };
     let report = talos::replay(&transcripts).unwrap();
-    let talos::Report { in_scope, reproduced_code, reproduced, .. } = report;
+    assert!(report.in_scope > 900, "{} in scope", report.in_scope);
+    hold(&report, CODE_OF_A_THOUSAND, WHOLE_OF_A_THOUSAND);
+}
+
+#[test]
+fn what_was_done_to_a_cluster_that_lives_is_reproduced() {
+    let Some(transcripts) = transcripts(talos::FILES[1]) else { return };
+    let report = talos::replay(&transcripts).unwrap();
+    assert!(report.in_scope > 530, "{} in scope", report.in_scope);
+    hold(&report, DAY_TWO_CODE_OF_A_THOUSAND, DAY_TWO_WHOLE_OF_A_THOUSAND);
+    // A changed reply is noticed there as well.
+    let all = calls(&transcripts);
+    for (name, change) in CHANGES {
+        let group = "upgrade-k8s-dry-run@1.13.9";
+        let mut changed: Vec<Value> = all.iter().filter(|call| call["group"] == group).cloned().collect();
+        let before = talos::replay_values(&Value::Array(changed.clone()), &transcripts).unwrap();
+        let Some(number) = before.reproduced_calls.iter().rev().find(|number| change(&mut changed[**number]))
+        else {
+            continue;
+        };
+        let after = talos::replay_values(&Value::Array(changed), &transcripts).unwrap();
+        assert!(!after.reproduced_calls.contains(number), "{name} is not noticed at {number}");
+    }
+}
+
+fn hold(report: &talos::Report, code: usize, whole: usize) {
+    let talos::Report { in_scope, reproduced_code, reproduced, differences, .. } = report;
     let listed: Vec<String> =
-        report.differences.iter().map(|one| format!("{} #{} {:?}", one.group, one.seq, one.what)).collect();
+        differences.iter().map(|one| format!("{} #{} {:?}", one.group, one.seq, one.what)).collect();
     let listed = listed.join("\n");
-    assert!(in_scope > 900, "{in_scope} in scope");
-    assert!(
-        reproduced_code * 1000 >= in_scope * CODE_OF_A_THOUSAND,
-        "{reproduced_code} of {in_scope}:\n{listed}"
-    );
-    assert!(reproduced * 1000 >= in_scope * WHOLE_OF_A_THOUSAND, "{reproduced} of {in_scope}:\n{listed}");
+    assert!(reproduced_code * 1000 >= in_scope * code, "{reproduced_code} of {in_scope}:\n{listed}");
+    assert!(reproduced * 1000 >= in_scope * whole, "{reproduced} of {in_scope}:\n{listed}");
 }
 
 /// Every group starts from its recorded state, so it does not need the ones before it.
 #[test]
 fn groups_stand_alone() {
-    let Some(transcripts) = transcripts() else { return };
+    let Some(transcripts) = transcripts(talos::FILES[0]) else { return };
     let all = calls(&transcripts);
     let wanted =
         ["running-cosi@1.13.9", "etcd@1.13.9", "worker@1.13.9", "auth@1.13.9", "maintenance-cosi@1.12.11"];
@@ -67,7 +93,7 @@ fn groups_stand_alone() {
 /// several runs so that every sort of place is met.
 #[test]
 fn changed_replies_are_noticed() {
-    let Some(transcripts) = transcripts() else { return };
+    let Some(transcripts) = transcripts(talos::FILES[0]) else { return };
     let all = calls(&transcripts);
     let report = talos::replay_values(&Value::Array(all.clone()), &transcripts).unwrap();
     for (offset, (name, change)) in CHANGES.into_iter().enumerate() {

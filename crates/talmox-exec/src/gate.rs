@@ -26,7 +26,7 @@ use talmox_types::desired::{Power, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::time::Instant;
 
-use self::judge::{Leaving, Verdict, judge};
+use self::judge::{Fate, Leaving, Verdict, judge};
 use crate::lease::{Held, Lease};
 use crate::work::{Result, Work};
 use crate::{Event, Reach, Run, StepError};
@@ -154,8 +154,11 @@ impl EtcdGate<'_> {
             node,
             declared: controllers().count(),
             is_declared: controllers().any(|one| one.name == *node),
-            for_good: self.for_good && run.request.upkeep.restore.is_none(),
-            in_good_order: self.leaves,
+            fate: match (self.leaves, self.for_good && run.request.upkeep.restore.is_none()) {
+                (true, _) => Fate::Leaves,
+                (false, true) => Fate::Gone,
+                (false, false) => Fate::Returns,
+            },
             all_stop: controllers().all(|one| one.vm.power == Power::Stopped),
         }
     }

@@ -8,6 +8,7 @@
 mod access;
 mod api;
 mod auth;
+mod behaviour;
 pub mod behaviours;
 mod calendar;
 mod contents;

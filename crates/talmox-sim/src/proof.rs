@@ -7,59 +7,29 @@ pub fn every() -> impl Iterator<Item = &'static Behaviour> {
     behaviours::all().iter().chain(SHELL)
 }
 
-impl Source {
-    /// What kind of proof it is.
-    pub fn proof(&self) -> &'static str {
-        match self {
-            Self::Transcript(_) => "transcript",
-            Self::Recorded(_) => "recorded",
-            Self::Schema(_) => "schema",
-            Self::Facts(_) => "facts",
-            Self::Sources(_) => "sources",
-            Self::Unproven => "unproven",
-        }
-    }
-
-    /// Where to find it; empty if there is none.
-    pub fn reference(&self) -> &'static str {
-        match self {
-            Self::Transcript(name)
-            | Self::Recorded(name)
-            | Self::Schema(name)
-            | Self::Facts(name)
-            | Self::Sources(name) => name,
-            Self::Unproven => "",
-        }
-    }
-}
-
-const fn shell(id: &'static str, sentence: &'static str, source: Source) -> Behaviour {
-    Behaviour { id, sentence, source }
-}
-
 #[rustfmt::skip]
 const SHELL: &[Behaviour] = &[
-    shell("shell.http1", "HTTP/1 alone is spoken.", Source::Facts("§1")),
-    shell("shell.plain-http", "Plain HTTP on the same port is sent to https: 301 for reads, 308 for the rest.", Source::Facts("§1")),
-    shell("shell.fingerprint", "`/nodes` reports the SHA-256 of the certificate each host shows.", Source::Facts("§1")),
-    shell("shell.close-after-error", "A reply of 400 and above closes the connection.", Source::Facts("§1")),
-    shell("shell.close-idle", "A connection that lay idle for 5 s is closed without a word.", Source::Facts("§1")),
-    shell("shell.half-requests", "A request that stops in the middle for 5 s is given up, and its connection with it.", Source::Unproven),
-    shell("shell.most-requests", "A connection is closed after 100 requests.", Source::Facts("§1")),
-    shell("shell.most-headers", "A request has less than 64 lines after its first, the empty one included.", Source::Sources("pve-http-server AnyEvent.pm unshift_read_header")),
-    shell("shell.largest-head", "The header lines of a request have less than 8 KiB.", Source::Facts("§1")),
-    shell("shell.too-many-headers", "More header lines, or longer ones, are not answered at all; the connection is closed after 5 s.", Source::Sources("pve-http-server AnyEvent.pm unshift_read_header")),
-    shell("shell.chunked", "A chunked body is refused with 501.", Source::Facts("§1")),
-    shell("shell.chunked-words", "The words of that refusal.", Source::Sources("pve-http-server AnyEvent.pm process_header")),
-    shell("shell.compression", "Replies of more than 1 KiB are compressed with gzip for a client that accepts it.", Source::Sources("pve-http-server AnyEvent.pm response")),
-    shell("shell.deflate", "A client that accepts deflate and not gzip gets replies that are not compressed.", Source::Unproven),
-    shell("shell.addresses", "Hosts can be given loopback addresses of their own and one port, and say so in the status of the cluster.", Source::Facts("§3")),
-    shell("shell.latency-read", "A read takes 29 ms as a rule, spread like the recorded ones.", Source::Recorded("pve9_*")),
-    shell("shell.latency-write", "A write takes one and a half to two times as long.", Source::Recorded("pve9_*")),
-    shell("shell.upload-order", "Fields of an upload come before its file, each part with its disposition first.", Source::Facts("§6")),
-    shell("shell.upload-refusal", "An upload that comes otherwise is answered with 500.", Source::Unproven),
-    shell("shell.host-down", "A host whose API is down refuses connections.", Source::Transcript("10-node-down")),
-    shell("shell.host-unreachable", "A host without a link takes connections and stays silent.", Source::Unproven),
+    Behaviour::new("shell.http1", "HTTP/1 alone is spoken.", Source::Facts("§1")),
+    Behaviour::new("shell.plain-http", "Plain HTTP on the same port is sent to https: 301 for reads, 308 for the rest.", Source::Facts("§1")),
+    Behaviour::new("shell.fingerprint", "`/nodes` reports the SHA-256 of the certificate each host shows.", Source::Facts("§1")),
+    Behaviour::new("shell.close-after-error", "A reply of 400 and above closes the connection.", Source::Facts("§1")),
+    Behaviour::new("shell.close-idle", "A connection that lay idle for 5 s is closed without a word.", Source::Facts("§1")),
+    Behaviour::new("shell.half-requests", "A request that stops in the middle for 5 s is given up, and its connection with it.", Source::Unproven),
+    Behaviour::new("shell.most-requests", "A connection is closed after 100 requests.", Source::Facts("§1")),
+    Behaviour::new("shell.most-headers", "A request has less than 64 lines after its first, the empty one included.", Source::Sources("pve-http-server AnyEvent.pm unshift_read_header")),
+    Behaviour::new("shell.largest-head", "The header lines of a request have less than 8 KiB.", Source::Facts("§1")),
+    Behaviour::new("shell.too-many-headers", "More header lines, or longer ones, are not answered at all; the connection is closed after 5 s.", Source::Sources("pve-http-server AnyEvent.pm unshift_read_header")),
+    Behaviour::new("shell.chunked", "A chunked body is refused with 501.", Source::Facts("§1")),
+    Behaviour::new("shell.chunked-words", "The words of that refusal.", Source::Sources("pve-http-server AnyEvent.pm process_header")),
+    Behaviour::new("shell.compression", "Replies of more than 1 KiB are compressed with gzip for a client that accepts it.", Source::Sources("pve-http-server AnyEvent.pm response")),
+    Behaviour::new("shell.deflate", "A client that accepts deflate and not gzip gets replies that are not compressed.", Source::Unproven),
+    Behaviour::new("shell.addresses", "Hosts can be given loopback addresses of their own and one port, and say so in the status of the cluster.", Source::Facts("§3")),
+    Behaviour::new("shell.latency-read", "A read takes 29 ms as a rule, spread like the recorded ones.", Source::Recorded("pve9_*")),
+    Behaviour::new("shell.latency-write", "A write takes one and a half to two times as long.", Source::Recorded("pve9_*")),
+    Behaviour::new("shell.upload-order", "Fields of an upload come before its file, each part with its disposition first.", Source::Facts("§6")),
+    Behaviour::new("shell.upload-refusal", "An upload that comes otherwise is answered with 500.", Source::Unproven),
+    Behaviour::new("shell.host-down", "A host whose API is down refuses connections.", Source::Transcript("10-node-down")),
+    Behaviour::new("shell.host-unreachable", "A host without a link takes connections and stays silent.", Source::Unproven),
 ];
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! Storages and the volumes on them: files in folders, or block devices, by the rules of each type.
 
 mod kinds;
+mod names;
 mod queue;
 mod space;
 mod spec;
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::contents::Content;
 use crate::drive::{Drive, LARGEST_IMAGE, print_size, too_large};
 use crate::files::FileFacts;
 use crate::release::Change;
@@ -17,9 +18,11 @@ use crate::tasks::Job;
 use crate::world::World;
 
 pub(crate) use kinds::{Kind, State};
+pub(crate) use names::{VolumeName, parse_name, split_volid};
 pub(crate) use queue::{Allocations, Turn};
 pub(crate) use space::Figures;
 pub use spec::BadStorage;
+pub(crate) use volumes::{Volume, Volumes};
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Storage {
@@ -54,217 +57,6 @@ impl Storage {
         };
         format!("{}/{folder}", self.place)
     }
-}
-
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Volume {
-    pub(crate) volid: String,
-    pub(crate) content: String,
-    pub(crate) format: String,
-    pub(crate) size: u64,
-    /// Bytes that were written to it: what it takes of a thin storage.
-    #[serde(default)]
-    pub(crate) data: u64,
-    pub(crate) ctime: u64,
-    pub(crate) vmid: Option<u32>,
-    /// Volume id of the base image of a linked clone.
-    pub(crate) parent: Option<String>,
-    pub(crate) file: Option<FileFacts>,
-    pub(crate) notes: Option<String>,
-    pub(crate) protected: bool,
-    /// Its identity: as long as there is a world, no other volume has it. 0 until it is among the others.
-    #[serde(default)]
-    pub(crate) id: u64,
-    /// The volume it was made a copy of.
-    #[serde(default)]
-    pub(crate) copy_of: Option<u64>,
-    /// What was on it when it was made, or put there by the host. What a guest writes nobody here knows.
-    #[serde(default)]
-    pub(crate) holds: Content,
-}
-
-impl Volume {
-    /// What there is to read.
-    pub(crate) fn content(&self) -> &Content {
-        self.file.as_ref().map_or(&self.holds, |file| &file.content)
-    }
-}
-
-/// All volumes by place and id, and which of them belong to a VM: there may be tens of thousands.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Volumes {
-    all: BTreeMap<String, Volume>,
-    owned: BTreeMap<u32, BTreeSet<String>>,
-    /// The last identity that was given away.
-    #[serde(default)]
-    last: u64,
-    /// Identities of volumes that are gone and were not asked for yet, if anybody asks at all.
-    #[serde(default)]
-    gone: Option<BTreeSet<u64>>,
-}
-
-impl Volumes {
-    pub(crate) fn insert(&mut self, key: String, mut volume: Volume) {
-        if volume.id == 0 {
-            volume.id = self.new_id();
-        }
-        if let Some(gone) = &mut self.gone {
-            // It was only renamed.
-            gone.remove(&volume.id);
-        }
-        if let Some(owner) = volume.vmid {
-            self.owned.entry(owner).or_default().insert(key.clone());
-        }
-        self.all.insert(key, volume);
-    }
-
-    pub(crate) fn remove(&mut self, key: &str) -> Option<Volume> {
-        let volume = self.all.remove(key)?;
-        if let Some(keys) = volume.vmid.and_then(|owner| self.owned.get_mut(&owner)) {
-            keys.remove(key);
-        }
-        if let Some(gone) = &mut self.gone {
-            gone.insert(volume.id);
-        }
-        Some(volume)
-    }
-
-    fn new_id(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    /// Remembers from now on which volumes are gone. Those of a world that was saved without identities get theirs.
-    pub(crate) fn watch(&mut self) {
-        self.gone.get_or_insert_default();
-        for volume in self.all.values_mut().filter(|volume| volume.id == 0) {
-            self.last += 1;
-            volume.id = self.last;
-        }
-    }
-
-    /// Identities of volumes that are gone since this was last asked.
-    pub(crate) fn take_gone(&mut self) -> BTreeSet<u64> {
-        self.gone.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// The new volume is the old one from now on, wherever it lies; what is left of the old one is a copy.
-    pub(crate) fn take_place(&mut self, old: &str, new: &str) {
-        let copy = self.new_id();
-        let Some(id) = self.all.get_mut(old).map(|volume| std::mem::replace(&mut volume.id, copy)) else {
-            return;
-        };
-        if let Some(volume) = self.all.get_mut(old) {
-            volume.copy_of = Some(id);
-        }
-        if let Some(volume) = self.all.get_mut(new) {
-            volume.id = id;
-        }
-    }
-
-    pub(crate) fn get(&self, key: &str) -> Option<&Volume> {
-        self.all.get(key)
-    }
-
-    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Volume> {
-        self.all.get_mut(key)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Volume)> {
-        self.all.iter()
-    }
-
-    /// Those whose keys begin with that place.
-    pub(crate) fn at<'a>(&'a self, place: &'a str) -> impl Iterator<Item = (&'a String, &'a Volume)> {
-        self.all.range(place.to_owned()..).take_while(move |(key, _)| key.starts_with(place))
-    }
-
-    pub(crate) fn of(&self, owner: u32) -> impl Iterator<Item = &String> {
-        self.owned.get(&owner).into_iter().flatten()
-    }
-}
-
-/// What a volume's name says about it.
-#[derive(Debug, PartialEq)]
-pub(crate) struct VolumeName {
-    pub(crate) content: &'static str,
-    /// The last part of the name.
-    pub(crate) name: String,
-    pub(crate) vmid: Option<u32>,
-    pub(crate) format: String,
-    /// Name of the base image, if this is a linked clone.
-    pub(crate) base: Option<String>,
-}
-
-pub(crate) fn split_volid(volid: &str) -> Option<(&str, &str)> {
-    volid
-        .split_once(':')
-        .filter(|(storage, name)| !storage.is_empty() && !storage.contains('/') && !name.is_empty())
-}
-
-/// Reads the name of a volume by the rules of its storage's type.
-pub(crate) fn parse_name(storage: &Storage, name: &str) -> Result<VolumeName, String> {
-    let (parsed, family) = match storage.traits().name {
-        "zfspool" => (parse_block_name(name), "zfs"),
-        "rbd" => (parse_block_name(name), "rbd"),
-        "lvmthin" => (parse_block_name(name).filter(|parsed| parsed.base.is_none()), "lvm"),
-        "lvm" => (parse_block_name(name).filter(|parsed| parsed.name.starts_with("vm-")), "lvm"),
-        _ => (parse_file_name(name), "directory"),
-    };
-    let format = |parsed: &VolumeName| match storage.traits().name {
-        "lvm" => parsed.name.split_once('.').map_or("raw", |(_, format)| format).to_owned(),
-        _ => parsed.format.clone(),
-    };
-    let parsed = parsed.map(|parsed| VolumeName { format: format(&parsed), ..parsed });
-    parsed.ok_or_else(|| format!("unable to parse {family} volume name '{name}'"))
-}
-
-fn parse_file_name(text: &str) -> Option<VolumeName> {
-    let parts: Vec<&str> = text.split('/').collect();
-    let extension = |name: &str| name.rsplit_once('.').map(|(_, extension)| extension.to_owned());
-    let file = |content, name: &str, format| {
-        Some(VolumeName { content, name: name.to_owned(), vmid: None, format, base: None })
-    };
-    match parts[..] {
-        ["iso", name] => file("iso", name, "raw".into()),
-        ["vztmpl", name] => file("vztmpl", name, format!("t{}", extension(name)?)),
-        ["snippets", name] => file("snippets", name, "snippet".into()),
-        ["import", name] => file("import", name, extension(name)?),
-        ["backup", name] => file("backup", name, extension(name)?),
-        [folder, name] => {
-            let vmid = folder.parse().ok()?;
-            let format = extension(name)
-                .filter(|format| matches!(format.as_str(), "raw" | "qcow2" | "vmdk" | "subvol"))?;
-            Some(VolumeName {
-                content: "images",
-                name: name.to_owned(),
-                vmid: Some(vmid),
-                format,
-                base: None,
-            })
-        }
-        [base_folder, base_name, folder, name] => {
-            let inner = parse_file_name(&format!("{folder}/{name}"))?;
-            Some(VolumeName { base: Some(format!("{base_folder}/{base_name}")), ..inner })
-        }
-        _ => None,
-    }
-}
-
-fn parse_block_name(text: &str) -> Option<VolumeName> {
-    let (base, name) =
-        text.split_once('/').map_or((None, text), |(base, name)| (Some(base.to_owned()), name));
-    let mut parts = name.splitn(3, '-');
-    let kind = parts.next().filter(|kind| matches!(*kind, "vm" | "base"));
-    let vmid = parts.next().and_then(|id| id.parse().ok());
-    kind.and(parts.next())?;
-    Some(VolumeName {
-        content: "images",
-        name: name.to_owned(),
-        vmid: Some(vmid?),
-        format: "raw".into(),
-        base,
-    })
 }
 
 impl World {

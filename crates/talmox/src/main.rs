@@ -22,7 +22,7 @@ mod variables_file;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::Cli;
 use commands::Exit;
@@ -60,10 +60,27 @@ fn main() -> ExitCode {
     }
 }
 
+/// Verbs of other tools, and what does the same here.
+const MEANT: [(&str, &str); 2] = [
+    (
+        "upgrade",
+        "change talos_version, kubernetes_version or the schematic in the description, then: talmox plan, talmox apply",
+    ),
+    ("import", "a VM that is there already: talmox adopt NODE --vmid N"),
+];
+
 /// Help and version go to stdout with 0, mistakes to stderr with 1 (clap itself would say 2).
 fn usage(error: &clap::Error) -> ExitCode {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => "",
+    };
+    let meant = MEANT.iter().find(|(other, _)| *other == word).map(|(_, meant)| {
+        let text = format!("there is no verb {word}\n\nhint: {meant}\n");
+        clap::Error::raw(ErrorKind::InvalidSubcommand, text)
+    });
     // Nothing can be done about a stream that cannot be written to.
-    let _ = error.print();
+    let _ = meant.as_ref().unwrap_or(error).print();
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if asked { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) }
 }

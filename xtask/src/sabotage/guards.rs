@@ -37,12 +37,16 @@ const fn pve(filter: &'static str) -> Guard {
     Guard { target: "pve", filter }
 }
 
-const fn etcd(filter: &'static str) -> Guard {
-    Guard { target: "etcd", filter }
-}
-
 const fn bring_up(filter: &'static str) -> Guard {
     Guard { target: "bringup", filter }
+}
+
+const fn upgrade(filter: &'static str) -> Guard {
+    Guard { target: "upgrade", filter }
+}
+
+const fn etcd(filter: &'static str) -> Guard {
+    Guard { target: "etcd", filter }
 }
 
 /// The client's own tests.
@@ -68,6 +72,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         }
         Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
         Defect::DrainForgotten => const { &[gate("drains::a_budget_that_never_yields")] },
+        Defect::WrongInstaller => const { &[upgrade("roll::one_node")] },
         Defect::UncordonForgotten => const { &[gate("etcd::control_planes_restart")] },
         Defect::ApprovalNotChecked => const { &[exec("apply::what_was_not_approved")] },
         Defect::CopyIsOurs | Defect::PoolIsOurs => const { &[plan("identity::")] },
@@ -77,7 +82,6 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::OtherTemplateUsed | Defect::UsedTemplatePruned => const { &[plan("templates::")] },
         Defect::ForeignRuleChanged => const { &[plan("ha::")] },
         Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
-        Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
         Defect::IntentNotWritten
         | Defect::ConfigNotReadBack
         | Defect::DeadlineMissing
@@ -87,6 +91,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::ConfigOnTrial => const { &[bring_up("up::a_single_node")] },
         Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },
         Defect::SeedLeftBehind => const { &[bring_up("drive::nodes_read")] },
+        Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

@@ -24,6 +24,7 @@ const TESTS: &[&str] = &[
     "--test=line",
     "--test=plan",
     "--test=pve",
+    "--test=upgrade",
 ];
 
 /// A test program.

@@ -98,8 +98,17 @@ pub fn command(mut args: impl Iterator<Item = String>) -> anyhow::Result<String>
             agreed(report.disagreements.is_empty(), show(&report, json, parameters::print)?)
         }
         Truth::Talos => {
-            let beside = || shared_data().join("talos-transcripts/transcripts.json");
-            show(&talos::replay(&transcripts.unwrap_or_else(beside))?, json, talos::print)
+            let both =
+                || talos::FILES.map(|file| shared_data().join("talos-transcripts").join(file)).to_vec();
+            let files = transcripts.map_or_else(both, |file| vec![file]);
+            let reports: Vec<talos::Report> =
+                files.iter().map(|file| talos::replay(file)).collect::<anyhow::Result<_>>()?;
+            let all = talos::Report::sum(&reports);
+            if json {
+                return show(&reports, json, |_| String::new());
+            }
+            let shown: Vec<String> = reports.iter().map(talos::print).collect();
+            Ok(format!("{}\nall recordings: {}", shown.join("\n"), all.line()))
         }
         Truth::Recorded => {
             let report = recorded::replay(&shared_data().join("recorded"))?;

@@ -42,12 +42,19 @@ pub(super) struct Leaving<'a> {
     /// How many control planes are described, and whether it is one of them.
     pub(super) declared: usize,
     pub(super) is_declared: bool,
-    /// Its data goes with it.
-    pub(super) for_good: bool,
-    /// It leaves etcd before it goes, so that the others need no vote of its.
-    pub(super) in_good_order: bool,
+    pub(super) fate: Fate,
     /// Every control plane is described as stopped: then nobody needs a quorum.
     pub(super) all_stop: bool,
+}
+
+/// What becomes of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It comes back with it.
+    Returns,
+    Gone,
+    /// It leaves etcd before it goes, so that the others need no vote of its.
+    Leaves,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +167,7 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
         0 => only_member(leaving),
         _ if left > voters / 2 => Verdict::Pass,
         // The vote to let it go is taken while it is still there.
-        _ if leaving.in_good_order && own.and_then(Asked::complaint).is_none() => Verdict::Pass,
+        _ if leaving.fate == Fate::Leaves && own.and_then(Asked::complaint).is_none() => Verdict::Pass,
         _ if leaving.all_stop => Verdict::Pass,
         _ if leaving.declared > voters => Verdict::NotYet(format!(
             "etcd has {voters} members and cannot do without one; others are to join"
@@ -173,7 +180,7 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
 
 /// Nothing keeps a quorum of one. Where one control plane is all that is described, whoever approved the plan knew.
 fn only_member(leaving: &Leaving<'_>) -> Verdict {
-    if leaving.for_good {
+    if leaving.fate != Fate::Returns {
         return Verdict::Never(
             "it is the only member of etcd, and the cluster's data would go with it; `talmox destroy` is for a whole \
              cluster"
@@ -193,7 +200,7 @@ fn nobody_tells(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked]) -> 
         Some(Said::Empty | Said::NoMachine) => return Verdict::Pass,
         Some(Said::Off | Said::Silent(_) | Said::Member(_)) | None => {}
     }
-    if leaving.all_stop && !leaving.for_good {
+    if leaving.all_stop && leaving.fate == Fate::Returns {
         return Verdict::Pass;
     }
     if leaving.declared == 1 && leaving.is_declared && asked.len() == 1 {

@@ -49,7 +49,9 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
     match upkeep {
         Upkeep::SnapshotEtcd { .. } | Upkeep::RecoverEtcd { .. } => effect == Effect::Create,
         Upkeep::DrainNode { .. } => effect == Effect::Drain,
-        Upkeep::ReturnNode { .. } | Upkeep::UpgradeKubernetes { .. } => effect == Effect::ChangeLive,
+        Upkeep::ReturnNode { .. } | Upkeep::UpgradeKubernetes { .. } | Upkeep::ForgetNode { .. } => {
+            effect == Effect::ChangeLive
+        }
         Upkeep::ChangeNode { mode, .. } => match mode {
             ChangeMode::NoReboot | ChangeMode::Try => effect == Effect::ChangeLive,
             ChangeMode::Staged => effect == Effect::ChangePending,

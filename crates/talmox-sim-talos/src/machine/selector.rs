@@ -22,10 +22,9 @@ fn attribute(disk: &Disk, key: &str) -> String {
         "name" | "dev_path" => format!("/dev/{}", disk.name),
         "model" if disk.name.starts_with('s') => "QEMU HARDDISK".to_owned(),
         "serial" => disk.serial.clone(),
-        "type" if disk.name.starts_with("nvme") => "nvme".to_owned(),
+        "type" | "transport" if disk.name.starts_with("nvme") => "nvme".to_owned(),
         // A virtual disk says that it turns.
         "type" => "hdd".to_owned(),
-        "transport" if disk.name.starts_with("nvme") => "nvme".to_owned(),
         "transport" => "virtio".to_owned(),
         // Nothing else is known of it.
         _ => String::new(),

@@ -330,7 +330,7 @@ fn install(config: &Config, first: &Document) -> Option<Install> {
     let word = |key: &&str| Some(((*key).to_owned(), text(install.at(&["diskSelector", *key]))?));
     Some(Install {
         disk: text(install.at(&["disk"])),
-        selector: SELECTORS.iter().filter_map(|key| word(key)).collect(),
+        selector: SELECTORS.iter().filter_map(word).collect(),
         expression: None,
         image: text(install.at(&["image"])),
     })

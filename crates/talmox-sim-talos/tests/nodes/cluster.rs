@@ -103,7 +103,8 @@ fn installed_to(version: &str, selector: &str) -> String {
     let reply: Result<ApplyConfigurationResponse, Status> =
         done(lab.raw(1, Peer::Nobody, calls::APPLY_CONFIGURATION, &request));
     reply.unwrap();
-    lab.until("mutual TLS", |lab| is_secure(lab, 1));
+    let restarted = talmox_sim_talos::News::Rebooted(MachineId(1));
+    lab.until("a restart", |lab| lab.nodes.take_news().contains(&restarted));
     let nodes = serde_json::to_value(&lab.nodes).unwrap();
     let has_talos = |id: &str| !nodes["disks"][id]["loader"].is_null();
     match (has_talos("1"), has_talos("77")) {

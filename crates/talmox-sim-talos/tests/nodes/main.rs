@@ -6,5 +6,6 @@ mod cluster;
 mod kube;
 mod lab;
 mod life;
+mod rotation;
 mod trouble;
 mod upkeep;

@@ -18,9 +18,7 @@ use talmox_exec::{
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
 use talmox_machine::{Bundle, SystemRandom, Time};
-use talmox_plan::{
-    Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Until, check, plan,
-};
+use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, Until, check, plan};
 use talmox_render::{Inputs, Variables, render};
 use talmox_sim::{AclEntry, World};
 use talmox_sim_talos::Fetched;

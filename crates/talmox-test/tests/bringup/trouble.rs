@@ -156,9 +156,13 @@ async fn a_lease_in_kubernetes_is_respected_and_taken_over_if_asked() {
         }
     };
     let wanted = healthy();
-    let work = std::pin::pin!(bed.converge(&wanted, 2));
-    let Either::Left((end, _)) = select(work, std::pin::pin!(busy)).await else { panic!("it never ends") };
-    let error = end.unwrap_err();
+    let error = {
+        let work = std::pin::pin!(bed.converge(&wanted, 2));
+        match select(work, std::pin::pin!(busy)).await {
+            Either::Left((end, _)) => end.unwrap_err(),
+            Either::Right(_) => panic!("it never ends"),
+        }
+    };
     assert!(error.contains("ann works on this cluster"), "{error}");
     assert_eq!(holder(&bed).await.as_deref(), Some("ann"));
     // She is gone and did not say so; whoever knows that need not wait.

@@ -43,7 +43,6 @@ async fn after_everything_was_deleted_one_command_brings_it_back() {
     assert!(plan.later.iter().any(|intent| intent.step == "recover-etcd"), "{:#?}", plan.later);
     assert!(!plan.later.iter().any(|intent| intent.step == "bootstrap"));
     bed.converge(&request, 4).await.unwrap();
-    bed.settles().await;
     bed.is_healthy().await;
     assert!(has_objects(&bed).await);
     assert_eq!(bed.accepted("EtcdRecover"), 1);
@@ -95,7 +94,6 @@ async fn lost_replies_and_broken_uploads_end_well() {
             bed.lab.transport().revive_client();
             bed.converge(&request, 5).await.unwrap();
         }
-        bed.settles().await;
         assert!(has_objects(&bed).await, "{name}");
         // Whatever happened, nobody began a second time with nothing.
         let clusters = bed.etcd_clusters();
@@ -131,6 +129,5 @@ async fn machines_that_lost_their_data_begin_with_a_snapshot_too() {
         "{plan:#?}"
     );
     bed.converge(&request, 5).await.unwrap();
-    bed.settles().await;
     assert!(has_objects(&bed).await);
 }

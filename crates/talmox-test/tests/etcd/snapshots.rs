@@ -33,7 +33,6 @@ pub(crate) fn snapshot_plan(bed: &Bed) -> Plan {
 pub(crate) async fn living(seed: u64, controllers: usize) -> Bed {
     let bed = Bed::new(seed, described(controllers, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();
-    bed.settles().await;
     bed
 }
 

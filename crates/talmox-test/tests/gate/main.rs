@@ -1,7 +1,6 @@
 //! Nodes that live are taken down one at a time, without their pods, and only when etcd can do without them.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "counts are part of what is shown")]
 
 mod bed;
 #[path = "../line/chance.rs"]

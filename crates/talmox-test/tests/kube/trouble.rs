@@ -23,7 +23,6 @@ async fn resumed(bed: &Bed, since: usize, what: &str, lost: usize) {
     bed.lab.transport().revive_client();
     let log = || bed.told.lines().join("\n");
     bed.converge(&wanted(), 3).await.unwrap_or_else(|error| panic!("{what}: {error}\n{}", log()));
-    bed.settles().await;
     runs(bed, PATCH.1).await;
     bed.is_healthy().await;
     // One that was killed after its call was sent does not know that it was taken; it was, and counts.
@@ -108,6 +107,5 @@ async fn an_api_that_comes_and_goes_only_takes_longer() {
             break;
         }
     }
-    bed.settles().await;
     runs(&bed, PATCH.1).await;
 }

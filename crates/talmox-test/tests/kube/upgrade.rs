@@ -10,7 +10,6 @@ async fn upgraded(bed: &Bed, version: &str) {
     bed.converge(&wanted(), 2)
         .await
         .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
-    bed.settles().await;
     bed.is_healthy().await;
     runs(bed, version).await;
     let since = bed.lab.calls().len();

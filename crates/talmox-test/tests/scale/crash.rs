@@ -45,7 +45,6 @@ fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Req
                     told.dedup();
                     panic!("{what}, killed at call {number}, sent {sent}: {error}\n{}", told.join("\n"));
                 }
-                bed.settles().await;
                 bed.is_healthy().await;
                 assert_eq!(bed.etcd_clusters(), 1);
                 assert_eq!(bed.accepted("Bootstrap"), 1);

@@ -84,6 +84,5 @@ async fn what_can_run_nowhere_else_is_stopped_and_started_again() {
     assert!(plan.notes.iter().any(|note| note.text.contains("talmox host return pve1")), "{:?}", plan.notes);
     carried_out(&bed, &returning(&host, false), 3).await;
     assert_eq!(standing(&bed, "cp-1"), (host.to_string(), true, None));
-    bed.settles().await;
     bed.is_healthy().await;
 }

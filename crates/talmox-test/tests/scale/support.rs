@@ -16,7 +16,6 @@ pub(crate) async fn living(seed: u64, controllers: usize, workers: usize) -> Bed
 pub(crate) async fn of(bed: Bed) -> Bed {
     let up = bed.converge(&healthy(), 1).await;
     up.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
-    bed.settles().await;
     bed.is_healthy().await;
     bed
 }

@@ -38,7 +38,6 @@ pub(crate) async fn behind(seed: u64, size: (usize, usize)) -> Bed {
 pub(crate) async fn living(seed: u64, size: (usize, usize), more: &str) -> Bed {
     let bed = Bed::new(seed, with_talos(OLD, size, more));
     bed.converge(&healthy(), 1).await.unwrap_or_else(|error| panic!("{error}"));
-    bed.settles().await;
     bed
 }
 
@@ -101,7 +100,6 @@ pub(crate) fn unwell(observed: &Observed) -> Vec<String> {
 
 /// Every node runs the new Talos from the described image, nobody is kept from pods, and nothing is left to do.
 pub(crate) async fn is_upgraded(bed: &Bed) {
-    bed.settles().await;
     let observed = bed.look(&request()).await;
     let wanted = format!("v{}", bed.desired.talos.version);
     assert!(

@@ -72,7 +72,6 @@ async fn before_1_13_talos_does_it_by_itself() {
     let old = "talos_version: 1.12.6\nkubernetes_version: 1.35.4\ntalos_contract: \"1.12\"\n";
     let mut bed = crate::bed::Bed::new(4, crate::bed::described(3, 1, old));
     bed.converge(&crate::bed::healthy(), 1).await.unwrap();
-    bed.settles().await;
     let new = old.replace("1.12.6", NEW);
     bed.desired = crate::bed::described(3, 1, &new);
     watched(&bed, &request(), 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));

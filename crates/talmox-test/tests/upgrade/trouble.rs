@@ -4,7 +4,7 @@ use talmox_sim_talos::{CallFault, Trouble};
 
 use crate::bed::Bed;
 use crate::cluster::{
-    NEW, OLD, behind, is_upgraded, machine, request, told, unwell, versions, watched, with_talos,
+    NEW, OLD, behind, is_upgraded, living, machine, request, told, unwell, versions, watched, with_talos,
 };
 
 /// Versions by node, in the order of their names.
@@ -37,12 +37,25 @@ async fn an_image_that_does_not_boot_is_fallen_back_from() {
         error.contains(&format!("cp-2: Talos {NEW} did not come up; it came back with {OLD}")),
         "{error}"
     );
-    bed.settles().await;
     assert_eq!(runs(&bed).await, [NEW, OLD, OLD, OLD]);
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(broken));
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_extensions_that_do_not_boot_are_fallen_back_from_too() {
+    let mut bed = living(22, (1, 1), "").await;
+    let more = "schematic: {extensions: [siderolabs/qemu-guest-agent, siderolabs/iscsi-tools]}\n";
+    bed.desired = with_talos(OLD, (1, 1), more);
+    let schematic = talmox_image::Schematic::from(&bed.desired.talos.schematic).id().to_string();
+    bed.lab.nodes(|nodes| nodes.faults.trouble(machine(&bed, "cp-1"), Trouble::BootFails(schematic)));
+    let error = watched(&bed, &request(), 2).await.unwrap_err();
+    assert!(error.contains("it came back with the image before"), "{error}\n{}", told(&bed));
+    assert_eq!(bed.lab.calls().asking("CALL", "MachineService/Rollback").count(), 0);
+    bed.settles().await;
+    assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,7 +65,6 @@ async fn a_node_that_is_sick_with_the_new_talos_is_taken_back() {
     bed.lab.nodes(|nodes| nodes.faults.trouble(sick, Trouble::Sick(NEW.to_owned())));
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains(&format!("it was taken back to {OLD}")), "{error}\n{}", told(&bed));
-    bed.settles().await;
     assert_eq!(runs(&bed).await, [NEW, NEW, OLD, OLD], "{error}\n{}", told(&bed));
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(sick));
@@ -110,7 +122,6 @@ async fn a_lost_answer_of_the_older_way_is_not_asked_again() {
     let old = "talos_version: 1.12.6\nkubernetes_version: 1.35.4\ntalos_contract: \"1.12\"\n";
     let mut bed = Bed::new(19, crate::bed::described(1, 1, old));
     bed.converge(&crate::bed::healthy(), 1).await.unwrap();
-    bed.settles().await;
     bed.desired = crate::bed::described(1, 1, &old.replace("1.12.6", NEW));
     bed.lab.nodes(|nodes| nodes.faults.call("/machine.MachineService/Upgrade", 1, 1, CallFault::LoseReply));
     watched(&bed, &request(), 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
@@ -144,11 +155,9 @@ async fn a_budget_that_never_yields_is_named_and_nobody_is_left_cordoned() {
     let mut bed = Bed::new(20, with_talos(OLD, (3, 3), more));
     bed.handed.manifests.insert("stubborn.yaml".to_owned(), STUBBORN.to_owned());
     bed.converge(&crate::bed::healthy(), 1).await.unwrap_or_else(|error| panic!("{error}"));
-    bed.settles().await;
     bed.desired = with_talos(NEW, (3, 3), more);
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains("was not drained") && error.contains("stubborn"), "{error}\n{}", told(&bed));
-    bed.settles().await;
     let observed = bed.look(&request()).await;
     assert_eq!(unwell(&observed), Vec::<String>::new());
     let left: Vec<String> = runs(&bed).await;

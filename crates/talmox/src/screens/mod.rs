@@ -46,3 +46,5 @@ pub(crate) use words::{could, doing, done};
 pub(crate) mod testbed;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upgrade_tests;

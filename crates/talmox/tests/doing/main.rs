@@ -19,6 +19,7 @@ mod keeping;
 mod line;
 mod plans;
 mod templates;
+mod upgrading;
 mod whole;
 
 use std::process::Command;

@@ -23,6 +23,9 @@ use mapping::Blank;
 use messages::Messages;
 use replay::{Replay, Replayed};
 
+/// The recordings: calls one by one, and what a person does to a cluster that lives.
+pub const FILES: [&str; 2] = ["transcripts.json", "day-two.json"];
+
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub in_scope: usize,
@@ -155,6 +158,26 @@ fn openings(calls: &[Call]) -> BTreeMap<usize, Vec<usize>> {
 }
 
 impl Report {
+    /// The counts of several together.
+    pub fn sum(reports: &[Self]) -> Self {
+        let mut sum = Self::default();
+        for one in reports {
+            sum.in_scope += one.in_scope;
+            sum.reproduced_code += one.reproduced_code;
+            sum.reproduced += one.reproduced;
+            sum.out_of_scope += one.out_of_scope;
+        }
+        sum
+    }
+
+    /// The counts in one line.
+    pub fn line(&self) -> String {
+        let Self { in_scope, reproduced_code, reproduced, out_of_scope, .. } = self;
+        format!(
+            "in scope {in_scope}, same code {reproduced_code}, reproduced {reproduced}, out of scope {out_of_scope}\n"
+        )
+    }
+
     fn count(&mut self, number: usize, call: &Call, replayed: Replayed) {
         match replayed {
             Replayed::Made { same_code, what } => self.add(number, call, same_code, what),
@@ -206,10 +229,6 @@ pub(super) fn print(report: &Report) -> String {
             let _ = writeln!(out, "  {whole:>4} of {all:>4}  {key}");
         }
     }
-    let Report { in_scope, reproduced_code, reproduced, out_of_scope, .. } = report;
-    let _ = writeln!(
-        out,
-        "\nin scope {in_scope}, same code {reproduced_code}, reproduced {reproduced}, out of scope {out_of_scope}"
-    );
+    let _ = write!(out, "\n{}", report.line());
     out
 }

@@ -36,14 +36,8 @@ fn silent(number: u8) -> Asked {
 
 fn with<R>(declared: usize, change: impl FnOnce(&mut Leaving<'_>) -> R, asked: &[Asked]) -> Verdict {
     let node = NodeName::parse("cp-1").unwrap();
-    let mut leaving = Leaving {
-        node: &node,
-        declared,
-        is_declared: true,
-        for_good: false,
-        in_good_order: false,
-        all_stop: false,
-    };
+    let mut leaving =
+        Leaving { node: &node, declared, is_declared: true, fate: Fate::Returns, all_stop: false };
     change(&mut leaving);
     judge(&leaving, asked)
 }
@@ -85,14 +79,7 @@ fn nobody_goes_while_somebody_joins() {
     assert!(why.contains("is joining etcd"), "{why}");
     // One that joins takes no vote away by going.
     let node = NodeName::parse("cp-3").unwrap();
-    let leaving = Leaving {
-        node: &node,
-        declared: 3,
-        is_declared: true,
-        for_good: true,
-        in_good_order: false,
-        all_stop: false,
-    };
+    let leaving = Leaving { node: &node, declared: 3, is_declared: true, fate: Fate::Gone, all_stop: false };
     assert_eq!(judge(&leaving, &[voice(1), voice(2), silent(3)]), Verdict::Pass);
 }
 
@@ -101,7 +88,7 @@ fn two_members_can_spare_none_but_let_one_leave() {
     let both = [well(1, &[1, 2]), well(2, &[1, 2])];
     assert!(matches!(verdict(2, &both), Verdict::Never(_)));
     assert!(matches!(verdict(3, &both), Verdict::NotYet(_)), "a third is to join");
-    let leaves = |leaving: &mut Leaving<'_>| (leaving.in_good_order, leaving.for_good) = (true, true);
+    let leaves = |leaving: &mut Leaving<'_>| leaving.fate = Fate::Leaves;
     assert_eq!(with(1, leaves, &both), Verdict::Pass);
     // A vote of two needs both.
     assert!(matches!(with(1, leaves, &[silent(1), well(2, &[1, 2])]), Verdict::Never(_)));
@@ -114,7 +101,7 @@ fn the_only_member_goes_only_where_it_is_the_only_one_described() {
     assert_eq!(verdict(1, &[silent(1)]), Verdict::Pass);
     assert!(matches!(verdict(3, &[well(1, &[1]), silent(2), silent(3)]), Verdict::NotYet(_)));
     for own in [well(1, &[1]), silent(1), asked(1, Said::Off)] {
-        let for_good = with(1, |leaving| leaving.for_good = true, &[own]);
+        let for_good = with(1, |leaving| leaving.fate = Fate::Gone, &[own]);
         assert!(matches!(for_good, Verdict::Never(_)), "{for_good:?}");
     }
 }

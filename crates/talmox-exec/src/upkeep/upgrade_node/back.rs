@@ -31,18 +31,32 @@ impl Order<'_> {
     /// Waits for another boot than the one that was seen, and judges what came back.
     pub(super) async fn follow(&self, before: &Seen) -> Result {
         let seen = self.wait("another boot", |seen| seen.boot != before.boot, Some(before)).await?;
-        if seen.version != self.to && self.from != self.to {
-            let version = seen.version.clone();
+        if seen.version != self.to && seen.version == before.version {
             self.note(None).await;
-            return Err(self.fault(UpgradeFault::FellBack { to: self.to.to_owned(), version }));
+            return Err(self.fell_back(&seen));
         }
-        match self.judge(&seen, before.ready).await? {
-            None => {
-                self.note(None).await;
-                Ok(End::Changed)
+        let complaint = self.judge(&seen, before.ready).await?;
+        self.note(None).await;
+        let Some(words) = complaint else { return Ok(End::Changed) };
+        // What Talos itself went back from must not be gone back to.
+        match probe(self.reach, self.address, Some(&self.uuid)).await {
+            Probe::Configured(client) => match self.look(client).await {
+                Ok(now) if now.version == before.version && now.schematic == before.schematic => {
+                    Err(self.fell_back(&now))
+                }
+                Ok(_) | Err(_) => Err(self.take_back(&seen, words).await),
+            },
+            Probe::Unreachable { .. } | Probe::Maintenance { .. } | Probe::Stranger { .. } => {
+                Err(self.take_back(&seen, words).await)
             }
-            Some(words) => Err(self.take_back(&seen, words).await),
         }
+    }
+
+    fn fell_back(&self, seen: &Seen) -> StepError {
+        let same = seen.version == self.to;
+        let version = if same { "the image before".to_owned() } else { seen.version.clone() };
+        let to = if same { format!("{} with the described extensions", self.to) } else { self.to.to_owned() };
+        self.fault(UpgradeFault::FellBack { to, version })
     }
 
     /// What is wrong with a machine that came back, if anything is once it had time.

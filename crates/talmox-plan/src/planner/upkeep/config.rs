@@ -64,7 +64,7 @@ impl<'a> Planner<'a> {
         // The last step of each node that was changed before.
         let (mut controllers, mut workers): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
         for one in living {
-            let Some(changes) = self.to_change(one) else { continue };
+            let Some(changes) = self.due(one) else { continue };
             let mut needs: Vec<StepId> = controllers.last().cloned().into_iter().collect();
             if one.node.role == Role::Worker
                 && let Some(before) = workers.len().checked_sub(at_once)
@@ -80,7 +80,7 @@ impl<'a> Planner<'a> {
     }
 
     /// What a node's configuration gets now. Where another version of Talos or Kubernetes comes first, it follows that.
-    fn to_change(&mut self, one: &Living<'a>) -> Option<&'a [Change]> {
+    fn due(&mut self, one: &Living<'a>) -> Option<&'a [Change]> {
         let name = &one.node.name;
         let changes = one.seen.config.as_deref().filter(|changes| !changes.is_empty())?;
         if !self.request.covers(name) {
@@ -185,10 +185,10 @@ fn is_network(key: &str) -> bool {
 /// Why it is done this way.
 fn reason(mode: ChangeMode, changes: &[Change]) -> String {
     let named = |mut keys: Vec<&str>| {
-        let more = keys.len().saturating_sub(NAMED);
+        let others = keys.len().saturating_sub(NAMED);
         keys.truncate(NAMED);
-        let named = keys.join(", ");
-        if more > 0 { format!("{named} and {more} more") } else { named }
+        let first = keys.join(", ");
+        if others > 0 { format!("{first} and {others} more") } else { first }
     };
     let restarts = || named(restarting(changes).map(|change| change.key.as_str()).collect());
     match mode {

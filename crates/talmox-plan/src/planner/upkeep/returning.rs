@@ -1,7 +1,7 @@
 //! Pods leave a node before it goes down, and come back after: also onto nodes that a run of ours did not finish with.
 
-use talmox_types::NodeName;
 use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{FamilyPair, NodeName};
 
 use super::Living;
 use crate::planner::{Draft, Planner};
@@ -62,11 +62,12 @@ impl<'a> Planner<'a> {
     /// Waits until a node that lived before is well again after what happened to it, and lets pods back.
     pub(in crate::planner) fn give_back(&mut self, node: &NodeName, needs: Vec<StepId>) -> Vec<StepId> {
         let looks = self.request.looks_inside() && self.request.until >= Until::Configured;
-        let seen = self.observed.talos.get(node).and_then(SeenMachine::configured);
-        let Some(address) = seen.filter(|_| looks && self.kubernetes().is_some()).map(|seen| seen.address)
-        else {
-            return needs;
-        };
+        let seen = self.observed.talos.get(node).and_then(SeenMachine::configured).map(|seen| seen.address);
+        let cluster = self.kubernetes().filter(|_| looks);
+        // One that Kubernetes still has and that does not answer now was drained too.
+        let drained = cluster.is_some_and(|cluster| cluster.nodes.contains_key(node.as_str()));
+        let assigned = self.addresses.get(node).filter(|_| drained).map(FamilyPair::primary);
+        let Some(address) = seen.filter(|_| cluster.is_some()).or(assigned) else { return needs };
         let step = Step::Upkeep(Upkeep::ReturnNode { node: node.clone(), address });
         let reason = "the next one goes only when it is back";
         vec![self.push(Draft::new(Some(node), step, reason, Effect::ChangeLive).after(needs))]

@@ -206,6 +206,8 @@ impl<'a> Planner<'a> {
         self.follow(Some(node), "drain", Effect::Drain, reason);
         self.follow(Some(node), "upgrade-node", Effect::Reboot, reason);
         self.follow(Some(node), "return", Effect::ChangeLive, reason);
+        // Its configuration names the installer.
+        self.follow(Some(node), "change-node", Effect::ChangeLive, reason);
     }
 
     /// A node that restarts right now, is off, or is taken down by another step of this plan, may turn out to need the same:

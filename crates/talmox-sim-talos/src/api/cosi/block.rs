@@ -63,7 +63,7 @@ impl View<'_> {
         for drive in self.drives() {
             match drive {
                 Drive::Disk(disk) => {
-                    found.push(self.disk(&disk.name, &disk.serial, disk.size, (false, false)))
+                    found.push(self.disk(&disk.name, &disk.serial, disk.size, (false, false)));
                 }
                 Drive::Cd(_) => {
                     found.push(self.disk(&format!("sr{cds}"), "", 0, (false, true)));

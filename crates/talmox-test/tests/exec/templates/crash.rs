@@ -60,7 +60,7 @@ fn every_call(release: &str, storage: &str, goal: Goal) {
     let (templates, nodes) = match goal {
         Goal::Templates if storage == "shared" => (1, 0),
         Goal::Templates => (3, 0),
-        Goal::Converge | Goal::Destroy | Goal::PruneTemplates => (1, 1),
+        Goal::Converge | Goal::Destroy | Goal::PruneTemplates | Goal::Hosts => (1, 1),
     };
     assert_eq!((expected.0.len(), expected.1.len(), expected.2), (templates, templates, templates + nodes));
     let (mut runs, mut through) = (0, 0);

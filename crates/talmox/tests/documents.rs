@@ -1,9 +1,11 @@
-//! `docs/tutorial.md` and pages of `docs/how-to`, run: every command in them, with what it says it prints.
+//! `docs/tutorial.md`, and every page of `docs/how-to` that says it is run as a test: every command, with what it says it
+//! prints.
 //!
 //! A block of `console` is a session: lines after `$ ` are given to a shell, the lines below are what it prints. A line `...`
-//! stands for any lines, `…` within a line for any text. A block of `yaml FILE` or `sh FILE` is that file.
+//! stands for any lines, `…` within a line for any text. A block of `yaml FILE` or `sh FILE` is that file. Every page has a
+//! folder of its own.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::Command;
@@ -110,19 +112,8 @@ fn run(folder: &Path, command: &str) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::trim_end).map(str::to_owned).collect()
 }
 
-#[test]
-fn the_tutorial_is_true() {
-    is_true("docs/tutorial.md", include_str!("../../../docs/tutorial.md"), 8);
-}
-
-#[test]
-fn kubernetes_is_upgraded_as_told() {
-    let document = include_str!("../../../docs/how-to/upgrade-kubernetes.md");
-    is_true("docs/how-to/upgrade-kubernetes.md", document, 5);
-}
-
-/// Runs every command of a document; there are at least so many.
-fn is_true(name: &str, document: &str, commands: usize) {
+/// Runs a page, and says what in it is not true.
+fn untrue(name: &str, document: &str) -> Result<usize, String> {
     let folder = tempfile::tempdir().unwrap();
     let mut count = 0;
     for block in blocks(document) {
@@ -133,17 +124,55 @@ fn is_true(name: &str, document: &str, commands: usize) {
         } else if block.kind == "console" {
             for Prompt { line, command, expected } in prompts(&block) {
                 let got = run(folder.path(), &command);
-                assert!(
-                    agrees(&expected, &got),
-                    "{name}:{line}: {command}\nsaid to print:\n{}\nprints:\n{}",
-                    expected.join("\n"),
-                    got.join("\n")
-                );
+                if !agrees(&expected, &got) {
+                    let (expected, got) = (expected.join("\n"), got.join("\n"));
+                    return Err(format!(
+                        "docs/{name}:{line}: {command}\nsaid to print:\n{expected}\nprints:\n{got}"
+                    ));
+                }
                 count += 1;
             }
         }
     }
-    assert!(count >= commands, "only {count} commands were found");
+    Ok(count)
+}
+
+#[test]
+fn the_tutorial_is_true() {
+    match untrue("tutorial.md", include_str!("../../../docs/tutorial.md")) {
+        Ok(count) => assert!(count >= 8, "only {count} commands were found"),
+        Err(wrong) => panic!("{wrong}"),
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "pages are found, so that none is forgotten")]
+fn every_how_to_that_says_so_is_true() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to");
+    let mut pages: Vec<(String, String)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .map(|path| {
+            let name = format!("how-to/{}", path.file_name().unwrap().to_str().unwrap());
+            (name, std::fs::read_to_string(&path).unwrap())
+        })
+        .filter(|(_, text)| text.contains("is run as a test"))
+        .collect();
+    pages.sort();
+    assert!(!pages.is_empty());
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            pages.iter().map(|(name, text)| scope.spawn(move || untrue(name, text))).collect();
+        let ended =
+            running.into_iter().zip(&pages).filter_map(|(page, (name, _))| match page.join().unwrap() {
+                Ok(0) => Some(format!("docs/{name} runs nothing")),
+                Ok(_) => None,
+                Err(wrong) => Some(wrong),
+            });
+        ended.collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 #[test]

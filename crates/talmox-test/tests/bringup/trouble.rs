@@ -219,7 +219,7 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
 
 /// Every so many calls: all of them (`TALMOX_EVERY=1`) take minutes.
 #[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-fn every(usual: usize) -> usize {
+pub(crate) fn every(usual: usize) -> usize {
     std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 

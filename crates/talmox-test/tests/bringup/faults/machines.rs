@@ -92,7 +92,7 @@ fn concerns_bringing_up(trouble: &Trouble) -> bool {
         | Trouble::BootFails(_)
         | Trouble::LosesEtcd
         | Trouble::ClockOff => true,
-        Trouble::DiesInUpgrade | Trouble::InstallerFails(_) => false,
+        Trouble::DiesInUpgrade | Trouble::InstallerFails(_) | Trouble::Sick(_) => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A step in words: before, during and after.
 
-use talmox_plan::{CloneKind, ExpectedTemplate, Planned, Step};
+use talmox_plan::{CloneKind, Expected, ExpectedTemplate, Planned, Step};
 
 use super::text::{host_of, safe, size};
 
@@ -135,14 +135,8 @@ fn parts(step: &Step) -> (Verb, String) {
             verb("remove", "removing", "removed"),
             format!("the forgotten drive {}", safe(&volume.to_string())),
         ),
-        Step::PublishConfig { vm, .. } => (
-            verb("put", "putting", "put"),
-            format!("the address of its configuration into {} (smbios1)", vm.vmid()),
-        ),
-        Step::WithdrawConfig { vm, .. } => (
-            verb("take", "taking", "took"),
-            format!("the address of its configuration out of {} (smbios1)", vm.vmid()),
-        ),
+        Step::PublishConfig { vm, .. } => (verb("put", "putting", "put"), source_of(vm, "into")),
+        Step::WithdrawConfig { vm, .. } => (verb("take", "taking", "took"), source_of(vm, "out of")),
         Step::ConfigureNode { address, .. } => {
             (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
         }
@@ -162,6 +156,10 @@ fn parts(step: &Step) -> (Verb, String) {
         }
         Step::AwaitHealth => (verb("wait", "waiting", "waited"), "until the cluster is healthy".to_owned()),
     }
+}
+
+fn source_of(vm: &Expected, way: &str) -> String {
+    format!("the address of its configuration {way} {} (smbios1)", vm.vmid())
 }
 
 fn named(template: &ExpectedTemplate) -> String {

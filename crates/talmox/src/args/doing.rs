@@ -233,8 +233,9 @@ pub(crate) struct Apply {
 
 /// How machines fetch their configuration from a run, with `config_delivery: url`.
 #[derive(Args)]
+#[expect(clippy::struct_field_names, reason = "they are called what the flags are called")]
 pub(crate) struct ConfigServing {
-    /// With config_delivery: url, where machines reach this one to fetch their configuration: `https://HOST[:PORT]`
+    /// With `config_delivery: url`, where machines reach this one to fetch their configuration: `https://HOST[:PORT]`
     #[arg(long, env = "TALMOX_CONFIG_URL", value_name = "URL")]
     pub config_url: Option<String>,
     /// The certificate they are shown there, as PEM, with those that vouch for it; stock Talos trusts public authorities alone

@@ -60,7 +60,7 @@ pub(crate) struct Sim {
     /// Port of the first host, the others take the next ones; 0 for any that is free
     #[arg(long, env = "TALMOX_PORT", value_name = "PORT", default_value_t = 0)]
     pub port: u16,
-    /// An authority, as PEM, that Talos nodes trust when they fetch their configuration (config_delivery: url); without it
+    /// An authority, as PEM, that Talos nodes trust when they fetch their configuration (`config_delivery: url`); without it
     /// they trust nobody's
     #[arg(long, env = "TALMOX_CONFIG_CA", value_name = "FILE")]
     pub config_ca: Option<PathBuf>,

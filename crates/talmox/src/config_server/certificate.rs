@@ -68,25 +68,27 @@ impl Certificate {
         let Error::InvalidCertificate(fault) = error else {
             return Failure::new(format!("{name} cannot be used: {error}"));
         };
-        match fault {
-            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                Failure::new(format!("{name} has expired, and Talos would not take it"))
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Failure::new(format!("{name} is not for {host}, the host in --config-url"))
-            }
-            CertificateError::UnknownIssuer | CertificateError::BadSignature if simulated => {
-                Failure::new(format!("simulated machines do not trust whoever vouches for {name}"))
-                    .with_hint("--config-ca names the authority they trust")
-            }
-            // An authority of the same name and another key is another authority.
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => Failure::new(format!(
-                "no authority this machine knows vouches for {name}, and stock Talos would not trust it"
-            ))
-            .with_hint("does the file have the certificates in between, too?")
-            .with_hint("--config-ca names its authority, if the machines' image trusts it"),
-            other => Failure::new(format!("{name} cannot be used: {other}")),
+        if matches!(fault, CertificateError::Expired | CertificateError::ExpiredContext { .. }) {
+            return Failure::new(format!("{name} has expired, and Talos would not take it"));
         }
+        if matches!(
+            fault,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        ) {
+            return Failure::new(format!("{name} is not for {host}, the host in --config-url"));
+        }
+        // An authority of the same name and another key is another authority.
+        if !matches!(fault, CertificateError::UnknownIssuer | CertificateError::BadSignature) {
+            return Failure::new(format!("{name} cannot be used: {fault}"));
+        }
+        if simulated {
+            return Failure::new(format!("simulated machines do not trust whoever vouches for {name}"))
+                .with_hint("--config-ca names the authority they trust");
+        }
+        let reason = "and stock Talos would not trust it";
+        Failure::new(format!("no authority this machine knows vouches for {name}, {reason}"))
+            .with_hint("does the file have the certificates in between, too?")
+            .with_hint("--config-ca names its authority, if the machines' image trusts it")
     }
 
     /// The settings of a server that shows it.

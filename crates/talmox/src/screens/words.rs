@@ -1,6 +1,10 @@
 //! A step in words: before, during and after.
 
+<<<<<<< HEAD
 use talmox_plan::{ChangeMode, CloneKind, ExpectedTemplate, Planned, Step, Upkeep};
+=======
+use talmox_plan::{CloneKind, Expected, ExpectedTemplate, Planned, Step};
+>>>>>>> deliver
 
 use super::text::{host_of, safe, size};
 
@@ -143,14 +147,8 @@ fn parts(step: &Step) -> (Verb, String) {
             verb("remove", "removing", "removed"),
             format!("the forgotten drive {}", safe(&volume.to_string())),
         ),
-        Step::PublishConfig { vm, .. } => (
-            verb("put", "putting", "put"),
-            format!("the address of its configuration into {} (smbios1)", vm.vmid()),
-        ),
-        Step::WithdrawConfig { vm, .. } => (
-            verb("take", "taking", "took"),
-            format!("the address of its configuration out of {} (smbios1)", vm.vmid()),
-        ),
+        Step::PublishConfig { vm, .. } => (verb("put", "putting", "put"), source_of(vm, "into")),
+        Step::WithdrawConfig { vm, .. } => (verb("take", "taking", "took"), source_of(vm, "out of")),
         Step::ConfigureNode { address, .. } => {
             (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
         }
@@ -218,6 +216,10 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
             (verb("recover", "recovering", "recovered"), rest)
         }
     }
+}
+
+fn source_of(vm: &Expected, way: &str) -> String {
+    format!("the address of its configuration {way} {} (smbios1)", vm.vmid())
 }
 
 fn named(template: &ExpectedTemplate) -> String {

@@ -1,10 +1,6 @@
 //! A step in words: before, during and after.
 
-<<<<<<< HEAD
-use talmox_plan::{ChangeMode, CloneKind, ExpectedTemplate, Planned, Step, Upkeep};
-=======
-use talmox_plan::{CloneKind, Expected, ExpectedTemplate, Planned, Step};
->>>>>>> deliver
+use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Step, Upkeep};
 
 use super::text::{host_of, safe, size};
 

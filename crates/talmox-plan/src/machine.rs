@@ -183,7 +183,7 @@ impl SeenNode {
         }
         match &self.absent_pods {
             Some(absent) if !absent.is_empty() => {
-                words.push(format!("no static pod of {}", absent.join(", ")))
+                words.push(format!("no static pod of {}", absent.join(", ")));
             }
             None if self.ready => words.push("its static pods are not known".to_owned()),
             Some(_) | None => {}

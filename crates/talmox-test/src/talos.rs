@@ -221,8 +221,8 @@ fn until(ends: Instant, late: TransportError, replies: Replies) -> Replies {
 fn shown_path(path: &str, message: &[u8], access: &Access) -> String {
     let kind = kind_of_resource(message).filter(|_| path.starts_with("/cosi.resource.State/"));
     let mode = matches!(access, Access::Maintenance { .. }).then_some("maintenance");
-    let more: Vec<&str> = kind.into_iter().chain(mode).collect();
-    if more.is_empty() { path.to_owned() } else { format!("{path}?{}", more.join("&")) }
+    let query: Vec<&str> = kind.into_iter().chain(mode).collect();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
 }
 
 /// The second field of a message, if it and the one before it are texts of less than 128 bytes: requests for resources begin

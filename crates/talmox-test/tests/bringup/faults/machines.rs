@@ -146,7 +146,7 @@ impl Case {
                 bed.lab.nodes(|nodes| nodes.reset(self.machine));
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// What an administrator does who was told where it stands: whatever is wrong is put right, and the machine restarted.

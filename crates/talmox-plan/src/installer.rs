@@ -33,6 +33,11 @@ impl Wanted {
         Self::named(compared.unwrap_or_else(|| derived(desired, node)))
     }
 
+    /// Whether the described configuration names another installer than the one the machine has.
+    pub(crate) fn is_new(seen: &SeenNode) -> bool {
+        seen.config.iter().flatten().any(|change| PLACES.contains(&change.key.as_str()))
+    }
+
     fn named(image: String) -> Self {
         let bare = image.split('@').next().unwrap_or(&image);
         let tag = bare.rfind(':').filter(|at| !bare[*at..].contains('/'));

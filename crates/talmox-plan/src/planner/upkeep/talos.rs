@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use talmox_types::desired::{Node, Power, Role};
+use talmox_types::desired::{Boot, Node, Power, Role};
 use talmox_types::support::line_of;
 use talmox_types::ways::{TalosWay, talos_way};
 use talmox_types::{Contract, NodeName, Version};
@@ -101,6 +101,11 @@ impl<'a> Planner<'a> {
         let described = &self.desired.talos.version;
         if from != described {
             return Some(format!("runs Talos {from}, described is {described}"));
+        }
+        // A template of somebody else's is made from what it is made from: only a changed description is a difference.
+        let others = node.vm.boot == Boot::Template && node.vm.template.is_some();
+        if others && !Wanted::is_new(seen) {
+            return None;
         }
         match (&seen.schematic, &wanted.schematic) {
             (Some(has), Some(schematic)) if has != schematic.as_str() => {

@@ -44,7 +44,7 @@ impl Wanted {
         let (path, tag) = tag.map_or((bare, ""), |at| (&bare[..at], &bare[at + 1..]));
         let schematic = SchematicId::parse(path.rsplit('/').next().unwrap_or_default()).ok();
         let version = Version::parse(tag).ok();
-        Self { schematic, version, image }
+        Self { image, schematic, version }
     }
 }
 

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use talmox_types::desired::{Boot, Node, Power, Role};
 use talmox_types::support::line_of;
 use talmox_types::ways::{TalosWay, talos_way};
-use talmox_types::{Contract, NodeName, Version};
+use talmox_types::{Contract, NodeName, SchematicId, Version};
 
 use super::Living;
 use crate::installer::{Wanted, described_schematic, short_name};
@@ -253,7 +253,7 @@ impl<'a> Planner<'a> {
     fn say_losses(&mut self, upgrades: &[Upgrade<'a>]) {
         for Upgrade { living: Living { node, seen }, wanted, .. } in upgrades {
             let same = seen.schematic.is_some()
-                && seen.schematic.as_deref() == wanted.schematic.as_ref().map(|id| id.as_str());
+                && seen.schematic.as_deref() == wanted.schematic.as_ref().map(SchematicId::as_str);
             if same {
                 continue;
             }

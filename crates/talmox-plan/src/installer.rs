@@ -33,13 +33,18 @@ impl Wanted {
         Self::named(compared.unwrap_or_else(|| derived(desired, node)))
     }
 
+    /// Whether the described configuration names another installer than the one the machine has.
+    pub(crate) fn is_new(seen: &SeenNode) -> bool {
+        seen.config.iter().flatten().any(|change| PLACES.contains(&change.key.as_str()))
+    }
+
     fn named(image: String) -> Self {
         let bare = image.split('@').next().unwrap_or(&image);
         let tag = bare.rfind(':').filter(|at| !bare[*at..].contains('/'));
         let (path, tag) = tag.map_or((bare, ""), |at| (&bare[..at], &bare[at + 1..]));
         let schematic = SchematicId::parse(path.rsplit('/').next().unwrap_or_default()).ok();
         let version = Version::parse(tag).ok();
-        Self { schematic, version, image }
+        Self { image, schematic, version }
     }
 }
 

@@ -6,7 +6,7 @@ use talmox_plan::{
     Applies, Change, Effect, NoteKind, Observed, Plan, Request, Rule, SeenCluster, SeenKubernetes,
     SeenKubernetesNode, SeenMachine, SeenNode, Step, Until, Upkeep, UpkeepRequest, check,
 };
-use talmox_types::desired::Desired;
+use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::{SchematicId, Version};
 
 use crate::inside::{address, living};
@@ -171,6 +171,9 @@ fn an_installer_of_anything_else_is_a_violation() {
 fn other_extensions_are_an_upgrade_and_losses_are_named() {
     let mut desired = desired(1, 1);
     desired.talos.schematic.extensions = vec!["siderolabs/iscsi-tools".to_owned()];
+    for node in &mut desired.nodes {
+        node.vm.template = None;
+    }
     let mut observed = living(&desired);
     for node in ["cp-1", "w-1"] {
         machine(&mut observed, node, |seen| {
@@ -194,6 +197,30 @@ fn other_extensions_are_an_upgrade_and_losses_are_named() {
     });
     let plan = planned(&desired, &observed, &healthy());
     assert_eq!(rolled(&plan), ["cp-1/drain", "cp-1/upgrade-node", "cp-1/return"]);
+}
+
+#[test]
+fn a_template_of_others_is_what_it_is_until_the_description_changes() {
+    let mut desired = desired(1, 0);
+    desired.nodes[0].vm.template = Some(TemplateRef::Id(id(9000)));
+    let mut observed = living(&desired);
+    machine(&mut observed, "cp-1", |seen| seen.schematic = Some(OTHER.to_owned()));
+    let rolls = |observed: &Observed| {
+        let plan = talmox_plan::plan(&desired, observed, &healthy(), &talmox_plan::Nonce::new(7));
+        !rolled(&plan).is_empty()
+    };
+    assert!(!rolls(&observed));
+    machine(&mut observed, "cp-1", |seen| {
+        seen.config = Some(vec![Change {
+            key: "machine.install.image".to_owned(),
+            old: Some("registry.example/old:v1.13.9".to_owned()),
+            new: Some(installer(&desired)),
+            applies: Applies::Now,
+            field: None,
+            sub: Vec::new(),
+        }]);
+    });
+    assert!(rolls(&observed));
 }
 
 #[test]

@@ -34,11 +34,9 @@ impl UpgradeFault {
                 format!("{node} runs as before. Is the image there, and can the node reach its registry?"),
                 again,
             ],
-            Self::FellBack { to, .. } => vec![
-                format!("the console of {node} in Proxmox shows why {to} does not boot"),
-                "or make talos_version what it was: the nodes upgraded so far would be refused".to_owned(),
-                again,
-            ],
+            Self::FellBack { to, .. } => {
+                vec![format!("the console of {node} in Proxmox shows why {to} does not boot"), again]
+            }
             Self::TakenBack { .. } => vec![format!("talmox status shows how {node} does now"), again],
             Self::Stranded { .. } => vec![
                 format!("talmox status shows how {node} does now; the console in Proxmox shows more"),

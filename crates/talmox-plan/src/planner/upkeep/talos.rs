@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use talmox_types::desired::{Node, Power, Role};
+use talmox_types::desired::{Boot, Node, Power, Role};
 use talmox_types::support::line_of;
 use talmox_types::ways::{TalosWay, talos_way};
-use talmox_types::{Contract, NodeName, Version};
+use talmox_types::{Contract, NodeName, SchematicId, Version};
 
 use super::Living;
 use crate::installer::{Wanted, described_schematic, short_name};
@@ -101,6 +101,11 @@ impl<'a> Planner<'a> {
         let described = &self.desired.talos.version;
         if from != described {
             return Some(format!("runs Talos {from}, described is {described}"));
+        }
+        // A template of somebody else's is made from what it is made from: only a changed description is a difference.
+        let others = node.vm.boot == Boot::Template && node.vm.template.is_some();
+        if others && !Wanted::is_new(seen) {
+            return None;
         }
         match (&seen.schematic, &wanted.schematic) {
             (Some(has), Some(schematic)) if has != schematic.as_str() => {
@@ -248,7 +253,7 @@ impl<'a> Planner<'a> {
     fn say_losses(&mut self, upgrades: &[Upgrade<'a>]) {
         for Upgrade { living: Living { node, seen }, wanted, .. } in upgrades {
             let same = seen.schematic.is_some()
-                && seen.schematic.as_deref() == wanted.schematic.as_ref().map(|id| id.as_str());
+                && seen.schematic.as_deref() == wanted.schematic.as_ref().map(SchematicId::as_str);
             if same {
                 continue;
             }

@@ -70,7 +70,7 @@ impl<'a> Planner<'a> {
             }
         }
         let living = standings.iter().filter_map(|(node, standing)| match standing {
-            Standing::Configured(seen) => Some(Living { node: *node, seen: *seen }),
+            Standing::Configured(seen) => Some(Living { node, seen }),
             Standing::Off
             | Standing::Away
             | Standing::Later

@@ -11,6 +11,7 @@ use talmox_types::{HostName, VmId};
 
 /// How many tasks of a VM are looked through.
 const TASKS: u32 = 50;
+const KINDS: [&str; 3] = ["qmstart", "qmrollback", "qmrestore"];
 
 /// Looks at stopped VMs of control planes: few, and none in a cluster that is well.
 pub(crate) async fn look(client: &Client, desired: &Desired, observed: &Observed) -> BTreeMap<VmId, Rewound> {
@@ -28,16 +29,15 @@ async fn of_vm(client: &Client, host: &HostName, vmid: VmId) -> Option<Rewound> 
     let query = TaskQuery { vmid: Some(vmid), kind: None, source: TaskSource::All, limit: Some(TASKS) };
     let mut tasks = client.tasks(host, &query).await.ok()?;
     tasks.sort_by_key(|task| std::cmp::Reverse(task.upid.start_time()));
-    tasks.iter().find_map(told).flatten()
-}
-
-/// What the newest task that matters says: it ran since, or it has disks of the past.
-fn told(task: &TaskInfo) -> Option<Option<Rewound>> {
-    let done = task.status.as_deref().is_some_and(|status| status == "OK" || status.starts_with("WARNINGS"));
-    match task.kind.as_str() {
-        "qmstart" if done => Some(None),
-        "qmrollback" if done => Some(Some(Rewound::RolledBack)),
-        "qmrestore" if done => Some(Some(Rewound::Restored)),
+    // Of those that matter, the newest: it ran since, or it has disks of the past.
+    let newest = tasks.iter().find(|task| is_done(task) && KINDS.contains(&task.kind.as_str()))?;
+    match newest.kind.as_str() {
+        "qmrollback" => Some(Rewound::RolledBack),
+        "qmrestore" => Some(Rewound::Restored),
         _ => None,
     }
+}
+
+fn is_done(task: &TaskInfo) -> bool {
+    task.status.as_deref().is_some_and(|status| status == "OK" || status.starts_with("WARNINGS"))
 }

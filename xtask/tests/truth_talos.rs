@@ -135,8 +135,15 @@ fn other_code(call: &mut Value) -> bool {
 /// Words of the client's own library are not compared.
 fn other_message(call: &mut Value) -> bool {
     let message = call["message"].as_str().unwrap_or_default().to_owned();
-    let own =
-        ["deadline", "connection error", "transport", "RST_STREAM", "broken pipe", "reading from server"];
+    let own = [
+        "deadline",
+        "cancel",
+        "connection error",
+        "transport",
+        "RST_STREAM",
+        "broken pipe",
+        "reading from server",
+    ];
     if message.is_empty() || own.iter().any(|words| message.contains(words)) {
         return false;
     }

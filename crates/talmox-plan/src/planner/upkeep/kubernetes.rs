@@ -117,9 +117,8 @@ impl<'a> Planner<'a> {
 
     /// Refuses what Kubernetes does not support: down, over a minor version, or with a kubelet too far behind.
     fn is_within_skew(&mut self, running: &Running, living: &[Living<'a>], to: &Version) -> bool {
-        let minors = |versions: &BTreeSet<Version>| {
-            versions.iter().map(Version::contract).collect::<BTreeSet<_>>()
-        };
+        let minors =
+            |versions: &BTreeSet<Version>| versions.iter().map(Version::contract).collect::<BTreeSet<_>>();
         let (control_plane, kubelets) = (minors(&running.control_plane), minors(&running.kubelets));
         let wanted = to.contract();
         if let Some(higher) = control_plane.iter().chain(&kubelets).find(|minor| **minor > wanted) {

@@ -43,19 +43,10 @@ pub(crate) async fn brought_up(seed: u64, before: Desired, after: Desired) -> Be
     bed
 }
 
-/// Calls that tell a machine or Kubernetes to do something, since the call of that number. Leases come and go.
+/// Calls that tell a machine or Kubernetes to do something, other than to take a configuration, since the call of that number. Leases come and go.
 pub(crate) fn writes(bed: &Bed, since: usize) -> Vec<String> {
     let log = bed.lab.calls();
-    let telling = [
-        "ApplyConfiguration",
-        "ImagePull",
-        "Pull",
-        "Reboot",
-        "Upgrade",
-        "Reset",
-        "Bootstrap",
-        "ServiceRestart",
-    ];
+    let telling = ["ImagePull", "Pull", "Reboot", "Upgrade", "Reset", "Bootstrap", "ServiceRestart"];
     let writes = log.iter().skip(since).filter(|call| match call.method {
         "CALL" => telling.iter().any(|name| call.path.ends_with(&format!("/{name}"))),
         "GET" => false,
@@ -64,15 +55,18 @@ pub(crate) fn writes(bed: &Bed, since: usize) -> Vec<String> {
     writes.map(|call| format!("{} {} {}", call.host, call.method, call.path)).collect()
 }
 
-/// How often each machine was given a configuration since then.
-pub(crate) fn applied(bed: &Bed, since: usize) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    let log = bed.lab.calls();
-    let taken = log.iter().skip(since).filter(|call| call.path.ends_with("/ApplyConfiguration"));
-    for call in taken.filter(|call| call.status() == Some(200)) {
-        *counts.entry(call.host.clone()).or_default() += 1;
-    }
-    counts
+/// Which configuration each machine is at: what is only judged counts for nothing.
+pub(crate) fn configurations(bed: &Bed) -> BTreeMap<String, u64> {
+    let nodes = bed.lab.nodes(|nodes| serde_json::to_value(&*nodes).unwrap());
+    let machines = nodes["machines"].as_object().unwrap();
+    let version = |machine: &serde_json::Value| machine.pointer("/run/active/version")?.as_u64();
+    machines.iter().filter_map(|(id, machine)| Some((id.clone(), version(machine)?))).collect()
+}
+
+/// How often each machine was given another configuration since then.
+pub(crate) fn applied(bed: &Bed, since: &BTreeMap<String, u64>) -> Vec<u64> {
+    let now = configurations(bed);
+    since.iter().filter_map(|(id, before)| Some(now.get(id)? - before)).collect()
 }
 
 /// Every part of every node runs this version, and is told to.

@@ -3,7 +3,7 @@
 use talmox_plan::{Step, Upkeep};
 
 use crate::bed::Bed;
-use crate::cluster::{PATCH, Versions, applied, brought_up, of, runs, usual, wanted, writes};
+use crate::cluster::{PATCH, Versions, applied, brought_up, configurations, of, runs, usual, wanted, writes};
 
 /// Upgrades, and sees that it is done and that nothing is left to do.
 async fn upgraded(bed: &Bed, version: &str) {
@@ -12,9 +12,10 @@ async fn upgraded(bed: &Bed, version: &str) {
         .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
     bed.is_healthy().await;
     runs(bed, version).await;
-    let since = bed.lab.calls().len();
+    let (since, configured) = (bed.lab.calls().len(), configurations(bed));
     bed.converge(&wanted(), 3).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(writes(bed, since), [""; 0], "the second apply writes nothing");
+    assert_eq!(configurations(bed), configured, "the second apply writes nothing");
 }
 
 #[tokio::test(start_paused = true)]
@@ -22,16 +23,15 @@ async fn a_patch_release_one_control_plane_at_a_time() {
     let bed = brought_up(71, usual(3, 2, PATCH.0), usual(3, 2, PATCH.1)).await;
     let plan = bed.plan(&wanted()).await;
     let kinds: Vec<&str> = plan.steps.iter().map(|step| step.step.word()).collect();
-    assert_eq!(kinds, ["upgrade-kubernetes"], "{plan:#?}");
+    assert_eq!(kinds, ["upgrade-kubernetes", "await-health"], "{plan:#?}");
     let Step::Upkeep(Upkeep::UpgradeKubernetes { from, to, .. }) = &plan.steps[0].step else {
         panic!("{plan:?}")
     };
     assert_eq!((from.as_str(), to.as_str()), PATCH);
-    let since = bed.lab.calls().len();
+    let since = configurations(&bed);
     upgraded(&bed, PATCH.1).await;
     // Three parts, kube-proxy's image and the kubelet of a control plane; a worker's kubelet.
-    let counts: Vec<usize> = applied(&bed, since).into_values().collect();
-    assert_eq!(counts, [5, 5, 5, 1, 1]);
+    assert_eq!(applied(&bed, &since), [5, 5, 5, 1, 1]);
     // Nobody is asked to apply before the last one's pod was ready.
     let told = bed.told.lines().join("\n");
     let first = told.find("waits for kube-apiserver of cp-1").unwrap();
@@ -71,17 +71,19 @@ async fn without_kube_proxy() {
 #[tokio::test(start_paused = true)]
 async fn a_plan_writes_nothing_and_pulls_nothing() {
     let bed = brought_up(76, usual(3, 0, PATCH.0), usual(3, 0, PATCH.1)).await;
-    let since = bed.lab.calls().len();
+    let (since, configured) = (bed.lab.calls().len(), configurations(&bed));
     let plan = bed.plan(&wanted()).await;
-    assert_eq!(plan.steps.len(), 1, "{plan:#?}");
+    assert!(plan.steps.iter().any(|step| step.step.word() == "upgrade-kubernetes"), "{plan:#?}");
     assert_eq!(writes(&bed, since), [""; 0]);
+    assert_eq!(configurations(&bed), configured);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_jump_is_refused_before_anything_is_touched() {
     let bed = brought_up(77, usual(1, 0, "1.34.1"), usual(1, 0, "1.36.3")).await;
-    let since = bed.lab.calls().len();
+    let (since, configured) = (bed.lab.calls().len(), configurations(&bed));
     let error = bed.converge(&wanted(), 2).await.unwrap_err();
     assert!(error.contains("Kubernetes 1.34 cannot become 1.36 at once"), "{error}");
     assert_eq!(writes(&bed, since), [""; 0]);
+    assert_eq!(configurations(&bed), configured);
 }

@@ -172,8 +172,7 @@ mod tests {
 
     fn at(text: &str) -> u64 {
         match text.parse::<Moment>().unwrap().when {
-            When::At(at) => at,
-            When::Daily(at) => at,
+            When::At(at) | When::Daily(at) => at,
         }
     }
 

@@ -68,7 +68,9 @@ mod tests {
                 let stations = match talos_way(&at(from.talos), &at(to.talos)) {
                     TalosWay::Direct => Vec::new(),
                     TalosWay::Through(stations) => stations,
-                    other => panic!("{} to {}: {other:?}", from.talos, to.talos),
+                    other @ (TalosWay::Back | TalosWay::Unknown) => {
+                        panic!("{} to {}: {other:?}", from.talos, to.talos)
+                    }
                 };
                 let mut before = from.talos;
                 for station in stations.into_iter().chain([to.talos]) {

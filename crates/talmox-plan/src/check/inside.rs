@@ -122,9 +122,10 @@ fn own_mark(guest: &Guest) -> Option<Mark> {
 /// What etcd begins with is what was asked for, and what the intent says: an empty one never takes the place of a snapshot.
 fn with_the_right_data(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     let asked = court.request.upkeep.restore.as_ref();
-    let begins = match &step.step {
-        Step::Upkeep(Upkeep::RecoverEtcd { snapshot, .. }) => Some(snapshot),
-        _ => None,
+    let begins = if let Step::Upkeep(Upkeep::RecoverEtcd { snapshot, .. }) = &step.step {
+        Some(snapshot)
+    } else {
+        None
     };
     if asked != begins {
         court.violate(Rule::AskedFor, step, "it does not begin with the snapshot that was asked for");

@@ -672,7 +672,10 @@ fn configurations_change_in_the_mildest_way() {
     let plan = changed(&[change("machine.sysctls.a", Applies::Now)], &healthy());
     assert_eq!(of_first(&plan), ["cp-1/change-node change_live"]);
     let second = plan.steps.iter().find(|planned| planned.id.as_str() == "cp-2/change-node").unwrap();
-    assert_eq!(second.needs.iter().map(|need| need.as_str()).collect::<Vec<_>>(), ["cp-1/change-node"]);
+    assert_eq!(
+        second.needs.iter().map(talmox_plan::StepId::as_str).collect::<Vec<_>>(),
+        ["cp-1/change-node"]
+    );
     let restart =
         [change("machine.env.A", Applies::AfterReboot), change("HostnameConfig hostname", Applies::Now)];
     assert_eq!(

@@ -81,8 +81,8 @@ impl<R: Read> Opener<R> {
     /// The error has a [`DecryptError`] inside where it is not about reading.
     pub fn new(mut from: R, identities: &[Identity]) -> io::Result<Self> {
         let head = head(&mut from)?;
-        let opened = Header::parse(&head).and_then(|(header, _)| file_key(&header, identities));
-        let key = opened.map_err(io::Error::other)?;
+        let key = Header::parse(&head).and_then(|(header, _)| file_key(&header, identities));
+        let key = key.map_err(io::Error::other)?;
         let mut nonce = [0; 16];
         from.read_exact(&mut nonce)?;
         let mut opener = Self {
@@ -135,8 +135,11 @@ impl<R: Read> Read for Opener<R> {
 fn head(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut line = 0;
-    for byte in from.by_ref().take(MAX_HEADER).bytes() {
-        head.push(byte?);
+    let mut from = from.take(MAX_HEADER);
+    let mut byte = [0];
+    // One at a time: what follows the header is not ours to take.
+    while from.read(&mut byte)? == 1 {
+        head.push(byte[0]);
         if head.ends_with(b"\n") {
             if head[line..].starts_with(b"---") {
                 break;

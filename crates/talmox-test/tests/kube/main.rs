@@ -1,7 +1,6 @@
 //! Kubernetes of a cluster that lives moves to another version.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "counts are part of what is shown")]
 
 #[path = "../bringup/bed.rs"]
 #[expect(dead_code, reason = "shared with the bring-up, which uses all of it")]

@@ -54,7 +54,6 @@ async fn other_extensions_that_do_not_boot_are_fallen_back_from_too() {
     let error = watched(&bed, &request(), 2).await.unwrap_err();
     assert!(error.contains("it came back with the image before"), "{error}\n{}", told(&bed));
     assert_eq!(bed.lab.calls().asking("CALL", "MachineService/Rollback").count(), 0);
-    bed.settles().await;
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
 }
 

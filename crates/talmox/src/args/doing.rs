@@ -14,6 +14,7 @@ use super::{Connection, Description, Output};
 
 /// Which nodes are meant, and what may be done to them.
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct Scope {
     /// Only this node; repeat it, or separate names by commas
     #[arg(long, env = "TALMOX_TARGET", value_name = "NODE", value_delimiter = ',')]

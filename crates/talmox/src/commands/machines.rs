@@ -232,7 +232,7 @@ impl<'a> Inside<'a> {
             members: members.max(healthy),
             leader: etcd.leader().cloned(),
             database_bytes: sizes.max(),
-            troubles: troubles(&etcd, declared.keys()),
+            troubles: troubles(&etcd, &declared.keys()),
         })
     }
 

@@ -28,7 +28,7 @@ pub(crate) enum Trouble {
 /// What is wrong, worst first.
 pub(crate) fn troubles<'n>(
     etcd: &Etcd,
-    declared: impl Iterator<Item = &'n NodeName> + Clone,
+    declared: &(impl Iterator<Item = &'n NodeName> + Clone),
 ) -> Vec<Trouble> {
     if etcd.is_there() && !etcd.has_quorum() {
         let answering = etcd.nodes.iter().filter(|(_, health)| health.is_ok());
@@ -172,7 +172,7 @@ impl EtcdData {
             quorum: etcd.has_quorum(),
             leader: etcd.leader().cloned(),
             nodes: nodes.collect(),
-            troubles: troubles(etcd, declared),
+            troubles: troubles(etcd, &declared),
         }
     }
 }

@@ -48,7 +48,7 @@ fn row(story: &Story<'_>, act: &Act<'_>, places: &Places) -> String {
         _ => told.iter().map(|line| cell(line)).collect(),
     };
     let changes = act.changes().filter(|_| act.sign == Sign::Change).map(|change| {
-        let reboot = if change.applies != Applies::Now { ", needs a reboot" } else { "" };
+        let reboot = if change.applies == Applies::Now { "" } else { ", needs a reboot" };
         let place = act.node().zip(change.field.as_deref()).and_then(|(node, field)| places.get(node, field));
         let place = place.map_or_else(String::new, |place| format!(" ({})", cell(place)));
         format!("{}{reboot}{place}", code(&difference(change)))

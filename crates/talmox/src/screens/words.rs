@@ -63,6 +63,7 @@ const fn verb(now: &'static str, during: &'static str, after: &'static str) -> V
     Verb { now, during, after }
 }
 
+#[expect(clippy::too_many_lines, reason = "a line or two for each step")]
 fn parts(step: &Step) -> (Verb, String) {
     match step {
         Step::CreatePool { pool, .. } => (verb("create", "creating", "created"), format!("pool {pool}")),

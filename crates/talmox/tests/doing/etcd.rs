@@ -45,7 +45,10 @@ fn uid(lab: &Lab, name: &str) -> Option<String> {
                 map.values().find_map(|value| find(value, name))
             }
             serde_json::Value::Array(list) => list.iter().find_map(|value| find(value, name)),
-            _ => None,
+            serde_json::Value::Null
+            | serde_json::Value::Bool(_)
+            | serde_json::Value::Number(_)
+            | serde_json::Value::String(_) => None,
         }
     }
     let files = std::fs::read_dir(lab.scratch.0.join("world")).unwrap();

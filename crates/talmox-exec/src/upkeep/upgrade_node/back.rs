@@ -6,7 +6,7 @@ use talmox_plan::SeenEtcd;
 use talmox_talos::Stage;
 use tokio::time::Instant;
 
-use super::{Order, PAUSE, Seen, UpgradeFault};
+use super::{Order, PAUSE, Seen, UpgradeFault, is_lost};
 use crate::machine::{Probe, looking, probe, seen_etcd};
 use crate::work::{End, Result};
 use crate::{StepError, machine};
@@ -111,8 +111,8 @@ impl Order<'_> {
         };
         if state.stage != Stage::Running || (was_ready && !state.ready) {
             let unmet = state.unmet.iter().map(|unmet| format!(", {}: {}", unmet.name, unmet.reason));
-            let stage = format!("{:?}", machine::stage(state.stage)).to_lowercase();
-            return Ok(Some(format!("{stage}{}", unmet.collect::<String>())));
+            let word = format!("{:?}", machine::stage(state.stage)).to_lowercase();
+            return Ok(Some(format!("{word}{}", unmet.collect::<String>())));
         }
         if !self.is_control_plane() {
             return Ok(None);
@@ -130,7 +130,7 @@ impl Order<'_> {
         let to = self.to.to_owned();
         let client = sick.client.clone().with_deadlines(looking());
         if let Err(error) = client.roll_back().await
-            && !self.is_lost(&error)
+            && !is_lost(&error)
         {
             let reason = error.to_string();
             return self.fault(UpgradeFault::Stranded { to, words, reason });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use talmox_talos::{Client, Error, Installer, Kind, Stage, Store};
 use tokio::time::Instant;
 
-use super::{Order, PAUSE, Seen, UpgradeFault};
+use super::{Order, PAUSE, Seen, UpgradeFault, is_lost};
 use crate::machine::looking;
 use crate::work::Result;
 
@@ -37,7 +37,7 @@ impl Order<'_> {
         match client.pull(Store::System, &self.image, &mut progress).await {
             Ok(pinned) => self.run_installer(&client, &pinned).await,
             Err(error) if error.kind() == Kind::Unsupported => self.upgrade_by_itself(&client, seen).await,
-            Err(error) if self.is_lost(&error) => Ok(Install::Unsure),
+            Err(error) if is_lost(&error) => Ok(Install::Unsure),
             Err(error) => Err(self.not_installed(&error)),
         }
     }
@@ -77,7 +77,7 @@ impl Order<'_> {
         let called = client.upgrade_by_itself(&installer).await;
         match called {
             Ok(_) => Ok(Install::ByItself),
-            Err(error) if self.is_lost(&error) => self.sign(client, seen, &error).await,
+            Err(error) if is_lost(&error) => self.sign(client, seen, &error).await,
             Err(error) => Err(self.not_installed(&error)),
         }
     }

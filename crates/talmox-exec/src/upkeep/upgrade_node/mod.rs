@@ -149,11 +149,12 @@ impl Order<'_> {
     async fn look(&self, client: Client) -> std::result::Result<Seen, talmox_talos::Error> {
         let boot = client.boot_id().await?;
         let version = client.version().await?.tag.trim_start_matches('v').to_owned();
-        let state = client.machine_state().await?;
+        let machine = client.machine_state().await?;
         let extensions = client.list::<kinds::ExtensionStatus>().await?;
         let mut metadata = extensions.into_iter().filter_map(|resource| resource.spec.metadata);
         let schematic = metadata.find(|one| one.name == "schematic").map(|one| one.version);
-        let (stage, ready) = state.map_or((Stage::Unknown, false), |state| (state.stage, state.ready));
+        let (stage, ready) =
+            machine.map_or((Stage::Unknown, false), |machine| (machine.stage, machine.ready));
         Ok(Seen { client, boot, version, schematic, stage, ready })
     }
 
@@ -189,15 +190,9 @@ impl Order<'_> {
         }
         match client.reboot(false).await {
             Ok(_) => Ok(()),
-            Err(error) if self.is_lost(&error) => Ok(()),
+            Err(error) if is_lost(&error) => Ok(()),
             Err(error) => Err(StepError::machine(format!("restart {}", self.node()))(error)),
         }
-    }
-
-    /// Whether nobody can tell what became of a call.
-    fn is_lost(&self, error: &talmox_talos::Error) -> bool {
-        use talmox_talos::Kind;
-        matches!(error.kind(), Kind::NotReached | Kind::Uncertain | Kind::NotTrusted | Kind::NotReady)
     }
 
     fn fault(&self, fault: UpgradeFault) -> StepError {
@@ -208,4 +203,10 @@ impl Order<'_> {
         let elapsed = begun.elapsed();
         self.work.event(Event::Waiting { step: self.work.planned, name, detail, elapsed, limit });
     }
+}
+
+/// Whether nobody can tell what became of a call.
+fn is_lost(error: &talmox_talos::Error) -> bool {
+    use talmox_talos::Kind;
+    matches!(error.kind(), Kind::NotReached | Kind::Uncertain | Kind::NotTrusted | Kind::NotReady)
 }

@@ -511,10 +511,13 @@ impl<'a> Planner<'a> {
             .filter(|(node, _)| node.role == Role::Controller)
             .map(|(node, _)| node.name.as_str())
             .collect();
+        let declared = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        let declared: BTreeSet<&str> = declared.map(|node| node.name.as_str()).collect();
         for (node, seen) in configured() {
-            if let Some(SeenEtcd::Member { members: Some(members), .. }) = &seen.etcd
-                && members.iter().map(String::as_str).collect::<BTreeSet<&str>>() != controllers
-            {
+            let Some(SeenEtcd::Member { members: Some(members), .. }) = &seen.etcd else { continue };
+            let known: BTreeSet<&str> = members.iter().map(String::as_str).collect();
+            // One that is about to leave, or to be built anew, may still be among them.
+            if !(controllers.is_subset(&known) && known.is_subset(&declared)) {
                 return Some(format!("the members {} knows are {}", node.name, members.join(", ")));
             }
         }

@@ -36,7 +36,7 @@ async fn the_mark_says_that_a_machine_is_bootstrapped_before_it_is() {
 #[tokio::test(start_paused = true)]
 async fn a_configuration_that_cannot_be_read_back_is_waited_for() {
     let bed = Bed::new(82, described(1, 0, ""));
-    let looks = Calls::to("GET", "/cosi.resource.State/Get?MachineConfigs.config.talos.dev");
+    let looks = Calls::to("GET", "/cosi.resource.State/List?MachineConfigs.config.talos.dev");
     bed.lab.plan(When::all(looks), Fault::Node(CallFault::Break));
     let error = bed.converge(&until(Until::Configured), 1).await.unwrap_err();
     assert!(error.contains("waited 20 min for an answer with its new configuration"), "{error}");

@@ -62,11 +62,13 @@ pub(crate) fn stranger(lab: &Lab, address: IpAddr) {
 
 #[tokio::test(start_paused = true)]
 async fn a_stranger_in_maintenance_at_our_address_gets_nothing() {
-    let mut bed = Bed::new(23, described(1, 0, ""));
+    // A first worker would change the control plane's configuration otherwise.
+    let same = "allow_scheduling_on_control_planes: true";
+    let mut bed = Bed::new(23, described(1, 0, same));
     bed.converge(&healthy(), 1).await.unwrap();
     stranger(&bed.lab, "10.0.7.12".parse().unwrap());
     tokio::time::sleep(Duration::from_mins(1)).await;
-    bed.desired = described(1, 1, "");
+    bed.desired = described(1, 1, same);
     let before = bed.accepted("ApplyConfiguration");
     let error = bed.converge(&healthy(), 2).await.unwrap_err();
     assert!(error.contains("is not worker-1") || error.contains("is not this node"), "{error}");

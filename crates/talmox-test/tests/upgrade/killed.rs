@@ -26,7 +26,11 @@ fn killed_at(call: usize, sent: bool) {
         bed.lab.plan(When::call(call as u64), Fault::KillClient { sent });
         let first = watched(&bed, &request(), 2).await;
         let what = format!("killed at call {call}, sent {sent}");
-        assert!(bed.lab.transport().client_died(), "{what}: {first:?}");
+        if !bed.lab.transport().client_died() {
+            // Waits are drawn, so a run may be over some calls earlier than the one that was counted.
+            first.unwrap_or_else(|error| panic!("{what}: {error}\n{}", told(&bed)));
+            return is_upgraded(&bed).await;
+        }
         bed.lab.transport().revive_client();
         watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{what}: {error}\n{}", told(&bed)));
         is_upgraded(&bed).await;

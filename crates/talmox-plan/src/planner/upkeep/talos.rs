@@ -17,6 +17,7 @@ use talmox_types::{Contract, NodeName, SchematicId, Version};
 
 use super::Living;
 use crate::installer::{Wanted, described_schematic, short_name};
+use crate::planner::hosts::is_away;
 use crate::planner::{Draft, Planner};
 use crate::{
     Effect, Expected, NoteKind, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Upkeep, managed_template,
@@ -223,7 +224,12 @@ impl<'a> Planner<'a> {
         let mut control_plane = false;
         for node in desired.nodes.iter().filter(|node| !asked.contains(&node.name)) {
             let name = &node.name;
-            let is_there = self.identities.of_node(name).next().is_some() && node.vm.power == Power::Running;
+            let own = self.identities.of_node(name).next();
+            // One that is off because its host was drained stays off.
+            let away = own.is_some_and(|owned| {
+                observed.guests.get(&owned.mark.vmid).is_some_and(|guest| is_away(owned, guest.power))
+            });
+            let is_there = own.is_some() && !away && node.vm.power == Power::Running;
             if !is_there || !self.request.covers(name) || self.refused.contains(name) {
                 continue;
             }

@@ -143,12 +143,12 @@ impl EtcdGate<'_> {
         let run = self.work.run;
         match ask::members(run, reach, node).await {
             Err(error) => Verdict::NotYet(format!("Proxmox does not say where the members are: {error}")),
-            Ok(asked) => judge(&self.leaving(node, run), &asked),
+            Ok(ask::Answers { asked, begun }) => judge(&self.leaving(node, run, begun), &asked),
         }
     }
 
     /// What the judge has to know beside what the members say.
-    fn leaving<'n>(&self, node: &'n NodeName, run: &Run<'_>) -> Leaving<'n> {
+    fn leaving<'n>(&self, node: &'n NodeName, run: &Run<'_>, begun: bool) -> Leaving<'n> {
         let controllers = || run.desired.nodes.iter().filter(|node| node.role == Role::Controller);
         Leaving {
             node,
@@ -160,6 +160,7 @@ impl EtcdGate<'_> {
                 (false, false) => Fate::Returns,
             },
             all_stop: controllers().all(|one| one.vm.power == Power::Stopped),
+            begun,
         }
     }
 }

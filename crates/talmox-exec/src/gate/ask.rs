@@ -31,13 +31,20 @@ enum Machine {
     Runs,
 }
 
+/// What everybody said, and whether a mark says that etcd was ever begun.
+pub(super) struct Answers {
+    pub(super) asked: Vec<Asked>,
+    pub(super) begun: bool,
+}
+
 /// Every control plane of the description, the node that is about to go, and whoever else they say is a member.
 pub(super) async fn members(
     run: &Run<'_>,
     reach: &Reach<'_>,
     node: &NodeName,
-) -> Result<Vec<Asked>, ObserveError> {
+) -> Result<Answers, ObserveError> {
     let observed = observe_for(run.client, run.desired, run.request).await?;
+    let begun = identify(run.desired, &observed).ours().any(|owned| owned.mark.bootstrap.is_some());
     let places = places(run, &observed, node);
     let all: Vec<Asking<'_>> = places.into_iter().map(|place| asking(reach, place)).collect();
     let mut asked = join_all(all).await;
@@ -47,7 +54,7 @@ pub(super) async fn members(
         asked.retain(|one| one.name != other.name);
         asked.push(other);
     }
-    Ok(asked)
+    Ok(Answers { asked, begun })
 }
 
 fn asking<'a>(reach: &'a Reach<'a>, place: Place) -> Asking<'a> {

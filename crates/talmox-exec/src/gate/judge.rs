@@ -45,6 +45,8 @@ pub(super) struct Leaving<'a> {
     pub(super) fate: Fate,
     /// Every control plane is described as stopped: then nobody needs a quorum.
     pub(super) all_stop: bool,
+    /// The mark of some VM says that etcd was begun, or was about to be.
+    pub(super) begun: bool,
 }
 
 /// What becomes of its data.
@@ -205,6 +207,12 @@ fn nobody_tells(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked]) -> 
     }
     if leaving.declared == 1 && leaving.is_declared && asked.len() == 1 {
         return only_member(leaving);
+    }
+    // Before the bootstrap nobody has data: whoever is not described any more cannot take any away.
+    let empty = |one: &Asked| matches!(one.said, Said::Empty | Said::NoMachine);
+    let mut others = asked.iter().filter(|one| one.name != leaving.node.as_str()).peekable();
+    if !leaving.begun && !leaving.is_declared && others.peek().is_some() && others.all(empty) {
+        return Verdict::Pass;
     }
     let complaints: Vec<String> = asked.iter().filter_map(Asked::complaint).collect();
     Verdict::NotYet(format!("no member of etcd says how the others are: {}", complaints.join("; ")))

@@ -196,7 +196,10 @@ impl<'a> Planner<'a> {
 
     /// Says once which nodes stand on templates of the past.
     fn outdated_templates(&mut self) {
-        let left = self.outdated.iter().filter(|(node, _)| !self.is_replaced(node));
+        let left = self
+            .outdated
+            .iter()
+            .filter(|(node, _)| !self.is_replaced(node) && !self.runs_what_is_described(node));
         let mut by_template: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (node, template) in left {
             by_template.entry(template.clone()).or_default().push(node.to_string());

@@ -29,6 +29,7 @@ fn killed_at(call: usize, sent: bool) {
         if !bed.lab.transport().client_died() {
             // Waits are drawn, so a run may be over some calls earlier than the one that was counted.
             first.unwrap_or_else(|error| panic!("{what}: {error}\n{}", told(&bed)));
+            bed.lab.transport().forget_faults();
             return is_upgraded(&bed).await;
         }
         bed.lab.transport().revive_client();

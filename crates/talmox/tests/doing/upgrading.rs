@@ -1,7 +1,6 @@
 //! Talos of another version in the description: what people see, whatever comes of it.
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
 
 use crate::support::finish;
 use crate::{Lab, NODES, Run};
@@ -39,17 +38,6 @@ fn behind(name: &str) -> Lab {
     lab
 }
 
-/// Something is wrong with a machine of the kept world.
-#[expect(clippy::disallowed_methods, reason = "the simulator's own file")]
-fn trouble(lab: &Lab, machine: &str, trouble: &Value) {
-    let file = lab.scratch.0.join("world/world.json");
-    let mut world: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-    let machines = &mut world["world"]["beside"]["faults"]["machines"];
-    assert!(machines.is_object(), "there are no machines");
-    machines[machine] = json!([trouble]);
-    std::fs::write(&file, world.to_string()).unwrap();
-}
-
 /// How a run ended.
 fn ending(lab: &Lab, run: &Run) -> String {
     let text = lab.filtered(&run.stderr);
@@ -71,8 +59,9 @@ fn a_changed_version_rolls_every_node() {
 #[test]
 fn an_image_that_does_not_boot_stops_the_roll() {
     let lab = behind("upgrade-boot");
-    trouble(&lab, "2001", &json!({"BootFails": "1.13.9"}));
-    let failed = run(&lab, &["apply", "--auto-approve"]).failed();
+    let file = lab.scratch.path("faults.yaml");
+    std::fs::write(&file, "machines:\n- {trouble: boot-fails, version: 1.13.9, vm: 2001}\n").unwrap();
+    let failed = run(&lab, &["apply", "--auto-approve", "--fault", &file]).failed();
     assert_snapshot!("upgrade_fell_back", ending(&lab, &failed));
     let status = run(&lab, &["status"]).succeeded().stdout;
     assert!(!status.contains("cordoned"), "{status}");

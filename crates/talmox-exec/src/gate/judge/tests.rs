@@ -36,8 +36,14 @@ fn silent(number: u8) -> Asked {
 
 fn with<R>(declared: usize, change: impl FnOnce(&mut Leaving<'_>) -> R, asked: &[Asked]) -> Verdict {
     let node = NodeName::parse("cp-1").unwrap();
-    let mut leaving =
-        Leaving { node: &node, declared, is_declared: true, fate: Fate::Returns, all_stop: false };
+    let mut leaving = Leaving {
+        node: &node,
+        declared,
+        is_declared: true,
+        fate: Fate::Returns,
+        all_stop: false,
+        begun: true,
+    };
     change(&mut leaving);
     judge(&leaving, asked)
 }
@@ -79,7 +85,14 @@ fn nobody_goes_while_somebody_joins() {
     assert!(why.contains("is joining etcd"), "{why}");
     // One that joins takes no vote away by going.
     let node = NodeName::parse("cp-3").unwrap();
-    let leaving = Leaving { node: &node, declared: 3, is_declared: true, fate: Fate::Gone, all_stop: false };
+    let leaving = Leaving {
+        node: &node,
+        declared: 3,
+        is_declared: true,
+        fate: Fate::Gone,
+        all_stop: false,
+        begun: true,
+    };
     assert_eq!(judge(&leaving, &[voice(1), voice(2), silent(3)]), Verdict::Pass);
 }
 
@@ -134,4 +147,26 @@ fn a_cluster_that_is_described_as_stopped_stops() {
     let stops = |leaving: &mut Leaving<'_>| leaving.all_stop = true;
     assert_eq!(with(3, stops, &[sick(1), asked(2, Said::Off), asked(3, Said::Off)]), Verdict::Pass);
     assert_eq!(with(2, stops, &[well(1, &[1, 2]), well(2, &[1, 2])]), Verdict::Pass);
+}
+
+#[test]
+fn before_the_bootstrap_whoever_is_not_described_may_go() {
+    let empty = Asked { name: "cp-1".to_owned(), addresses: Vec::new(), said: Said::Empty };
+    let gone =
+        Asked { name: "w-9".to_owned(), addresses: Vec::new(), said: Said::Silent("refused".to_owned()) };
+    let node = NodeName::parse("w-9").unwrap();
+    let leaving = |begun| Leaving {
+        node: &node,
+        declared: 1,
+        is_declared: false,
+        fate: Fate::Gone,
+        all_stop: false,
+        begun,
+    };
+    let asked = [empty, gone.clone()];
+    assert_eq!(judge(&leaving(false), &asked), Verdict::Pass);
+    assert!(matches!(judge(&leaving(true), &asked), Verdict::NotYet(_)), "its data may be the only one");
+    let silent =
+        Asked { name: "cp-1".to_owned(), addresses: Vec::new(), said: Said::Silent("refused".to_owned()) };
+    assert!(matches!(judge(&leaving(false), &[silent, gone]), Verdict::NotYet(_)));
 }

@@ -97,6 +97,17 @@ impl<'a> Planner<'a> {
         Some(Upgrade { living, vm, from, wanted, reason, installed })
     }
 
+    /// Whether a node runs the Talos that is described, whatever it was made from.
+    pub(in crate::planner) fn runs_what_is_described(&self, name: &NodeName) -> bool {
+        let node = self.desired.nodes.iter().find(|node| node.name == *name);
+        let seen = self.observed.talos.get(name).and_then(SeenMachine::configured);
+        node.zip(seen).is_some_and(|(node, seen)| {
+            let wanted = Wanted::of(self.desired, node, seen);
+            Version::parse(&seen.version)
+                .is_ok_and(|from| self.difference(node, seen, &from, &wanted).is_none())
+        })
+    }
+
     /// Why a node does not run what is described. A machine that does not tell its schematic is known by its extensions.
     fn difference(&self, node: &Node, seen: &SeenNode, from: &Version, wanted: &Wanted) -> Option<String> {
         let described = &self.desired.talos.version;

@@ -1,7 +1,6 @@
 //! Talos upgraded under a cluster that lives: three control planes and three workers, and whatever may go wrong.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-#![expect(clippy::print_stdout, reason = "counts and times are part of what is shown")]
 
 #[path = "../bringup/bed.rs"]
 #[expect(dead_code, reason = "another target uses the rest of it")]

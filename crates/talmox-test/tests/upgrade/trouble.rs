@@ -89,11 +89,11 @@ async fn an_installer_that_fails_changes_nothing() {
 async fn an_image_nobody_has_is_said_before_anything_changes() {
     let bed = behind(15, (1, 0)).await;
     let plan = bed.plan(&request()).await;
-    let image = plan.steps.iter().find_map(|step| match &step.step {
-        talmox_plan::Step::Upkeep(talmox_plan::Upkeep::UpgradeNode { installer, .. }) => {
-            Some(installer.clone())
-        }
-        _ => None,
+    let image = plan.steps.iter().find_map(|step| {
+        let talmox_plan::Step::Upkeep(talmox_plan::Upkeep::UpgradeNode { installer, .. }) = &step.step else {
+            return None;
+        };
+        Some(installer.clone())
     });
     bed.lab.nodes(|nodes| nodes.missing_images.insert(image.unwrap()));
     let error = watched(&bed, &request(), 2).await.unwrap_err();

@@ -159,7 +159,7 @@ impl EtcdData {
     pub(crate) fn new<'n>(
         cluster: &str,
         etcd: &Etcd,
-        declared: impl Iterator<Item = &'n NodeName> + Clone,
+        declared: &(impl Iterator<Item = &'n NodeName> + Clone),
     ) -> Self {
         let nodes = etcd.nodes.iter().map(|(node, health)| NodeData {
             node: node.clone(),
@@ -172,7 +172,7 @@ impl EtcdData {
             quorum: etcd.has_quorum(),
             leader: etcd.leader().cloned(),
             nodes: nodes.collect(),
-            troubles: troubles(etcd, &declared),
+            troubles: troubles(etcd, declared),
         }
     }
 }
@@ -357,7 +357,7 @@ mod tests {
 
     fn shown(etcd: &Etcd) -> String {
         let declared = [name("cp-1"), name("cp-2"), name("cp-3")];
-        let text = etcd_text(&EtcdData::new("lab", etcd, declared.iter()), " -f lab");
+        let text = etcd_text(&EtcdData::new("lab", etcd, &declared.iter()), " -f lab");
         anstream::adapter::strip_str(&text).to_string()
     }
 

@@ -15,7 +15,7 @@ use crate::screens::{EtcdData, MembersData, etcd_text, members_text};
 
 pub(super) fn status(args: &EtcdStatus, printer: &Printer) -> anyhow::Result<()> {
     let (etcd, declared, seen) = ask(&args.description, &args.connection, printer)?;
-    let data = EtcdData::new(&seen.cluster, &etcd, declared.keys());
+    let data = EtcdData::new(&seen.cluster, &etcd, &declared.keys());
     match args.output.output {
         Format::Table => printer.data(&etcd_text(&data, &seen.flags)),
         format @ (Format::Json | Format::Yaml) => printer.structured(format, &data),

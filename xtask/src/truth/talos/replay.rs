@@ -198,7 +198,8 @@ impl<'a> Replay<'a> {
                 }
                 let mut outcome = self.ended(call, method, reply);
                 // Of a stream that was there at once, the client saw what it wanted and went.
-                if outcome.code == "OK" && call.stream().is_some() && closed_by_client(call) {
+                let leaves = ["OK", "Canceled", "none"].contains(&call.code.as_str());
+                if outcome.code == "OK" && leaves && call.stream().is_some() && closed_by_client(call) {
                     outcome = Outcome { messages: outcome.messages, ..failed(&call.code, &call.message) };
                 }
                 if call.method.ends_with("/EtcdSnapshot") && outcome.code == "OK" {

@@ -128,11 +128,7 @@ impl Order<'_> {
         }
         let config = self.config()?;
         // The mode that means the same to all of them has two names: what Talos does without being told differs.
-        let mode = match version {
-            _ if sabotaged(Defect::ConfigOnTrial) => ApplyMode::Try(LEAVES_MAINTENANCE),
-            Some(_) => ApplyMode::NoReboot,
-            None => ApplyMode::Reboot,
-        };
+        let mode = if version.is_some() { ApplyMode::NoReboot } else { ApplyMode::Reboot };
         let text = Bytes::from(config.text.expose_secret().as_bytes().to_vec());
         let client = client.clone().with_deadlines(talmox_talos::Deadlines::default());
         match client.apply_configuration(text, mode, false).await {

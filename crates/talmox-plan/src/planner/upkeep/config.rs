@@ -14,7 +14,7 @@ use talmox_types::desired::Role;
 
 use super::Living;
 use crate::planner::{Draft, Planner};
-use crate::{Applies, Change, ChangeMode, Effect, Expected, Owned, Step, StepId, Upkeep, Waiting};
+use crate::{Applies, Change, ChangeMode, Component, Effect, Expected, Owned, Step, StepId, Upkeep, Waiting};
 
 /// Documents that say how a machine is reached.
 const NETWORK_KINDS: [&str; 17] = [
@@ -35,20 +35,6 @@ const NETWORK_KINDS: [&str; 17] = [
     "StaticHostConfig",
     "VLANConfig",
     "WireguardConfig",
-];
-
-/// Where images of Kubernetes are named, in both layouts.
-const KUBERNETES_IMAGES: [&str; 10] = [
-    "cluster.apiServer.image",
-    "cluster.controllerManager.image",
-    "cluster.scheduler.image",
-    "cluster.proxy.image",
-    "machine.kubelet.image",
-    "KubeAPIServerConfig image",
-    "KubeControllerManagerConfig image",
-    "KubeSchedulerConfig image",
-    "KubeProxyConfig image",
-    "KubeletConfig image",
 ];
 
 const INSTALLER: &str = "machine.install.image";
@@ -86,7 +72,7 @@ impl<'a> Planner<'a> {
         if !self.request.covers(name) {
             return None;
         }
-        let images = |change: &&Change| KUBERNETES_IMAGES.contains(&change.key.as_str());
+        let images = |change: &&Change| Component::of_change(change).is_some();
         let upgrades = self.plan.steps.iter().any(|planned| {
             planned.node.as_ref() == Some(name)
                 && matches!(planned.step, Step::Upkeep(Upkeep::UpgradeNode { .. }))

@@ -1,0 +1,122 @@
+//! What is done to nodes that live.
+
+use super::*;
+
+fn change(key: &str, applies: Applies) -> Change {
+    Change {
+        key: key.to_owned(),
+        old: Some("a".to_owned()),
+        new: Some("b".to_owned()),
+        applies,
+        field: None,
+        sub: Vec::new(),
+    }
+}
+
+/// Every node's configuration differs in these.
+fn differing(desired: &Desired, changes: &[Change]) -> Observed {
+    let mut observed = living(desired);
+    for node in &desired.nodes {
+        let mut seen = member(desired, node.name.as_str());
+        seen.config = Some(changes.to_vec());
+        see(&mut observed, node.name.as_str(), boxed(seen));
+    }
+    observed
+}
+
+fn reboots() -> Request {
+    Request { allow_reboot: true, ..healthy() }
+}
+
+/// What is done to a node, and the effect of each.
+fn about(plan: &Plan, node: &str) -> Vec<String> {
+    let own = plan.steps.iter().filter(|planned| planned.node == Some(name(node)));
+    own.map(|planned| {
+        format!("{} {}", planned.id, serde_json::to_value(planned.effect).unwrap().as_str().unwrap())
+    })
+    .collect()
+}
+
+fn sound(plan: &Plan, desired: &Desired, observed: &Observed, request: &Request) {
+    let violations = check(plan, desired, observed, request);
+    assert!(violations.is_empty(), "{violations:#?}");
+}
+
+#[test]
+fn pods_leave_before_a_restart_and_come_back_after() {
+    let desired = desired(1, 2);
+    let mut observed = living(&desired);
+    edit(&mut observed, 2001, |config| drop(config.set("memory", "1024")));
+    let plan = planned(&desired, &observed, &reboots());
+    assert_eq!(
+        about(&plan, "w-1"),
+        ["w-1/configure change_pending", "w-1/drain drain", "w-1/reboot reboot", "w-1/return change_live"]
+    );
+    sound(&plan, &desired, &observed, &reboots());
+    // A plan that forgets them is not carried out.
+    let mut forgets = plan.clone();
+    forgets.steps.retain(|planned| planned.step.word() != "drain");
+    for planned in &mut forgets.steps {
+        planned.needs.retain(|need| !need.as_str().ends_with("/drain"));
+    }
+    let violations = check(&forgets, &desired, &observed, &reboots());
+    assert!(violations.iter().any(|violation| violation.rule == Rule::PodsFirst), "{violations:#?}");
+    let mut closed = plan.clone();
+    closed.steps.retain(|planned| planned.step.word() != "return");
+    let violations = check(&closed, &desired, &observed, &reboots());
+    assert!(violations.iter().any(|violation| violation.rule == Rule::PodsFirst), "{violations:#?}");
+    // Where nobody could take them, they stay.
+    let alone = crate::support::desired(1, 0);
+    let mut observed = living(&alone);
+    edit(&mut observed, 2000, |config| drop(config.set("memory", "1024")));
+    let plan = planned(&alone, &observed, &reboots());
+    assert!(plan.steps.iter().all(|planned| planned.step.word() != "drain"), "{:?}", steps(&plan));
+    sound(&plan, &alone, &observed, &reboots());
+}
+
+#[test]
+fn what_an_earlier_run_closed_is_opened_again() {
+    let desired = desired(1, 1);
+    let mut observed = living(&desired);
+    let SeenKubernetes::Answers(cluster) = &mut observed.kubernetes else { panic!("it lives") };
+    let node = cluster.nodes.get_mut("w-1").unwrap();
+    (node.schedulable, node.cordoned_for) = (false, Some("memory waits for a restart".to_owned()));
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(about(&plan, "w-1"), ["w-1/return change_live"]);
+    sound(&plan, &desired, &observed, &healthy());
+}
+
+#[test]
+fn configurations_change_in_the_mildest_way() {
+    let desired = desired(3, 1);
+    let changed = |changes: &[Change], request: &Request| {
+        let observed = differing(&desired, changes);
+        let plan = planned(&desired, &observed, request);
+        sound(&plan, &desired, &observed, request);
+        plan
+    };
+    let of_first = |plan: &Plan| about(plan, "cp-1");
+    let plan = changed(&[change("machine.sysctls.a", Applies::Now)], &healthy());
+    assert_eq!(of_first(&plan), ["cp-1/change-node change_live"]);
+    let second = plan.steps.iter().find(|planned| planned.id.as_str() == "cp-2/change-node").unwrap();
+    assert_eq!(
+        second.needs.iter().map(talmox_plan::StepId::as_str).collect::<Vec<_>>(),
+        ["cp-1/change-node"]
+    );
+    let restart =
+        [change("machine.env.A", Applies::AfterReboot), change("HostnameConfig hostname", Applies::Now)];
+    assert_eq!(
+        of_first(&changed(&restart, &reboots())),
+        ["cp-1/drain drain", "cp-1/change-node reboot", "cp-1/return change_live"]
+    );
+    let waits = changed(&restart, &healthy());
+    assert!(waits.steps.iter().all(|planned| planned.node.is_none()), "{:?}", steps(&waits));
+    assert_eq!(waits.waiting.len(), 4);
+    let mut staged = healthy();
+    staged.upkeep.stage = true;
+    assert_eq!(of_first(&changed(&restart, &staged)), ["cp-1/change-node change_pending"]);
+    assert!(changed(&[change("machine.env.A", Applies::Written)], &staged).steps.is_empty());
+    // Versions are others' to change, and come first.
+    let images = [change("cluster.apiServer.image", Applies::Now), change("machine.sysctls.a", Applies::Now)];
+    assert_eq!(later(&changed(&images, &healthy()))[0], "cp-1/change-node");
+}

@@ -8,6 +8,7 @@ mod kubernetes;
 mod restore;
 mod retire;
 mod returning;
+mod rotation;
 mod snapshot;
 mod talos;
 
@@ -34,5 +35,6 @@ impl<'a> Planner<'a> {
         self.config_changes(living);
         self.kubernetes_upgrade(living);
         self.return_nodes(living);
+        self.rotation(living);
     }
 }

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use futures_util::future::{join_all, join3};
 use talmox_plan::{Guest, Observed, Power, Request, SeenMachine, SeenNode, addresses, identify};
 use talmox_talos::Client;
-use talmox_types::{NodeName, Phases};
 use talmox_types::desired::Desired;
+use talmox_types::{NodeName, Phases};
 
 use super::kubernetes::control_planes;
 use super::{NOTHING_KNOWN, Probe, probe, seen_etcd, service, stage};

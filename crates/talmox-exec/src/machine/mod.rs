@@ -125,7 +125,13 @@ pub(crate) fn places<'d>(desired: &'d Desired, observed: &Observed) -> Vec<(&'d 
 
 fn whereabouts(guest: &Guest, address: FamilyPair<IpAddr>) -> Whereabouts {
     let uuid = guest.seen().and_then(|seen| seen.live.smbios().ok().flatten()?.uuid);
-    Whereabouts { address, vmid: Some(guest.vmid), host: Some(guest.host.clone()), uuid, phases: Phases::default() }
+    Whereabouts {
+        address,
+        vmid: Some(guest.vmid),
+        host: Some(guest.host.clone()),
+        uuid,
+        phases: Phases::default(),
+    }
 }
 
 async fn look(reach: &Reach<'_>, node: &Node, at: &Whereabouts, compare: Compare) -> SeenMachine {
@@ -157,7 +163,9 @@ async fn inside(
     let config = async {
         match compare {
             Compare::Configs => config::against(reach, &node.name, at, client).await,
-            Compare::Nothing => Compared { phases: rotation::phases(reach, client).await, ..Compared::default() },
+            Compare::Nothing => {
+                Compared { phases: rotation::phases(reach, client).await, ..Compared::default() }
+            }
         }
     };
     let parts = join5(client.version(), client.machine_state(), client.services(), etcd, config).await;

@@ -102,7 +102,13 @@ pub(super) async fn read_back(
 
 fn whereabouts(found: &Found, address: FamilyPair<IpAddr>) -> Whereabouts {
     let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
-    Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid, phases: Phases::default() }
+    Whereabouts {
+        address,
+        vmid: Some(found.vmid),
+        host: Some(found.host.clone()),
+        uuid,
+        phases: Phases::default(),
+    }
 }
 
 /// Removes a drive from its storage; one that is gone is none.

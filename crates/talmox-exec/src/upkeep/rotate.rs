@@ -68,11 +68,7 @@ pub(super) async fn run(
 }
 
 /// Puts the new authority in its place where the secrets are kept, once no machine knows the old one.
-pub(super) async fn settle(
-    work: &Work<'_>,
-    realm: Realm,
-    nodes: [&BTreeMap<NodeName, IpAddr>; 2],
-) -> Result {
+pub(super) async fn settle(work: &Work<'_>, realm: Realm, nodes: [&BTreeMap<NodeName, IpAddr>; 2]) -> Result {
     let rotation = Rotation::of(work, realm, nodes).await?;
     if !rotation.reach.machines.rotating().contains(&realm) {
         return Ok(End::Unchanged);
@@ -88,10 +84,8 @@ impl<'a> Rotation<'a> {
         let observed = observe_for(run.client, run.desired, run.request)
             .await
             .map_err(|error| StepError::Call { doing: error.doing, source: error.source })?;
-        let mut places: BTreeMap<_, _> = places(run.desired, &observed)
-            .into_iter()
-            .map(|(node, at)| (node.name.clone(), at))
-            .collect();
+        let mut places: BTreeMap<_, _> =
+            places(run.desired, &observed).into_iter().map(|(node, at)| (node.name.clone(), at)).collect();
         let mut members = Vec::new();
         for (name, address) in nodes.into_iter().flatten() {
             let at = places.remove(name).filter(|at| at.address.primary() == *address);

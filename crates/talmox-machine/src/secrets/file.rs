@@ -60,9 +60,8 @@ impl Bundle {
             .with("trustdinfo", Map::new().with("token", text(&self.trustd_token)))
             .with("certs", certs);
         let Rotation { os, kubernetes } = &self.rotation;
-        let next = Map::new()
-            .with_some("k8s", kubernetes.as_ref().map(pair))
-            .with_some("os", os.as_ref().map(pair));
+        let next =
+            Map::new().with_some("k8s", kubernetes.as_ref().map(pair)).with_some("os", os.as_ref().map(pair));
         let file = if next.is_empty() { file } else { file.with("rotation", next) };
         SecretString::from(print(&Value::Map(file)))
     }

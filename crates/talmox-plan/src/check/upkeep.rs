@@ -1,7 +1,7 @@
 //! What is done to a cluster that lives, stated again without the planner's code.
 
-use talmox_types::{NodeName, Phase, Realm};
 use talmox_types::desired::Role;
+use talmox_types::{NodeName, Phase, Realm};
 
 use super::{Court, Rule};
 use crate::{
@@ -84,7 +84,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
         rotation(court, step);
         let replaces_pods = matches!(
             step.step,
-            Step::Upkeep(Upkeep::UpgradeKubernetes { .. } | Upkeep::RotateAuthority { realm: Realm::Kubernetes, .. })
+            Step::Upkeep(
+                Upkeep::UpgradeKubernetes { .. } | Upkeep::RotateAuthority { realm: Realm::Kubernetes, .. }
+            )
         );
         if replaces_pods {
             one_api_server_at_a_time(court, step);
@@ -104,9 +106,14 @@ fn rotation(court: &mut Court<'_>, step: &Planned) {
             return;
         };
     if !court.observed.rotating.contains(&realm) {
-        court.violate(Rule::PhaseByPhase, step, format!("no authority of {} is being replaced", realm.name()));
+        court.violate(
+            Rule::PhaseByPhase,
+            step,
+            format!("no authority of {} is being replaced", realm.name()),
+        );
     }
-    let left_out = court.desired.nodes.iter().find(|node| !nodes.iter().any(|all| all.contains_key(&node.name)));
+    let left_out =
+        court.desired.nodes.iter().find(|node| !nodes.iter().any(|all| all.contains_key(&node.name)));
     if let Some(node) = left_out {
         court.violate(Rule::PhaseByPhase, step, format!("{} is left out", node.name));
     }

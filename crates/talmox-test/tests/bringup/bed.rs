@@ -128,8 +128,7 @@ fn as_administrator(bundle: &Bundle, trusted: &str) -> Identity {
 }
 
 fn as_admin(bundle: &Bundle, trusted: &str) -> talmox_k8s::Identity {
-    let made =
-        bundle.kubernetes_admin(Time::from_unix(EPOCH), 8_640_000, &mut SystemRandom).unwrap();
+    let made = bundle.kubernetes_admin(Time::from_unix(EPOCH), 8_640_000, &mut SystemRandom).unwrap();
     talmox_k8s::Identity::from_pem(trusted, made.certificate.pem(), made.key.pem()).unwrap()
 }
 

@@ -1,5 +1,6 @@
 //! A cluster that lives, secrets that say what is to be replaced, and how far its machines are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
@@ -21,9 +22,8 @@ pub(crate) fn wanted() -> Request {
 /// A description of one layout of configurations.
 pub(crate) fn of(controllers: usize, workers: usize, contract: &str) -> Desired {
     let talos = if contract == "1.14" { "1.14.0" } else { "1.13.9" };
-    let lines = format!(
-        "talos_version: {talos}\nkubernetes_version: 1.36.3\ntalos_contract: \"{contract}\"\n"
-    );
+    let lines =
+        format!("talos_version: {talos}\nkubernetes_version: 1.36.3\ntalos_contract: \"{contract}\"\n");
     described(controllers, workers, &lines)
 }
 
@@ -54,7 +54,11 @@ pub(crate) fn keys(bundle: &Bundle) -> Vec<String> {
     let present = Realm::ALL.into_iter().map(|realm| bundle.present(realm));
     let next = Realm::ALL.into_iter().filter_map(|realm| bundle.next(realm));
     let texts = present.chain(next).map(|authority| authority.key.pem().expose_secret().to_owned());
-    texts.flat_map(|text| text.lines().filter(|line| !line.contains("---")).map(str::to_owned).collect::<Vec<_>>()).collect()
+    texts
+        .flat_map(|text| {
+            text.lines().filter(|line| !line.contains("---")).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 pub(crate) fn addresses(bed: &Bed) -> Vec<String> {
@@ -67,15 +71,48 @@ pub(crate) fn addresses(bed: &Bed) -> Vec<String> {
 
 /// The configuration in force at an address, as the simulated machine itself has it.
 pub(crate) fn config(bed: &Bed, address: &str) -> Option<Config> {
-    let id = bed.machine(address).0.to_string();
-    let nodes = bed.lab.nodes(|nodes| serde_json::to_value(&*nodes).unwrap());
-    let text = nodes["machines"][&id].pointer("/run/active/text")?.as_str()?.to_owned();
-    Config::parse(Source { name: "config", text: &text }).ok()
+    Config::parse(Source { name: "config", text: &text(bed, address)? }).ok()
+}
+
+fn text(bed: &Bed, address: &str) -> Option<String> {
+    let machine = bed.machine(address);
+    bed.lab.nodes(|nodes| nodes.configuration(machine).map(str::to_owned))
+}
+
+/// Looks at machines again and again; what has not changed is not read again.
+pub(crate) struct Watch<'a> {
+    bed: &'a Bed,
+    before: Bundle,
+    seen: BTreeMap<String, (String, Phases)>,
+}
+
+impl<'a> Watch<'a> {
+    pub(crate) fn new(bed: &'a Bed) -> Self {
+        Self { bed, before: bundle(bed), seen: BTreeMap::new() }
+    }
+
+    /// How far each machine is.
+    pub(crate) fn look(&mut self) -> Vec<Phases> {
+        let mut all = Vec::new();
+        for address in addresses(self.bed) {
+            let text = text(self.bed, &address).unwrap_or_default();
+            let known = self.seen.get(&address).filter(|(known, _)| *known == text);
+            let phases = known.map(|(_, phases)| *phases);
+            let phases = phases.unwrap_or_else(|| {
+                let config = Config::parse(Source { name: "config", text: &text }).unwrap();
+                self.before.phases_of(&config)
+            });
+            self.seen.insert(address, (text, phases));
+            all.push(phases);
+        }
+        all
+    }
 }
 
 /// How far each machine is, by what the secrets were when it began.
 pub(crate) fn phases(bed: &Bed, bundle: &Bundle) -> Vec<Phases> {
-    let of = |address: &String| config(bed, address).map(|config| bundle.phases_of(&config)).unwrap_or_default();
+    let of =
+        |address: &String| config(bed, address).map(|config| bundle.phases_of(&config)).unwrap_or_default();
     addresses(bed).iter().map(of).collect()
 }
 
@@ -99,7 +136,11 @@ pub(crate) async fn is_over(bed: &Bed, before: &Bundle, what: &str) {
     for address in addresses(bed) {
         let realm = before.next(Realm::Talos).is_some();
         let client = old.client(bed, &address);
-        assert_eq!(client.version().await.is_err(), realm, "{what}: {address} believes the old Talos authority");
+        assert_eq!(
+            client.version().await.is_err(),
+            realm,
+            "{what}: {address} believes the old Talos authority"
+        );
     }
     if before.next(Realm::Kubernetes).is_some() {
         for address in bed.control_planes().values() {

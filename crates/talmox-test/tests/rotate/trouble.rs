@@ -35,7 +35,7 @@ fn killed_at_any_call() {
     });
     let mut killed = 0;
     for sent in [false, true] {
-        for number in (first + 1..=last).step_by(every(397)) {
+        for number in (first + 1..=last).step_by(every(797)) {
             runtime().block_on(async {
                 let bed = rotating(71, of(3, 1, "1.13"), &Realm::ALL).await;
                 let before = bundle(&bed);

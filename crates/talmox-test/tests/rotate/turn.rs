@@ -7,15 +7,17 @@ use talmox_plan::{Step, Upkeep};
 use talmox_types::{Phase, Phases, Realm};
 
 use crate::bed::Bed;
-use crate::cluster::{addresses, begin, bundle, is_over, keys, of, phases, rotating, tamper, wanted, words};
+use crate::cluster::{
+    Watch, addresses, begin, bundle, is_over, keys, of, phases, rotating, tamper, wanted, words,
+};
 
 /// Carries everything out, and looks at the machines all the while: no two of them are ever two phases apart.
 async fn watched(bed: &Bed) -> Vec<Vec<Phases>> {
-    let before = bundle(bed);
+    let mut watch = Watch::new(bed);
     let history: RefCell<Vec<Vec<Phases>>> = RefCell::default();
     let look = async {
         loop {
-            let now = phases(bed, &before);
+            let now = watch.look();
             for realm in Realm::ALL {
                 let of = |phases: &Phases| phases.of(realm) as u8;
                 let (least, most) = (now.iter().map(of).min().unwrap(), now.iter().map(of).max().unwrap());
@@ -24,7 +26,7 @@ async fn watched(bed: &Bed) -> Vec<Vec<Phases>> {
             if history.borrow().last() != Some(&now) {
                 history.borrow_mut().push(now);
             }
-            tokio::time::sleep(Duration::from_millis(250)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
     let request = wanted();
@@ -82,8 +84,7 @@ async fn configurations_of_the_new_layout_go_through_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn one_of_them_alone_leaves_the_other_as_it_is() {
-    for (seed, realm, other) in
-        [(63, Realm::Talos, Realm::Kubernetes), (64, Realm::Kubernetes, Realm::Talos)]
+    for (seed, realm, other) in [(63, Realm::Talos, Realm::Kubernetes), (64, Realm::Kubernetes, Realm::Talos)]
     {
         let bed = rotating(seed, of(1, 1, "1.13"), &[realm]).await;
         let before = bundle(&bed);
@@ -115,7 +116,8 @@ async fn authorities_that_others_abandoned_are_dropped() {
     tokio::time::sleep(Duration::from_mins(3)).await;
     // Without a rotation it is a difference like any other.
     let plan = bed.plan(&wanted()).await;
-    let changed = plan.steps.iter().flat_map(|step| &step.changes).filter(|one| one.key.contains("acceptedCAs"));
+    let changed =
+        plan.steps.iter().flat_map(|step| &step.changes).filter(|one| one.key.contains("acceptedCAs"));
     assert_eq!(changed.count(), 8, "{plan:#?}");
     begin(&bed, &Realm::ALL);
     let before = bundle(&bed);
@@ -134,7 +136,7 @@ async fn no_key_is_in_plans_or_words() {
     for key in &secret {
         assert!(!json.contains(key.as_str()) && !told.contains(key.as_str()));
     }
-    assert!(secret.len() > 8);
+    assert!(secret.len() >= 8);
 }
 
 #[tokio::test(start_paused = true)]

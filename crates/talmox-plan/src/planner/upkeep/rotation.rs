@@ -15,6 +15,7 @@ use talmox_types::{NodeName, Phase, Realm};
 
 use super::Living;
 use crate::planner::{Draft, Planner};
+use crate::rotation::standing;
 use crate::{Effect, NoteKind, SeenKubernetes, SeenMachine, Step, StepId, Upkeep};
 
 const ROTATE: &str = "rotate-authority";
@@ -25,7 +26,8 @@ impl<'a> Planner<'a> {
     pub(super) fn rotation(&mut self, living: &[Living<'a>]) {
         let rotating: &'a [Realm] = &self.observed.rotating;
         for realm in rotating {
-            self.note(None, NoteKind::Inside, standing(*realm, living));
+            let phases = living.iter().map(|one| one.seen.phases.of(*realm));
+            self.note(None, NoteKind::Inside, standing(*realm, &phases.collect::<Vec<_>>()));
         }
         if rotating.is_empty() {
             return;
@@ -86,7 +88,10 @@ impl<'a> Planner<'a> {
         let choices = vec![
             format!("bring {names} back, then go on: what was done is not done again"),
             format!("build anew what is lost: talmox apply --replace {}", silent[0].0),
-            format!("take {names} out of the description and let it go: talmox apply --remove {}", silent[0].0),
+            format!(
+                "take {names} out of the description and let it go: talmox apply --remove {}",
+                silent[0].0
+            ),
         ];
         self.refuse(None, problem, choices);
     }
@@ -117,25 +122,10 @@ impl<'a> Planner<'a> {
 fn reason(phase: Phase) -> &'static str {
     match phase {
         Phase::Before => "nobody knows the new one",
-        Phase::Accepted => "whoever shows a certificate of the new one must be believed before anybody has one",
+        Phase::Accepted => {
+            "whoever shows a certificate of the new one must be believed before anybody has one"
+        }
         Phase::Issuing => "certificates of the old one are still about",
         Phase::Alone => "nobody shows a certificate of the old one any more",
     }
-}
-
-/// How far the machines that answer are: `2 of 4 machines sign with the new one, 4 accept it`.
-fn standing(realm: Realm, living: &[Living<'_>]) -> String {
-    let all = living.len();
-    let have = |phase: Phase| living.iter().filter(|one| one.seen.phases.of(realm) >= phase).count();
-    let words = [
-        (Phase::Alone, "know it only"),
-        (Phase::Issuing, "sign with it"),
-        (Phase::Accepted, "accept it"),
-    ];
-    let counted = words.into_iter().find(|(phase, _)| have(*phase) > 0);
-    let far = counted.map_or_else(
-        || "no machine knows the new one yet".to_owned(),
-        |(phase, does)| format!("{} of {all} machines {does}", have(phase)),
-    );
-    format!("the authority of {} is being replaced: {far}", realm.name())
 }

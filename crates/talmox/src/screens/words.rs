@@ -201,18 +201,15 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
             let machines = plural(control_planes.len() + workers.len(), "machine");
             let how = match phase {
-                Phase::Before | Phase::Accepted => "accepts the new authority too",
-                Phase::Issuing => "signs with the new authority and still accepts the old one",
-                Phase::Alone => "drops the old authority and all others",
+                Phase::Before | Phase::Accepted => "phase 1 of 3: {} accept the new one beside the old one",
+                Phase::Issuing => "phase 2 of 3: {} sign with the new one and accept the old one",
+                Phase::Alone => "phase 3 of 3: {} drop the old one and all others",
             };
-            let rest = format!("{}: each of {machines} {how}, one after the other", realm.name());
-            (verb("rotate", "rotating", "rotated"), rest)
+            let rest = format!("the authority of {}, {}", realm.name(), how.replace("{}", &machines));
+            (verb("replace", "replacing", "replaced"), rest)
         }
         Upkeep::SettleAuthority { realm, .. } => {
-            let rest = format!(
-                "the secrets and client configurations: the new authority of {} is in force",
-                realm.name()
-            );
+            let rest = format!("the secrets: the new authority of {} is the cluster's", realm.name());
             (verb("settle", "settling", "settled"), rest)
         }
         Upkeep::RetireNode { address, .. } => {

@@ -200,12 +200,13 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         }
         Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
             let machines = plural(control_planes.len() + workers.len(), "machine");
-            let how = match phase {
-                Phase::Before | Phase::Accepted => "phase 1 of 3: {} accept the new one beside the old one",
-                Phase::Issuing => "phase 2 of 3: {} sign with the new one and accept the old one",
-                Phase::Alone => "phase 3 of 3: {} drop the old one and all others",
+            let (number, how) = match phase {
+                Phase::Before | Phase::Accepted => (1, "accept the new one beside the old one"),
+                Phase::Issuing => (2, "sign with the new one, accept the old one"),
+                Phase::Alone => (3, "drop the old one and all others"),
             };
-            let rest = format!("the authority of {}, {}", realm.name(), how.replace("{}", &machines));
+            let name = realm.name();
+            let rest = format!("the authority of {name}, phase {number} of 3 on {machines}: {how}");
             (verb("replace", "replacing", "replaced"), rest)
         }
         Upkeep::SettleAuthority { realm, .. } => {

@@ -101,9 +101,9 @@ impl<'a> Planner<'a> {
             let nodes = living.iter().filter(|one| one.node.role == role);
             nodes.map(|one| (one.node.name.clone(), one.seen.address)).collect::<BTreeMap<NodeName, IpAddr>>()
         };
-        let least = living.iter().map(|one| one.seen.phases.of(realm)).min().unwrap_or_default();
+        let begun = living.iter().map(|one| one.seen.phases.of(realm)).min().unwrap_or_default();
         let mut last = needs;
-        for phase in least.rest() {
+        for phase in begun.rest() {
             let (control_planes, workers) = (of_role(Role::Controller), of_role(Role::Worker));
             let step = Step::Upkeep(Upkeep::RotateAuthority { realm, phase, control_planes, workers });
             let draft = Draft::new(None, step, reason(phase), Effect::ChangeLive).after(last);

@@ -26,7 +26,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::join5;
+use futures_util::future::{join, join4};
 use talmox_plan::{
     Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
     assigned_addresses, identify,
@@ -156,10 +156,8 @@ async fn inside(
             Compare::Nothing => None,
         }
     };
-    let parts = join5(client.version(), client.machine_state(), client.services(), etcd, config).await;
-    let (version, state, services, etcd, config) = parts;
-    let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
-    let (schematic, extensions) = extensions(client).await;
+    let (version, services, etcd, config) = join4(client.version(), client.services(), etcd, config).await;
+    let version = version?;
     let (config, images) = config.map_or((None, BTreeMap::new()), |(changes, images)| (changes.ok(), images));
     let absent_pods = match &etcd {
         Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
@@ -167,6 +165,9 @@ async fn inside(
         Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
         None => Some(Vec::new()),
     };
+    // Last, because it counts only if the pods were there before: that they are pending makes a machine not ready.
+    let (state, (schematic, extensions)) = join(client.machine_state(), extensions(client)).await;
+    let state = state?.unwrap_or(NOTHING_KNOWN);
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,

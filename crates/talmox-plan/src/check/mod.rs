@@ -11,6 +11,7 @@ mod ownership;
 mod requested;
 mod retire;
 mod seeds;
+mod shelf;
 mod templates;
 mod upkeep;
 mod volumes;
@@ -104,6 +105,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     inside::judge(&mut court);
     upkeep::judge(&mut court);
     seeds::judge(&mut court);
+    shelf::judge(&mut court);
     retire::judge(&mut court);
     installer::judge(&mut court);
     court.violations

@@ -18,6 +18,7 @@ mod place;
 mod published;
 mod remove;
 mod seeds;
+mod shelf;
 mod source;
 mod templates;
 mod unknown;
@@ -121,6 +122,8 @@ struct Planner<'a> {
     outdated: BTreeMap<NodeName, String>,
     /// Nodes that are built anew and join again, with the last step for it.
     anew: BTreeMap<NodeName, StepId>,
+    /// VMs that hold disks of a node whose own VM is built anew.
+    shelves: BTreeMap<NodeName, shelf::Shelf>,
     plan: Plan,
 }
 
@@ -153,6 +156,7 @@ impl<'a> Planner<'a> {
                 BTreeMap::new()
             },
             anew: BTreeMap::new(),
+            shelves: shelf::find(observed, &identities),
             desired,
             observed,
             request,
@@ -164,7 +168,7 @@ impl<'a> Planner<'a> {
 
     /// Plans one declared node.
     fn node(&mut self, node: &Node) {
-        if self.refused.contains(&node.name) {
+        if self.refused.contains(&node.name) || !self.shelf_is_at_hand(&node.name) {
             return;
         }
         let owned: Vec<_> = self.identities.of_node(&node.name).cloned().collect();

@@ -57,6 +57,10 @@ impl Planner<'_> {
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
             | Upkeep::NoteAway { .. }
+            | Upkeep::MakeShelf { .. }
+            | Upkeep::MoveDisk { .. }
+            | Upkeep::MoveShelf { .. }
+            | Upkeep::RemoveShelf { .. }
             | Upkeep::RecoverEtcd { .. } => false,
         }
     }

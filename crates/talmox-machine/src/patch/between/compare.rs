@@ -14,11 +14,8 @@ use crate::view;
 pub(super) fn document(base: &Document, wanted: &Document) -> Vec<Step> {
     let mut walk = Walk { found: Vec::new() };
     walk.structure(&base.body, &wanted.body, base.kind.body, &mut Vec::new());
-    let mut steps: Vec<Step> = walk
-        .found
-        .into_iter()
-        .map(|(path, deed)| Step { path, ..step(base, deed) })
-        .collect();
+    let mut steps: Vec<Step> =
+        walk.found.into_iter().map(|(path, deed)| Step { path, ..step(base, deed) }).collect();
     if steps.iter().any(|step| step.deed != Deed::Remove) {
         repeat(base, wanted, &mut steps);
     }
@@ -31,12 +28,9 @@ pub(super) fn document(base: &Document, wanted: &Document) -> Vec<Step> {
 }
 
 fn leads_to(base: &Document, wanted: &Document, steps: &[Step]) -> bool {
-    let change = super::Between { steps: steps.to_vec() };
-    let Ok(patches) = change.patches("the change") else { return false };
-    let config = crate::Config::from_documents(vec![base.clone()]);
-    let applied = config.ok().and_then(|config| crate::patch::apply(config, "the base", &patches).ok());
-    let config = applied.and_then(|applied| applied.into_config("the base").ok());
-    config.is_some_and(|config| config.documents() == [wanted.clone()])
+    let Ok(config) = crate::Config::from_documents(vec![base.clone()]) else { return false };
+    let made = super::Between { steps: steps.to_vec() }.apply(config);
+    made.is_ok_and(|config| config.documents() == [wanted.clone()])
 }
 
 /// Wherever something is merged, Talos resets what it copies whether a patch has it or not; so that is said again.
@@ -69,10 +63,10 @@ fn copied(
         let Some(value) = wanted.get(field.name) else { continue };
         path.push(field.name.to_owned());
         match (&field.kind, value) {
-            (Type::Expression | Type::ByteSize | Type::Bool, value) => {
-                if !field.pointer && !merged.contains(field.name) {
-                    out.push((path.clone(), value.clone()));
-                }
+            (Type::Expression | Type::ByteSize | Type::Bool, value)
+                if !field.pointer && !merged.contains(field.name) =>
+            {
+                out.push((path.clone(), value.clone()));
             }
             (Type::Struct(inner), Value::Map(value)) if !inner.whole => {
                 let before = base.get(field.name).and_then(Value::as_map);
@@ -157,7 +151,7 @@ impl Walk {
                 });
             }
             (Some(left), Some(right), Type::Object) => {
-                self.mapping(left, right, path, |walk, before, after, path| walk.free(before, after, path));
+                self.mapping(left, right, path, Self::free);
             }
             (Some(left), Some(right), Type::Arguments) => {
                 self.mapping(left, right, path, |walk, _, after, path| {
@@ -193,7 +187,7 @@ impl Walk {
     fn free(&mut self, before: Option<&Value>, after: &Value, path: &mut Vec<String>) {
         match (before, after) {
             (Some(Value::Map(before)), Value::Map(after)) => {
-                self.mapping(before, after, path, |walk, before, after, path| walk.free(before, after, path));
+                self.mapping(before, after, path, Self::free);
             }
             (_, Value::Null) => {}
             (None | Some(Value::Null), after) => self.add(path, Deed::Set(after.clone())),
@@ -222,11 +216,8 @@ impl Walk {
     ) {
         let said = said_value(after, kind);
         let Some(before) = before else {
-            let deed = match said {
-                Value::List(items) if !items.is_empty() => Deed::Append(items),
-                said => Deed::Set(said),
-            };
-            return self.add(path, deed);
+            let items = said.as_list().filter(|items| !items.is_empty()).map(<[Value]>::to_vec);
+            return self.add(path, items.map_or(Deed::Set(said), Deed::Append));
         };
         let comes_to = |patch: &Value| {
             let mut merged = before.clone();

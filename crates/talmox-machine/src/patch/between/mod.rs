@@ -13,6 +13,8 @@ mod compare;
 mod write;
 
 use crate::document::{Config, Document};
+use crate::patch::PatchError;
+use crate::print::print;
 use crate::schema::Kind;
 use crate::value::{Map, Value};
 
@@ -104,6 +106,30 @@ impl Between {
             });
         }
         Self { steps }
+    }
+}
+
+impl Between {
+    /// The config it leads to, from one it is for.
+    pub fn apply(&self, config: Config) -> Result<Config, PatchError> {
+        let patches = self.patches("the change").map_err(PatchError::Config)?;
+        let done = crate::patch::apply(config, "the base", &patches)?;
+        done.into_config("the base").map_err(PatchError::Config)
+    }
+
+    /// The same without steps that have one of these words in what they write, or in the name of their document.
+    #[must_use]
+    pub fn without(mut self, words: &[String]) -> Self {
+        self.steps.retain(|step| {
+            let value = match &step.deed {
+                Deed::Remove => String::new(),
+                Deed::Set(value) | Deed::Replace(value) => print(value),
+                Deed::Append(items) => print(&Value::List(items.clone())),
+            };
+            let name = step.name.as_deref().unwrap_or_default();
+            !words.iter().any(|word| value.contains(word.as_str()) || name.contains(word.as_str()))
+        });
+        self
     }
 }
 

@@ -12,6 +12,7 @@
 //! mark in place, the next plan has no refusal and nothing in it that a running VM would notice.
 
 mod choose;
+pub mod cluster;
 mod derive;
 mod judge;
 mod marking;

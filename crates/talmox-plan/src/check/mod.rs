@@ -8,6 +8,7 @@ mod inside;
 mod installer;
 mod known;
 mod ownership;
+mod quorum;
 mod requested;
 mod retire;
 mod seeds;
@@ -99,6 +100,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     let mut court = Court { plan, desired, observed, request, known, violations: Vec::new() };
     graph::judge(&mut court);
     ownership::judge(&mut court);
+    quorum::judge(&mut court);
     requested::judge(&mut court);
     volumes::judge(&mut court);
     templates::judge(&mut court);

@@ -48,6 +48,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
     let mut planner = Planner::new(desired, observed, request, nonce);
     names::check_names(&mut planner);
     match request.goal {
+        Goal::Converge if !planner.quorum() => {}
         Goal::Converge => {
             conflicts::find(&mut planner);
             for node in desired.nodes.iter().filter(|node| request.covers(&node.name)) {
@@ -122,6 +123,8 @@ struct Planner<'a> {
     outdated: BTreeMap<NodeName, String>,
     /// Nodes that are built anew and join again, with the last step for it.
     anew: BTreeMap<NodeName, StepId>,
+    /// Control planes whose data of etcd is given up for a snapshot.
+    given_up: BTreeSet<NodeName>,
     /// VMs that hold disks of a node whose own VM is built anew.
     shelves: BTreeMap<NodeName, shelf::Shelf>,
     plan: Plan,
@@ -156,6 +159,7 @@ impl<'a> Planner<'a> {
                 BTreeMap::new()
             },
             anew: BTreeMap::new(),
+            given_up: BTreeSet::new(),
             shelves: shelf::find(observed, &identities),
             desired,
             observed,
@@ -192,10 +196,10 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether a node is to be built anew: by name, or because its template is another one now.
+    /// Whether a node is to be built anew: by name, because its template is another one now, or for a snapshot.
     fn is_replaced(&self, node: &NodeName) -> bool {
         let rolled = self.request.roll_templates && self.outdated.contains_key(node);
-        self.request.replace.contains(node) || rolled
+        self.request.replace.contains(node) || rolled || self.given_up.contains(node)
     }
 
     /// Says once which nodes stand on templates of the past.

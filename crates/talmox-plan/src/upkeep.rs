@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use talmox_pve::property::{Slot, VolumeId};
-use talmox_types::{AwayWord, FamilyPair, HostName, Mark, NodeName, PoolName, StorageId};
+use talmox_types::{AwayWord, FamilyPair, HostName, Mark, NodeName, Phase, PoolName, Realm, StorageId};
 
 use crate::Expected;
 
@@ -66,6 +66,20 @@ pub enum Upkeep {
         address: Option<IpAddr>,
         /// Other control planes, who are asked to forget it.
         control_planes: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Brings every machine one phase on with an authority that takes the place of another.
+    RotateAuthority {
+        realm: Realm,
+        /// The phase all of them have afterwards. All of them have the one before.
+        phase: Phase,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Puts the new authority in the place of the old one where the secrets are kept: no machine knows the old one any more.
+    SettleAuthority {
+        realm: Realm,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
     },
     /// Writes into a VM's mark why it is away, or that it is back, so that whoever comes next knows.
     NoteAway { vm: Expected, away: Option<AwayWord> },
@@ -135,6 +149,8 @@ impl Upkeep {
             | Self::DrainNode { .. }
             | Self::ReturnNode { .. }
             | Self::UpgradeKubernetes { .. }
+            | Self::RotateAuthority { .. }
+            | Self::SettleAuthority { .. }
             | Self::ForgetNode { .. } => None,
         }
     }
@@ -167,6 +183,8 @@ impl Upkeep {
             Self::MoveShelf { .. } => "move-shelf",
             Self::RemoveShelf { .. } => "remove-shelf",
             Self::RecoverEtcd { .. } => "recover-etcd",
+            Self::RotateAuthority { .. } => "rotate-authority",
+            Self::SettleAuthority { .. } => "settle-authority",
         }
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Keeper<'a> {
 
     fn render(&self, node: &NodeName, at: &Whereabouts) -> Result<SecretString, String> {
         let declared = self.desired.nodes.iter().find(|one| one.name == *node).ok_or("no such node")?;
-        let Whereabouts { address, vmid, host, uuid } = at.clone();
+        let Whereabouts { address, vmid, host, uuid, phases: _ } = at.clone();
         let rendered = render(&Inputs {
             desired: self.desired,
             node: declared,

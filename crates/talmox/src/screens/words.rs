@@ -1,8 +1,9 @@
 //! A step in words: before, during and after.
 
 use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Step, Upkeep};
+use talmox_types::Phase;
 
-use super::text::{host_of, safe, size};
+use super::text::{host_of, plural, safe, size};
 
 /// What a step does, and to what: `clone 9000 to 2000 on pve`.
 pub(crate) fn could(step: &Step) -> String {
@@ -46,6 +47,8 @@ pub(super) fn verb_of(word: &str) -> &str {
         "change-node" => "change the configuration of",
         "upgrade-node" => "upgrade Talos on",
         "upgrade-kubernetes" => "upgrade Kubernetes",
+        "rotate-authority" => "replace authorities",
+        "settle-authority" => "settle the secrets",
         "forget" => "forget",
         "note-away" => "write into the notes of",
         "make-shelf" => "keep disks of",
@@ -197,6 +200,23 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         }
         Upkeep::UpgradeKubernetes { from, to, .. } => {
             (verb("upgrade", "upgrading", "upgraded"), format!("Kubernetes {from} to {to}"))
+        }
+        Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
+            let machines = plural(control_planes.len() + workers.len(), "machine");
+            let how = match phase {
+                Phase::Before | Phase::Accepted => "accepts the new authority too",
+                Phase::Issuing => "signs with the new authority and still accepts the old one",
+                Phase::Alone => "drops the old authority and all others",
+            };
+            let rest = format!("{}: each of {machines} {how}, one after the other", realm.name());
+            (verb("rotate", "rotating", "rotated"), rest)
+        }
+        Upkeep::SettleAuthority { realm, .. } => {
+            let rest = format!(
+                "the secrets and client configurations: the new authority of {} is in force",
+                realm.name()
+            );
+            (verb("settle", "settling", "settled"), rest)
         }
         Upkeep::RetireNode { address, .. } => {
             (verb("retire", "retiring", "retired"), format!("the machine at {address}, which wipes itself"))

@@ -56,6 +56,8 @@ impl Planner<'_> {
             | Upkeep::ReturnNode { .. }
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
+            | Upkeep::RotateAuthority { .. }
+            | Upkeep::SettleAuthority { .. }
             | Upkeep::NoteAway { .. }
             | Upkeep::MakeShelf { .. }
             | Upkeep::MoveDisk { .. }

@@ -35,7 +35,7 @@ async fn converges(bed: &Bed, request: &Request) {
 #[tokio::test(start_paused = true)]
 async fn what_talos_takes_over_is_changed_without_a_restart() {
     let mut bed = bed(61, "").await;
-    bed.patches = patch(
+    bed.handed.patches = patch(
         "machine: {sysctls: {vm.max_map_count: \"262144\"}}\ncluster: {apiServer: {extraArgs: {v: \"4\"}}}",
     );
     let plan = bed.plan(&healthy()).await;
@@ -54,7 +54,7 @@ async fn what_talos_takes_over_is_changed_without_a_restart() {
 async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
     for versions in ["", "talos_version: 1.14.0\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n"] {
         let mut bed = bed(62, versions).await;
-        bed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
+        bed.handed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
         let forbidden = Request { allow_reboot: false, ..healthy() };
         let plan = bed.plan(&forbidden).await;
         assert!(modes(&plan).is_empty());
@@ -70,7 +70,7 @@ async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
 #[tokio::test(start_paused = true)]
 async fn what_needs_a_restart_can_be_left_for_the_next() {
     let mut bed = bed(63, "").await;
-    bed.patches = patch("machine: {env: {A: b}}");
+    bed.handed.patches = patch("machine: {env: {A: b}}");
     let mut staged = healthy();
     staged.upkeep.stage = true;
     assert_eq!(modes(&bed.plan(&staged).await), [ChangeMode::Staged; 4]);
@@ -87,7 +87,8 @@ async fn what_needs_a_restart_can_be_left_for_the_next() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_network_is_tried_first() {
     let mut bed = bed(64, "").await;
-    bed.patches = patch("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.53\nhostnames: [ns.lab]");
+    bed.handed.patches =
+        patch("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.53\nhostnames: [ns.lab]");
     let plan = bed.plan(&healthy()).await;
     assert_eq!(modes(&plan), [ChangeMode::Try; 4]);
     assert!(plan.steps[0].reason.ends_with("could cut it off"), "{}", plan.steps[0].reason);

@@ -35,6 +35,14 @@ pub(super) enum Trouble {
 
 impl Trouble {
     pub(super) fn draw(chance: &Chance, before: &Wish, ask: &Ask) -> Self {
+        if ask.restarts_control_planes() && chance.percent(30) {
+            // The others are about to go down one by one: just then one of them dies.
+            return Self::NodeOff {
+                node: before.some_controller(chance),
+                after: chance.number(1, 300),
+                seconds: chance.number(60, 900),
+            };
+        }
         match chance.number(0, 13) {
             0 => Self::None,
             1..=4 => {
@@ -44,7 +52,7 @@ impl Trouble {
             5 | 6 => Self::Faults(faults(chance)),
             7 | 8 => Self::NodeOff {
                 node: before.some_node(chance),
-                after: chance.pick(&[0, 0, chance.number(1, 400)]),
+                after: chance.pick(&[0, chance.number(1, 400)]),
                 seconds: chance.number(5, 900),
             },
             9 | 10 if ask.upgrades() => {

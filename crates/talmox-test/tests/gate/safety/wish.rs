@@ -47,6 +47,12 @@ impl Ask {
         Self { wish, request, kind }
     }
 
+    /// Whether control planes go down one by one.
+    pub(super) fn restarts_control_planes(&self) -> bool {
+        let kinds = ["memory of control planes", "setting with restart", "memory and restart"];
+        self.upgrades() || kinds.contains(&self.kind)
+    }
+
     /// Whether machines get another Talos, or other extensions.
     pub(super) fn upgrades(&self) -> bool {
         matches!(self.kind, "Talos" | "extensions")
@@ -184,10 +190,14 @@ impl Wish {
     /// A control plane more often than a worker.
     pub(super) fn some_node(&self, chance: &Chance) -> NodeName {
         if chance.percent(70) {
-            named("cp", pick(chance, &self.controllers))
+            self.some_controller(chance)
         } else {
             named("worker", pick(chance, &self.workers))
         }
+    }
+
+    pub(super) fn some_controller(&self, chance: &Chance) -> NodeName {
+        named("cp", pick(chance, &self.controllers))
     }
 
     /// Both changes of a wish: what somebody writes into the file when two had their own copy of it.

@@ -35,6 +35,7 @@ use talmox_plan::{
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName, Phases};
 
 use crate::observe::rewound;
@@ -56,7 +57,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.

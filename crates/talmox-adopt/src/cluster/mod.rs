@@ -21,7 +21,7 @@ use std::net::IpAddr;
 
 use talmox_config::{Outcome, Severity};
 use talmox_machine::{Bundle, Config, Difference};
-use talmox_plan::{Nonce, Observed};
+use talmox_plan::{Guest, Nonce, Observed, macs};
 use talmox_types::desired::Role;
 use talmox_types::{ClusterName, ClusterUid, Contract, HostName, MacAddress, NodeName, Version, VmId};
 
@@ -51,6 +51,27 @@ pub struct LiveVm {
     pub gateway: Option<IpAddr>,
     /// The name it has in Proxmox, if that is not the node's.
     pub other_name: Option<String>,
+}
+
+impl LiveVm {
+    /// What is known of a VM that is a node of this name.
+    pub fn of(guest: &Guest, name: &NodeName) -> Self {
+        let config = guest.seen().map(|seen| &seen.next);
+        let first = config.and_then(|config| {
+            let configs = config.ip_configs().unwrap_or_default();
+            configs.iter().find(|(slot, _)| slot.index() == 0).map(|(_, first)| first.clone())
+        });
+        let gateway =
+            first.and_then(|first| first.gateway.map(IpAddr::V4).or(first.gateway6.map(IpAddr::V6)));
+        Self {
+            vmid: guest.vmid,
+            host: guest.host.clone(),
+            uuid: config.and_then(|config| config.smbios().ok()??.uuid),
+            mac: config.and_then(|config| macs(config).first().copied()),
+            gateway,
+            other_name: guest.name.clone().filter(|other| other != name.as_str()),
+        }
+    }
 }
 
 /// A cluster as it was found.

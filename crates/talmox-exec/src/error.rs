@@ -269,10 +269,7 @@ impl StepError {
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
-            Self::Rotation { .. } => vec![
-                "talmox status shows how far each machine is; all of them go on working as they are".to_owned(),
-                AGAIN.to_owned(),
-            ],
+            Self::Rotation { .. } => vec![AGAIN.to_owned(), "talmox status shows how far it is".to_owned()],
             Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
             Self::Upgrade { node, fault } => fault.hints(node.as_str()),
             Self::Gate { .. } => vec![

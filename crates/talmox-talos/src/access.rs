@@ -99,6 +99,14 @@ impl Identity {
         Self { earlier: Some(Earlier { identity, nodes: Mutex::default() }), ..self }
     }
 
+    /// The same without the other, and so with connections of its own: they prove what a node thinks of it now. Connections that
+    /// are open stay so, whomever the node has come to believe since.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        let (authority, chain) = (self.authority.clone(), self.chain.clone());
+        Self { authority, chain, key: self.key.clone_key(), earlier: None }
+    }
+
     /// Who we are to a node, the likeliest first.
     pub(crate) fn in_turn(self: &Arc<Self>, node: IpAddr) -> Vec<Arc<Self>> {
         let Some(earlier) = &self.earlier else { return vec![Arc::clone(self)] };

@@ -105,6 +105,12 @@ impl<'a> ChangeOrder<'a> {
         Ok(if sent { End::Changed } else { End::Unchanged })
     }
 
+    /// The same, where nothing that runs is started anew.
+    pub(super) async fn taken_over(&self) -> Result {
+        let sent = self.send_until_kept(ApplyMode::NoReboot).await?;
+        Ok(if sent { End::Changed } else { End::Unchanged })
+    }
+
     /// Sends for a while; only once the machine is well with it, for good.
     async fn on_trial(&self) -> Result {
         let seen = self.look().await?;

@@ -11,10 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use secrecy::SecretString;
+use talmox_talos::{Access, Client};
 use talmox_types::desired::Role;
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{NodeName, Phase, Phases, Realm};
@@ -62,7 +64,12 @@ pub(super) async fn run(
         let target = phases.with(realm, phases.of(realm).max(phase));
         rotation.has_nothing_else(node, at, phases).await?;
         let at = Whereabouts { phases: target, ..at.clone() };
-        wrote |= ChangeOrder::new(work, node, &at)?.at_once().await?.wrote();
+        let order = ChangeOrder::new(work, node, &at)?;
+        wrote |= match realm {
+            // Talos takes another of its own over without restarting anything.
+            Realm::Talos => order.taken_over().await?.wrote(),
+            Realm::Kubernetes => order.at_once().await?.wrote(),
+        };
     }
     Ok(if wrote { End::Changed } else { End::Unchanged })
 }
@@ -131,7 +138,19 @@ impl<'a> Rotation<'a> {
         let Held { kept, active } = held(&client).await.map_err(|error| error.to_string())?;
         let config: Option<SecretString> = active.or(kept);
         let config = config.ok_or("it does not say what it is configured with")?;
-        Ok(self.reach.machines.phases_of(&config))
+        let phases = self.reach.machines.phases_of(&config);
+        if self.realm == Realm::Talos && phases.talos >= Phase::Accepted {
+            self.knows_us(at.address.primary()).await?;
+        }
+        Ok(phases)
+    }
+
+    /// Whether a machine lets somebody in who shows a certificate of the new authority and has no connection yet.
+    async fn knows_us(&self, address: IpAddr) -> std::result::Result<(), String> {
+        let identity = self.reach.machines.identity().ok_or("the cluster's secrets are not at hand")?;
+        let access = Access::Secure(Arc::new(identity.afresh()));
+        let client = Client::new(Arc::clone(&self.reach.talos), address, access).with_deadlines(looking());
+        client.version().await.map(drop).map_err(|error| error.to_string())
     }
 
     /// Waits until the pods of every control plane are made with the certificates it has now.

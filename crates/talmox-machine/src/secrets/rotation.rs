@@ -5,6 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{Phase, Phases, Realm};
 
 use super::generate::{kubernetes_authority, talos_authority};
@@ -90,6 +91,7 @@ impl Bundle {
         let mut documents = Vec::new();
         for realm in self.rotating() {
             let beside = match phases.of(realm) {
+                Phase::Alone if sabotaged(Defect::OldAuthorityKept) => Some(self.present(realm)),
                 Phase::Before | Phase::Alone => continue,
                 Phase::Accepted => self.next(realm),
                 Phase::Issuing => Some(self.present(realm)),

@@ -203,19 +203,17 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         }
         Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
             let machines = plural(control_planes.len() + workers.len(), "machine");
-            let how = match phase {
-                Phase::Before | Phase::Accepted => "accepts the new authority too",
-                Phase::Issuing => "signs with the new authority and still accepts the old one",
-                Phase::Alone => "drops the old authority and all others",
+            let (number, how) = match phase {
+                Phase::Before | Phase::Accepted => (1, "accept the new one beside the old one"),
+                Phase::Issuing => (2, "sign with the new one, accept the old one"),
+                Phase::Alone => (3, "drop the old one and all others"),
             };
-            let rest = format!("{}: each of {machines} {how}, one after the other", realm.name());
-            (verb("rotate", "rotating", "rotated"), rest)
+            let name = realm.name();
+            let rest = format!("the authority of {name}, phase {number} of 3 on {machines}: {how}");
+            (verb("replace", "replacing", "replaced"), rest)
         }
         Upkeep::SettleAuthority { realm, .. } => {
-            let rest = format!(
-                "the secrets and client configurations: the new authority of {} is in force",
-                realm.name()
-            );
+            let rest = format!("the secrets: the new authority of {} is the cluster's", realm.name());
             (verb("settle", "settling", "settled"), rest)
         }
         Upkeep::RetireNode { address, .. } => {

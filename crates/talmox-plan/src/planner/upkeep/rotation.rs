@@ -101,9 +101,9 @@ impl<'a> Planner<'a> {
             let nodes = living.iter().filter(|one| one.node.role == role);
             nodes.map(|one| (one.node.name.clone(), one.seen.address)).collect::<BTreeMap<NodeName, IpAddr>>()
         };
-        let least = living.iter().map(|one| one.seen.phases.of(realm)).min().unwrap_or_default();
+        let begun = living.iter().map(|one| one.seen.phases.of(realm)).min().unwrap_or_default();
         let mut last = needs;
-        for phase in least.rest() {
+        for phase in begun.rest() {
             let (control_planes, workers) = (of_role(Role::Controller), of_role(Role::Worker));
             let step = Step::Upkeep(Upkeep::RotateAuthority { realm, phase, control_planes, workers });
             let draft = Draft::new(None, step, reason(phase), Effect::ChangeLive).after(last);
@@ -112,7 +112,7 @@ impl<'a> Planner<'a> {
         }
         let (control_planes, workers) = (of_role(Role::Controller), of_role(Role::Worker));
         let step = Step::Upkeep(Upkeep::SettleAuthority { realm, control_planes, workers });
-        let reason = "the new one is the cluster's from then on";
+        let reason = "no machine knows the old one any more";
         let draft = Draft::new(None, step, reason, Effect::ChangeLive).after(last);
         vec![self.push(Draft { part: Some(realm.word().to_owned()), ..draft })]
     }
@@ -122,10 +122,8 @@ impl<'a> Planner<'a> {
 fn reason(phase: Phase) -> &'static str {
     match phase {
         Phase::Before => "nobody knows the new one",
-        Phase::Accepted => {
-            "whoever shows a certificate of the new one must be believed before anybody has one"
-        }
+        Phase::Accepted => "before anybody has a certificate of it",
         Phase::Issuing => "certificates of the old one are still about",
-        Phase::Alone => "nobody shows a certificate of the old one any more",
+        Phase::Alone => "nobody has a certificate of the old one any more",
     }
 }

@@ -9,6 +9,7 @@ mod conflicts;
 mod converge;
 mod create;
 mod ha;
+mod heirs;
 mod hosts;
 mod ids;
 mod inside;
@@ -58,6 +59,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.outdated_templates();
             planner.ha();
             planner.inside();
+            planner.hand_on_bootstrap();
             planner.forgotten_seeds();
             planner.snapshot_first();
         }

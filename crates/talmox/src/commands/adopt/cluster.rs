@@ -219,7 +219,7 @@ fn proxmox(args: &AdoptCluster, pool: Option<&PoolName>) -> String {
 fn stub(args: &AdoptCluster, pool: Option<&PoolName>) -> Result<Desired, Failure> {
     let name = args.name.as_ref().map_or("kubernetes", ClusterName::as_str);
     let text = format!(
-        "cluster_name: {name}\ncluster_uid: \"0000000000000000\"\n{}nodes:\n  - {{name: nobody, address: 192.0.2.1, controller: true}}\n",
+        "cluster_name: {name}\ncluster_uid: \"0000000000000000\"\n{}nodes:\n  - {{name: nobody, address: 192.0.2.10, controller: true}}\n",
         proxmox(args, pool)
     );
     let outcome = read_files(Files::from_texts(&text, None));

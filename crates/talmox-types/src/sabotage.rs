@@ -73,6 +73,8 @@ defects! {
     ReadinessBelieved, "readiness-believed", "a control plane that joins is well as soon as it says so";
     RefusalQuoted, "refusal-quoted", "what a machine says of its configuration is shown with the secrets in it";
     SnapshotNotVerified, "snapshot-not-verified", "a snapshot of etcd that is cut off or changed is kept";
+    PhaseNotAwaited, "phase-not-awaited", "a phase of a rotation begins before the one before it is reached everywhere";
+    OldAuthorityKept, "old-authority-kept", "an authority that was replaced is believed for ever";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }
 

@@ -25,6 +25,10 @@ const fn gate(filter: &'static str) -> Guard {
     Guard { target: "gate", filter }
 }
 
+const fn rotate(filter: &'static str) -> Guard {
+    Guard { target: "rotate", filter }
+}
+
 const fn line(filter: &'static str) -> Guard {
     Guard { target: "line", filter }
 }
@@ -92,6 +96,8 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },
         Defect::SeedLeftBehind => const { &[bring_up("drive::nodes_read")] },
         Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
+        Defect::PhaseNotAwaited => const { &[rotate("turn::a_phase_does_not_begin")] },
+        Defect::OldAuthorityKept => const { &[rotate("turn::one_of_them_alone")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

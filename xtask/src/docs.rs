@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 47] = [
+const VERBS: [&[&str]; 48] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -19,6 +19,7 @@ const VERBS: [&[&str]; 47] = [
     &["health"],
     &["destroy"],
     &["adopt"],
+    &["adopt", "cluster"],
     &["host"],
     &["host", "drain"],
     &["host", "return"],

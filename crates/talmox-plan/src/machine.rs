@@ -88,6 +88,8 @@ pub enum SeenEtcd {
         members: Option<Vec<String>>,
         /// How many of them do not vote yet.
         learners: usize,
+        /// It runs and had no leader for longer than an election takes: too few of those that vote are there.
+        leaderless: bool,
     },
 }
 

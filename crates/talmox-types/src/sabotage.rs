@@ -66,6 +66,8 @@ defects! {
     BootstrappedAgain, "bootstrapped-again", "a cluster that lost its data is bootstrapped a second time";
     UuidNotCompared, "uuid-not-compared", "whatever answers at the address of a node gets its configuration";
     ConfigNotReadBack, "config-not-read-back", "what configuration a machine has is not looked at after it was sent";
+    TrialSkipped, "trial-skipped", "a change that could cut a machine off is not tried first";
+    DeadlineMissing, "deadline-missing", "calls to machines wait for an answer for as long as it takes";
     LeaseNotTaken, "lease-not-taken", "two runs bootstrap at the same time";
     SeedLeftBehind, "seed-left-behind", "the drive with a machine's configuration stays on its storage";
     ReadinessBelieved, "readiness-believed", "a control plane that joins is well as soon as it says so";

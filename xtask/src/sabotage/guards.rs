@@ -86,9 +86,11 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::OtherTemplateUsed | Defect::UsedTemplatePruned => const { &[plan("templates::")] },
         Defect::ForeignRuleChanged => const { &[plan("ha::")] },
         Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
-        Defect::IntentNotWritten | Defect::ConfigNotReadBack | Defect::RefusalQuoted => {
-            const { &[bring_up("rules::")] }
-        }
+        Defect::IntentNotWritten
+        | Defect::ConfigNotReadBack
+        | Defect::DeadlineMissing
+        | Defect::RefusalQuoted => const { &[bring_up("rules::")] },
+        Defect::TrialSkipped => const { &[gate("config::a_change_that_cuts")] },
         Defect::BootstrappedAgain | Defect::ReadinessBelieved => const { &[plan("inside::")] },
         Defect::UuidNotCompared => const { &[bring_up("trouble::a_stranger")] },
         Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },

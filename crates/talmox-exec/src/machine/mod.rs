@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::join5;
+use futures_util::future::{join, join4};
 use talmox_plan::{
     Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
     assigned_addresses, identify,
@@ -35,6 +35,7 @@ use talmox_plan::{
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName, Phases};
 
 use crate::observe::rewound;
@@ -56,7 +57,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
@@ -168,10 +170,8 @@ async fn inside(
             }
         }
     };
-    let parts = join5(client.version(), client.machine_state(), client.services(), etcd, config).await;
-    let (version, state, services, etcd, config) = parts;
-    let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
-    let (schematic, extensions) = extensions(client).await;
+    let (version, services, etcd, config) = join4(client.version(), client.services(), etcd, config).await;
+    let version = version?;
     let Compared { changes, images, phases } = config;
     let absent_pods = match &etcd {
         Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
@@ -179,6 +179,9 @@ async fn inside(
         Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
         None => Some(Vec::new()),
     };
+    // Last, because it counts only if the pods were there before: that they are pending makes a machine not ready.
+    let (state, (schematic, extensions)) = join(client.machine_state(), extensions(client)).await;
+    let state = state?.unwrap_or(NOTHING_KNOWN);
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,

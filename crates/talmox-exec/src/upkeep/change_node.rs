@@ -20,6 +20,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_plan::{Change, ChangeMode, Expected};
 use talmox_talos::{ApplyMode, Client, Deadlines, Kind};
 use talmox_types::desired::Role;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 use tokio::time::Instant;
 
@@ -58,6 +59,7 @@ pub(super) async fn run(
     let change = ChangeOrder::new(work, node, &at)?;
     match mode {
         ChangeMode::NoReboot => change.at_once().await,
+        ChangeMode::Try if sabotaged(Defect::TrialSkipped) => change.at_once().await,
         ChangeMode::Try => change.on_trial().await,
         ChangeMode::Reboot => change.with_restart().await,
         ChangeMode::Staged => change.for_later().await,

@@ -106,6 +106,22 @@ impl Talosconfig {
         self.pem(context, "crt").and_then(|pem| Certificate::parse(&pem).ok())
     }
 
+    /// Where a context's cluster is reached, and the nodes it is about.
+    pub fn places(&self, context: &str) -> (Vec<String>, Vec<String>) {
+        let list = |key: &str| {
+            let items = self.context(context).and_then(|body| body.get(key)).and_then(Value::as_list);
+            let items = items.unwrap_or_default().iter();
+            items.filter_map(|item| item.as_text().map(str::to_owned)).collect::<Vec<String>>()
+        };
+        (list("endpoints"), list("nodes"))
+    }
+
+    /// Authority, certificate and key of a context, as PEM.
+    pub fn identity(&self, context: &str) -> Option<(String, String, SecretString)> {
+        let part = |key| self.pem(context, key);
+        Some((part("ca")?, part("crt")?, part("key").map(SecretString::from)?))
+    }
+
     fn pem(&self, context: &str, key: &str) -> Option<String> {
         let encoded = self.context(context)?.get(key)?.as_text()?;
         String::from_utf8(STANDARD.decode(encoded).ok()?).ok()

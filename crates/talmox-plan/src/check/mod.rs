@@ -8,9 +8,11 @@ mod inside;
 mod installer;
 mod known;
 mod ownership;
+mod quorum;
 mod requested;
 mod retire;
 mod seeds;
+mod shelf;
 mod templates;
 mod upkeep;
 mod volumes;
@@ -101,12 +103,14 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     let mut court = Court { plan, desired, observed, request, known, violations: Vec::new() };
     graph::judge(&mut court);
     ownership::judge(&mut court);
+    quorum::judge(&mut court);
     requested::judge(&mut court);
     volumes::judge(&mut court);
     templates::judge(&mut court);
     inside::judge(&mut court);
     upkeep::judge(&mut court);
     seeds::judge(&mut court);
+    shelf::judge(&mut court);
     retire::judge(&mut court);
     installer::judge(&mut court);
     court.violations

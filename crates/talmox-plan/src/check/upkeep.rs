@@ -25,6 +25,10 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
         | Upkeep::ChangeNode { .. }
         | Upkeep::ForgetNode { .. }
         | Upkeep::NoteAway { .. }
+        | Upkeep::MakeShelf { .. }
+        | Upkeep::MoveDisk { .. }
+        | Upkeep::MoveShelf { .. }
+        | Upkeep::RemoveShelf { .. }
         | Upkeep::RotateAuthority { .. }
         | Upkeep::SettleAuthority { .. }
         | Upkeep::RecoverEtcd { .. } => false,
@@ -49,11 +53,16 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
 /// Whether a step of upkeep says what it does to what runs.
 pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
     match upkeep {
-        Upkeep::SnapshotEtcd { .. } | Upkeep::RecoverEtcd { .. } => effect == Effect::Create,
+        Upkeep::SnapshotEtcd { .. } | Upkeep::RecoverEtcd { .. } | Upkeep::MakeShelf { .. } => {
+            effect == Effect::Create
+        }
         Upkeep::DrainNode { .. } => effect == Effect::Drain,
         Upkeep::ReturnNode { .. }
         | Upkeep::UpgradeKubernetes { .. }
         | Upkeep::ForgetNode { .. }
+        | Upkeep::MoveDisk { .. }
+        | Upkeep::MoveShelf { .. }
+        | Upkeep::RemoveShelf { .. }
         | Upkeep::NoteAway { .. }
         | Upkeep::RotateAuthority { .. }
         | Upkeep::SettleAuthority { .. } => effect == Effect::ChangeLive,

@@ -19,7 +19,7 @@ use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
 use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, Until, check, plan};
-use talmox_render::{Inputs, Variables, render};
+use talmox_render::{Inputs, PatchText, Variables, render};
 use talmox_sim::{AclEntry, World};
 use talmox_sim_talos::Fetched;
 use talmox_talos::Identity;
@@ -173,7 +173,7 @@ impl<'a> Keeper<'a> {
             bundle: &bundle.issuing(phases),
             whereabouts: &talmox_render::Whereabouts { address, vmid, host, uuid },
             install_images: &InstallImages::new(&BTreeMap::new(), |_| None),
-            patches: &[],
+            patches: &self.handed.patches,
             cni_manifest: None,
             variables: &Variables::default(),
         });
@@ -269,6 +269,8 @@ impl SnapshotSink for Sink<'_> {
 /// What a cluster is handed when it is bootstrapped.
 #[derive(Default)]
 pub(crate) struct Handed {
+    /// Patches on top of what the description says.
+    pub(crate) patches: Vec<PatchText>,
     /// By the names of the description.
     pub(crate) manifests: BTreeMap<String, String>,
     /// Programs that were run.
@@ -537,7 +539,7 @@ impl Bed {
     /// The same by a client that may be killed: then nothing of it goes on.
     pub(crate) async fn converge_mortally(&self, request: &Request, number: u32) -> Result<Summary, String> {
         let death = async {
-            while !self.lab.transport().client_died() {
+            while !self.lab.died() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         };

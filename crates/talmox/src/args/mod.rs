@@ -13,7 +13,7 @@ mod schematic;
 mod secrets;
 mod template;
 
-pub(crate) use adopt::{Adopt, RoleWord};
+pub(crate) use adopt::{Adopt, AdoptCluster, AdoptWhat, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};

@@ -316,7 +316,7 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var(name).ok().filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-fn default_talosconfig() -> Option<PathBuf> {
+pub(super) fn default_talosconfig() -> Option<PathBuf> {
     let home = || variable("TALOS_HOME").or_else(|| Some(variable("HOME")?.join(".talos")));
     variable("TALOSCONFIG").or_else(|| Some(home()?.join("config")))
 }

@@ -369,7 +369,12 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
 fn status_of_what_is_inside() {
     let machine = |name: &str, seen: SeenMachine| (name.parse::<NodeName>().unwrap(), seen);
     let address = "10.0.7.14".parse().unwrap();
-    let member = SeenEtcd::Member { healthy: true, members: Some(vec!["cp-1".to_owned()]), learners: 0 };
+    let member = SeenEtcd::Member {
+        healthy: true,
+        members: Some(vec!["cp-1".to_owned()]),
+        learners: 0,
+        leaderless: false,
+    };
     let ready = SeenKubernetesNode {
         ready: true,
         schedulable: true,

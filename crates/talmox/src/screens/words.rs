@@ -51,6 +51,9 @@ pub(super) fn verb_of(word: &str) -> &str {
         "settle-authority" => "settle the secrets",
         "forget" => "forget",
         "note-away" => "write into the notes of",
+        "make-shelf" => "keep disks of",
+        "move-disk" => "carry over disks of",
+        "remove-shelf" => "carry over all disks of",
         "recover-etcd" => "recover etcd on",
         other => other,
     }
@@ -225,6 +228,19 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
                 None => "that it is back",
             };
             (verb("write", "writing", "wrote"), format!("in the notes of {} {what}", vm.vmid()))
+        }
+        Upkeep::MakeShelf { host, mark, .. } => {
+            let rest = format!("{} on {host}, which holds the disks that are kept", mark.vmid);
+            (verb("make", "making", "made"), rest)
+        }
+        Upkeep::MoveDisk { from, to, slot, .. } => {
+            (verb("give", "giving", "gave"), format!("{slot} of {} to {}", from.vmid(), to.vmid()))
+        }
+        Upkeep::MoveShelf { vm, to } => {
+            (verb("move", "moving", "moved"), format!("{} from {} to {to}", vm.vmid(), vm.host))
+        }
+        Upkeep::RemoveShelf { vm } => {
+            (verb("remove", "removing", "removed"), format!("{} from {}, which is empty", vm.vmid(), vm.host))
         }
         Upkeep::RecoverEtcd { address, snapshot, .. } => {
             let rest = format!("etcd at {address} from {}", safe(&snapshot.path));

@@ -5,6 +5,7 @@
 
 mod config;
 mod kubernetes;
+mod quorum;
 mod restore;
 mod retire;
 mod returning;

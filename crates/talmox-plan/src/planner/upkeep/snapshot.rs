@@ -59,6 +59,10 @@ impl Planner<'_> {
             | Upkeep::RotateAuthority { .. }
             | Upkeep::SettleAuthority { .. }
             | Upkeep::NoteAway { .. }
+            | Upkeep::MakeShelf { .. }
+            | Upkeep::MoveDisk { .. }
+            | Upkeep::MoveShelf { .. }
+            | Upkeep::RemoveShelf { .. }
             | Upkeep::RecoverEtcd { .. } => false,
         }
     }

@@ -9,7 +9,7 @@ mod show;
 use crate::args::{Secrets, SecretsWhat};
 use crate::printer::Printer;
 
-pub(super) use generate::FirstBundle;
+pub(super) use generate::{FirstBundle, import, write_new_secrets};
 
 pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {

@@ -40,6 +40,7 @@ const VERBS: [&[&str]; 48] = [
     &["secrets", "encrypt"],
     &["secrets", "decrypt"],
     &["secrets", "rotate-client"],
+    &["secrets", "rotate-ca"],
     &["etcd"],
     &["etcd", "status"],
     &["etcd", "members"],

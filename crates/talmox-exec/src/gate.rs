@@ -149,12 +149,15 @@ impl EtcdGate<'_> {
 
     /// What the judge has to know beside what the members say.
     fn leaving<'n>(&self, node: &'n NodeName, run: &Run<'_>, begun: bool) -> Leaving<'n> {
+        let upkeep = &run.request.upkeep;
+        let given_up = upkeep.quorum_lost && upkeep.restore.is_some();
         let controllers = || run.desired.nodes.iter().filter(|node| node.role == Role::Controller);
         Leaving {
             node,
             declared: controllers().count(),
             is_declared: controllers().any(|one| one.name == *node),
             fate: match (self.leaves, self.for_good && run.request.upkeep.restore.is_none()) {
+                _ if self.for_good && given_up => Fate::GivenUp,
                 (true, _) => Fate::Leaves,
                 (false, true) => Fate::Gone,
                 (false, false) => Fate::Returns,

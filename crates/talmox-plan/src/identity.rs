@@ -62,6 +62,8 @@ pub struct Identities {
     classes: BTreeMap<VmId, Class>,
     /// The VMs of each node, by id.
     by_node: BTreeMap<NodeName, Vec<VmId>>,
+    /// VMs that hold disks of a node while its VM is built anew, by id.
+    shelves: BTreeMap<NodeName, Vec<VmId>>,
 }
 
 /// Says of every guest what it is. Whatever is not proven is foreign.
@@ -76,12 +78,14 @@ pub fn identify(desired: &Desired, observed: &Observed) -> Identities {
         .filter(|(_, class)| *class != Class::Foreign)
         .collect();
     let mut by_node: BTreeMap<NodeName, Vec<VmId>> = BTreeMap::new();
+    let mut shelves: BTreeMap<NodeName, Vec<VmId>> = BTreeMap::new();
     for (vmid, class) in &classes {
         if let Class::Ours(owned) = class {
-            by_node.entry(owned.mark.node.clone()).or_default().push(*vmid);
+            let of_its_kind = if owned.mark.shelf { &mut shelves } else { &mut by_node };
+            of_its_kind.entry(owned.mark.node.clone()).or_default().push(*vmid);
         }
     }
-    Identities { classes, by_node }
+    Identities { classes, by_node, shelves }
 }
 
 /// The nodes of a description by their names.
@@ -243,9 +247,14 @@ impl Identities {
         self.classes.get(&vmid).unwrap_or(&Class::Foreign)
     }
 
-    /// Every VM of ours, by id.
+    /// Every VM of a node of ours, by id.
     pub fn ours(&self) -> impl Iterator<Item = &Owned> {
-        self.classes.values().filter_map(Class::owned)
+        self.classes.values().filter_map(Class::owned).filter(|owned| !owned.mark.shelf)
+    }
+
+    /// VMs of ours that only hold disks of a node, by node.
+    pub fn shelves(&self) -> impl Iterator<Item = &Owned> {
+        self.shelves.values().flatten().filter_map(|vmid| self.class(*vmid).owned())
     }
 
     /// The VMs of a node; more than one is a double.

@@ -81,9 +81,23 @@ impl Expected {
     /// Whether a mark that was found is the expected one. The cluster's name is not compared: it proves nothing, and
     /// may be what is being changed. Nor are the words that come and go while somebody works.
     pub fn is(&self, found: &Mark) -> bool {
-        let Mark { uid, cluster: _, node, vmid, incarnation, bootstrap: _, lease: _, away: _, others: _ } =
-            &self.mark;
-        *uid == found.uid && *node == found.node && *vmid == found.vmid && *incarnation == found.incarnation
+        let Mark {
+            uid,
+            cluster: _,
+            node,
+            vmid,
+            incarnation,
+            bootstrap: _,
+            lease: _,
+            away: _,
+            shelf,
+            others: _,
+        } = &self.mark;
+        *uid == found.uid
+            && *node == found.node
+            && *vmid == found.vmid
+            && *incarnation == found.incarnation
+            && *shelf == found.shelf
     }
 }
 

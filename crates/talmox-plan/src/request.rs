@@ -64,6 +64,9 @@ pub struct UpkeepRequest {
     pub no_snapshot: bool,
     /// The snapshot a cluster without data begins with.
     pub restore: Option<crate::Snapshot>,
+    /// Whether somebody has given their word that etcd will never have a majority again: what members are left with is given
+    /// up for the snapshot.
+    pub quorum_lost: bool,
     /// When what runs may be interrupted.
     pub window: crate::Window,
 }

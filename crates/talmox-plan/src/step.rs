@@ -299,6 +299,9 @@ impl Step {
 
     /// Whether the step is about what runs inside the machines, and not about VMs.
     pub fn is_inside(&self) -> bool {
+        if let Self::Upkeep(upkeep) = self {
+            return upkeep.is_inside();
+        }
         matches!(
             self,
             Self::AttachSeed { .. }
@@ -311,13 +314,19 @@ impl Step {
                 | Self::ApplyManifests { .. }
                 | Self::PostBootstrap { .. }
                 | Self::AwaitHealth
-                | Self::Upkeep(_)
         )
     }
 
-    /// The mark of the node's VM this step makes.
+    /// The mark of the VM of a node, or of one that holds its disks, that this step makes.
     pub fn makes(&self) -> Option<&Mark> {
-        if let Self::CloneVm { mark, .. } | Self::CreateVm { mark, .. } = self { Some(mark) } else { None }
+        if let Self::CloneVm { mark, .. }
+        | Self::CreateVm { mark, .. }
+        | Self::Upkeep(Upkeep::MakeShelf { mark, .. }) = self
+        {
+            Some(mark)
+        } else {
+            None
+        }
     }
 
     /// The template the step acts on, if it is there already or made by this plan.

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::{AwayWord, FamilyPair, NodeName};
+use talmox_pve::property::{Slot, VolumeId};
+use talmox_types::{AwayWord, FamilyPair, HostName, Mark, NodeName, Phase, PoolName, Realm, StorageId};
 
 use crate::Expected;
 
@@ -66,8 +67,39 @@ pub enum Upkeep {
         /// Other control planes, who are asked to forget it.
         control_planes: BTreeMap<NodeName, IpAddr>,
     },
+    /// Brings every machine one phase on with an authority that takes the place of another.
+    RotateAuthority {
+        realm: Realm,
+        /// The phase all of them have afterwards. All of them have the one before.
+        phase: Phase,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Puts the new authority in the place of the old one where the secrets are kept: no machine knows the old one any more.
+    SettleAuthority {
+        realm: Realm,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
+    },
     /// Writes into a VM's mark why it is away, or that it is back, so that whoever comes next knows.
     NoteAway { vm: Expected, away: Option<AwayWord> },
+    /// Makes a VM that holds disks of a node while the node's own VM is built anew. It never runs. The id is the one to try
+    /// first.
+    MakeShelf { host: HostName, mark: Mark, pool: Option<PoolName> },
+    /// Gives a disk of one VM of a node to the other, at the same slot: to the shelf before a VM goes, from it to the one
+    /// that takes its place.
+    MoveDisk {
+        from: Expected,
+        to: Box<Expected>,
+        slot: Slot,
+        storage: StorageId,
+        /// The volume, where its name is known already: it gets another one each time it is given away.
+        volume: Option<VolumeId>,
+    },
+    /// Moves a shelf to another host, which sees the storages of all that is on it.
+    MoveShelf { vm: Expected, to: HostName },
+    /// Removes a shelf that holds nothing any more.
+    RemoveShelf { vm: Expected },
     /// Makes the first member of etcd from a snapshot. Guarded like the bootstrap.
     RecoverEtcd {
         /// With the intent in its mark.
@@ -108,13 +140,30 @@ impl Upkeep {
             | Self::UpgradeNode { vm, .. }
             | Self::RetireNode { vm, .. }
             | Self::NoteAway { vm, .. }
+            | Self::MoveDisk { from: vm, .. }
+            | Self::MoveShelf { vm, .. }
+            | Self::RemoveShelf { vm }
             | Self::RecoverEtcd { vm, .. } => Some(vm),
             Self::SnapshotEtcd { .. }
+            | Self::MakeShelf { .. }
             | Self::DrainNode { .. }
             | Self::ReturnNode { .. }
             | Self::UpgradeKubernetes { .. }
+            | Self::RotateAuthority { .. }
+            | Self::SettleAuthority { .. }
             | Self::ForgetNode { .. } => None,
         }
+    }
+
+    /// Whether the step is about machines, and not about VMs and what hangs on them.
+    pub fn is_inside(&self) -> bool {
+        !matches!(
+            self,
+            Self::MakeShelf { .. }
+                | Self::MoveDisk { .. }
+                | Self::MoveShelf { .. }
+                | Self::RemoveShelf { .. }
+        )
     }
 
     /// A short word for ids, progress and programs.
@@ -129,7 +178,13 @@ impl Upkeep {
             Self::RetireNode { .. } => "retire",
             Self::ForgetNode { .. } => "forget",
             Self::NoteAway { .. } => "note-away",
+            Self::MakeShelf { .. } => "make-shelf",
+            Self::MoveDisk { .. } => "move-disk",
+            Self::MoveShelf { .. } => "move-shelf",
+            Self::RemoveShelf { .. } => "remove-shelf",
             Self::RecoverEtcd { .. } => "recover-etcd",
+            Self::RotateAuthority { .. } => "rotate-authority",
+            Self::SettleAuthority { .. } => "settle-authority",
         }
     }
 }

@@ -15,6 +15,7 @@ mod name;
 mod pair;
 mod pci;
 mod ratio;
+mod rotation;
 pub mod sabotage;
 mod secret_ref;
 pub mod support;
@@ -30,13 +31,14 @@ pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
 pub use label::{is_label_key, is_label_value};
 pub use mac::MacAddress;
-pub use mark::{AwayWord, BootstrapWord, LeaseWord, Mark, split_serial};
+pub use mark::{AwayWord, BootstrapWord, LeaseWord, Mark, shelf_name, split_serial};
 pub use name::{
     BridgeName, ClusterName, HostName, MappingName, NodeName, NodePoolName, PoolName, StorageId, Tag,
 };
 pub use pair::{FamilyPair, HasFamily};
 pub use pci::PciAddress;
 pub use ratio::Ratio;
+pub use rotation::{Phase, Phases, Realm};
 pub use secret_ref::SecretRef;
 pub use taint::{Taint, TaintEffect};
 pub use template_mark::{Digest16, TemplateMark};

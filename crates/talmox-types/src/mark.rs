@@ -25,6 +25,8 @@ pub struct Mark {
     pub lease: Option<LeaseWord>,
     /// Why the VM does not run, or not where it was, if that was our doing.
     pub away: Option<AwayWord>,
+    /// Whether this is not the node's VM, but one that holds disks of the node while that VM is built anew.
+    pub shelf: bool,
     /// Words of a later version, kept as they are.
     pub others: Vec<String>,
 }
@@ -61,6 +63,12 @@ pub enum AwayWord {
 }
 
 const PREFIX: &str = "talmox:v1";
+/// Of a VM that only holds disks of its node.
+const SHELF: &str = "shelf";
+/// Follows the node in such a VM's name.
+const SHELF_NAME: &str = "-kept";
+/// As long as a name in the domain name system may be.
+const NAME_LENGTH: usize = 63;
 /// Follows the incarnation in a bootstrap that was seen to work.
 const DONE: &str = "/done";
 /// Comes before the digits of the snapshot etcd begins with.
@@ -140,8 +148,8 @@ impl Mark {
         incarnation: impl Into<String>,
     ) -> Self {
         let incarnation = incarnation.into();
-        let (bootstrap, lease, away, others) = (None, None, None, Vec::new());
-        Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, others }
+        let (bootstrap, lease, away, shelf, others) = (None, None, None, false, Vec::new());
+        Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, shelf, others }
     }
 
     /// Reads one line.
@@ -179,6 +187,7 @@ impl Mark {
             (Some(bootstrap), ..) => self.bootstrap = Some(bootstrap),
             (_, Some(lease), _) => self.lease = Some(lease),
             (.., Some(away)) => self.away = Some(away),
+            (None, None, None) if word == SHELF => self.shelf = true,
             (None, None, None) => self.others.push(word.to_owned()),
         }
     }
@@ -197,6 +206,11 @@ impl Mark {
     /// The mark in a description: its last line, if that is one.
     pub fn of_description(description: &str) -> Option<Self> {
         description.trim_end().lines().last().and_then(|line| Self::parse(line.trim()).ok())
+    }
+
+    /// What the VM is called: like its node, unless it only holds disks of it.
+    pub fn vm_name(&self) -> String {
+        if self.shelf { shelf_name(&self.node) } else { self.node.to_string() }
     }
 
     /// The serial number of the second witness, which the Proxmox cloud controller reads too.
@@ -218,7 +232,7 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, others } = self;
+        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, shelf, others } = self;
         write!(f, "{PREFIX} uid={uid} cluster={cluster} node={node} vmid={vmid} incarnation={incarnation}")?;
         if let Some(bootstrap) = bootstrap {
             write!(f, " bootstrap={bootstrap}")?;
@@ -229,11 +243,20 @@ impl fmt::Display for Mark {
         if let Some(away) = away {
             write!(f, " away={away}")?;
         }
+        if *shelf {
+            write!(f, " {SHELF}")?;
+        }
         others.iter().try_for_each(|word| write!(f, " {word}"))
     }
 }
 
 text_conversions!(Mark);
+
+/// What a VM is called that holds disks of a node while the node's own VM is built anew.
+pub fn shelf_name(node: &NodeName) -> String {
+    let name = format!("{node}{SHELF_NAME}");
+    if name.len() <= NAME_LENGTH { name } else { node.to_string() }
+}
 
 /// What follows the witness in the serial number of a machine that fetches its configuration.
 const SOURCE: &str = ";ds=nocloud-net;s=";
@@ -296,6 +319,15 @@ mod tests {
         }
         let unknown = Mark::parse(&format!("{LINE} away=elsewhere")).unwrap();
         assert_eq!((unknown.away, unknown.others.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_vm_that_only_holds_disks_says_so() {
+        let line = format!("{LINE} shelf");
+        let mark = Mark::parse(&line).unwrap();
+        assert!(mark.shelf && mark.others.is_empty());
+        assert_eq!((mark.to_string(), mark.vm_name()), (line, "cp-1-kept".to_owned()));
+        assert_eq!(Mark::parse(LINE).unwrap().vm_name(), "cp-1");
     }
 
     #[test]

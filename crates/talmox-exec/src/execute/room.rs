@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_plan::{CloneKind, Planned, Step};
+use talmox_plan::{CloneKind, Planned, Step, Upkeep};
 use talmox_pve::property::{Disk, DriveSource, Slot};
 use talmox_types::{HostName, StorageId, VmId};
 
@@ -79,6 +79,7 @@ impl Claims {
             Step::CloneVm { clone: CloneKind::Full { storage }, .. }
             | Step::AddDisk { storage, .. }
             | Step::AttachSeed { storage, .. }
+            | Step::Upkeep(Upkeep::MoveDisk { storage, .. })
             | Step::FetchImage { storage, .. } => {
                 storages.insert(storage.clone());
             }
@@ -128,7 +129,8 @@ fn host_of(step: &Step) -> Option<&HostName> {
     | Step::FetchImage { host, .. }
     | Step::RemoveImage { host, .. }
     | Step::RemoveSeed { host, .. }
-    | Step::BuildTemplate { host, .. } = step
+    | Step::BuildTemplate { host, .. }
+    | Step::Upkeep(Upkeep::MakeShelf { host, .. }) = step
     {
         return Some(host);
     }

@@ -55,6 +55,8 @@ pub(super) enum Fate {
     /// It comes back with it.
     Returns,
     Gone,
+    /// A snapshot takes the place of what all members have: etcd will never have a majority again, somebody said.
+    GivenUp,
     /// It leaves etcd before it goes, so that the others need no vote of its.
     Leaves,
 }
@@ -202,7 +204,7 @@ fn nobody_tells(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked]) -> 
         Some(Said::Empty | Said::NoMachine) => return Verdict::Pass,
         Some(Said::Off | Said::Silent(_) | Said::Member(_)) | None => {}
     }
-    if leaving.all_stop && leaving.fate == Fate::Returns {
+    if leaving.fate == Fate::GivenUp || (leaving.all_stop && leaving.fate == Fate::Returns) {
         return Verdict::Pass;
     }
     if leaving.declared == 1 && leaving.is_declared && asked.len() == 1 {

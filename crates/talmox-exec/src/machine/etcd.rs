@@ -1,10 +1,16 @@
 //! A control plane's part of etcd, as it says itself.
 
+use std::time::Duration;
+
 use talmox_plan::SeenEtcd;
 use talmox_talos::{Client, Error};
 
 /// Where etcd keeps its data. The folder above is there before the bootstrap.
 const DATA: &str = "/var/lib/etcd/member";
+
+/// etcd elects a leader within a second or two, if enough members are there.
+const ELECTION: Duration = Duration::from_secs(5);
+const LOOKS: usize = 2;
 
 /// Whether a control plane has data of etcd. Neither a stage nor a list of members proves it: one is `running` before etcd
 /// is, the other answers for a node that has left.
@@ -27,5 +33,21 @@ pub(crate) async fn seen_etcd(client: &Client) -> SeenEtcd {
     let members = if runs { client.etcd_members(false).await.ok() } else { None };
     let learners = members.iter().flatten().filter(|member| member.is_learner).count();
     let members = members.map(|all| all.into_iter().map(|member| member.hostname).collect());
-    SeenEtcd::Member { healthy, members, learners }
+    // Who the members are, only a majority of them says.
+    let leaderless = runs && members.is_none() && is_leaderless(client).await;
+    SeenEtcd::Member { healthy, members, learners, leaderless }
+}
+
+/// Whether a member has no leader, now and after an election would have had its time.
+async fn is_leaderless(client: &Client) -> bool {
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(ELECTION).await;
+        }
+        let leader = client.etcd_health().await.map(|status| status.leader);
+        if !matches!(leader, Ok(None)) {
+            return false;
+        }
+    }
+    true
 }

@@ -105,5 +105,5 @@ fn has_tag(guest: &Guest, tag: &Tag) -> bool {
 /// The node this is the VM of: our mark for it, on its own id.
 pub(crate) fn node_of(guest: &Guest, uid: &ClusterUid) -> Option<NodeName> {
     let mark = guest.seen()?.live.description().and_then(Mark::of_description)?;
-    (!guest.template && mark.uid == *uid && mark.vmid == guest.vmid).then_some(mark.node)
+    (!guest.template && !mark.shelf && mark.uid == *uid && mark.vmid == guest.vmid).then_some(mark.node)
 }

@@ -17,7 +17,7 @@ pub(super) struct New<'a> {
 
 impl Recipe for New<'_> {
     fn doing(&self, mark: &Mark) -> String {
-        format!("make {} ({}) on {}", mark.node, mark.vmid, self.host)
+        format!("make {} ({}) on {}", mark.vm_name(), mark.vmid, self.host)
     }
 
     fn asked(&self) -> &HostName {
@@ -29,7 +29,7 @@ impl Recipe for New<'_> {
     }
 
     async fn send(&self, client: &Client, mark: &Mark) -> Result<Upid, Error> {
-        let config = config(self.set, mark.node.as_str(), &mark.to_string());
+        let config = config(self.set, &mark.vm_name(), &mark.to_string());
         let vm = CreateVm { vmid: mark.vmid, config, pool: self.pool.cloned(), storage: None };
         client.create_vm(self.host, &vm).await
     }

@@ -22,6 +22,7 @@ mod publish;
 mod remove;
 mod schematic;
 mod seed;
+pub(crate) mod shelf;
 mod template;
 mod unpack;
 
@@ -49,11 +50,11 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::JoinPool { vm, pool } => pool::join(work, vm, pool).await,
         Step::CloneVm { host, mark, template, clone, pool } => {
             let recipe = clone::Copy { host, template, clone, pool: pool.as_ref() };
-            making::run(work, NodeVm { mark: mark.clone(), recipe: &recipe }).await
+            making::run(work, NodeVm::new(mark.clone(), &recipe)).await
         }
         Step::CreateVm { host, mark, set, pool } => {
             let recipe = create_vm::New { host, set, pool: pool.as_ref() };
-            making::run(work, NodeVm { mark: mark.clone(), recipe: &recipe }).await
+            making::run(work, NodeVm::new(mark.clone(), &recipe)).await
         }
         Step::RegisterSchematic { schematic } => schematic::register(work, schematic).await,
         Step::FetchImage { host, storage, content, image } => {

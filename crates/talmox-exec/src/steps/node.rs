@@ -36,8 +36,16 @@ pub(super) trait Recipe: Send + Sync {
 
 /// The VM of a node.
 pub(super) struct NodeVm<'a, R> {
-    pub(super) mark: Mark,
-    pub(super) recipe: &'a R,
+    mark: Mark,
+    /// What it is called in Proxmox.
+    name: String,
+    recipe: &'a R,
+}
+
+impl<'a, R: Recipe> NodeVm<'a, R> {
+    pub(super) fn new(mark: Mark, recipe: &'a R) -> Self {
+        Self { name: mark.vm_name(), mark, recipe }
+    }
 }
 
 impl<R: Recipe> Order for NodeVm<'_, R> {
@@ -46,15 +54,15 @@ impl<R: Recipe> Order for NodeVm<'_, R> {
     }
 
     fn on(&self, vmid: VmId) -> Self {
-        Self { mark: Mark { vmid, ..self.mark.clone() }, recipe: self.recipe }
+        Self::new(Mark { vmid, ..self.mark.clone() }, self.recipe)
     }
 
     fn whose(&self) -> String {
-        self.mark.node.to_string()
+        if self.mark.shelf { format!("the shelf of {}", self.mark.node) } else { self.mark.node.to_string() }
     }
 
     fn name(&self) -> &str {
-        self.mark.node.as_str()
+        &self.name
     }
 
     fn only_on(&self) -> Option<&HostName> {
@@ -67,7 +75,7 @@ impl<R: Recipe> Order for NodeVm<'_, R> {
 
     fn is_id_declared(&self, desired: &Desired) -> bool {
         let declared = desired.nodes.iter().find(|node| node.name == self.mark.node);
-        declared.is_some_and(|node| node.vm.id.is_some())
+        !self.mark.shelf && declared.is_some_and(|node| node.vm.id.is_some())
     }
 
     fn doing(&self) -> String {
@@ -116,5 +124,5 @@ impl<R: Recipe> Order for NodeVm<'_, R> {
 
 /// Whether a mark found on a VM makes it the VM of the same node, whoever made it.
 fn is_of_node(seen: &Mark, mark: &Mark, on: VmId) -> bool {
-    seen.uid == mark.uid && seen.node == mark.node && seen.vmid == on
+    seen.uid == mark.uid && seen.node == mark.node && seen.vmid == on && seen.shelf == mark.shelf
 }

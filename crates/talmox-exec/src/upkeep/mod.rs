@@ -9,6 +9,7 @@ mod note_away;
 mod recover;
 mod retire;
 mod return_node;
+mod rotate;
 mod snapshot;
 mod upgrade_kubernetes;
 mod upgrade_node;
@@ -18,6 +19,7 @@ use talmox_plan::Upkeep;
 
 pub use upgrade_node::UpgradeFault;
 
+use crate::steps::shelf;
 use crate::work::{Result, Work};
 
 pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
@@ -34,7 +36,20 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::ForgetNode { node, address, control_planes } => {
             forget::run(work, node, *address, control_planes).await
         }
+        Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
+            rotate::run(work, *realm, *phase, [control_planes, workers]).await
+        }
+        Upkeep::SettleAuthority { realm, control_planes, workers } => {
+            rotate::settle(work, *realm, [control_planes, workers]).await
+        }
         Upkeep::NoteAway { vm, away } => note_away::run(work, vm, away.as_ref()).await,
+        Upkeep::MakeShelf { host, mark, pool } => shelf::make(work, host, mark, pool.as_ref()).await,
+        Upkeep::MoveDisk { from, to, slot, storage, volume } => {
+            let (slot, volume) = (*slot, volume.as_ref());
+            shelf::hand_over(work, &shelf::Handover { from, to, slot, storage, volume }).await
+        }
+        Upkeep::MoveShelf { vm, to } => shelf::bring(work, vm, to).await,
+        Upkeep::RemoveShelf { vm } => shelf::remove(work, vm).await,
         Upkeep::RecoverEtcd { vm, address, control_planes, snapshot } => {
             recover::run(work, vm, *address, control_planes, snapshot).await
         }

@@ -10,6 +10,7 @@ mod hidden;
 mod openssl;
 mod patch;
 mod properties;
+mod rotation;
 mod secrets;
 mod validate;
 

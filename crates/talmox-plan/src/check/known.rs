@@ -30,7 +30,10 @@ impl<'a> Known<'a> {
             known.steps.entry(&step.id).or_insert(step);
             known.last.extend(step.node.iter().map(|node| (node, step)));
             if let Some(mark) = step.step.makes() {
-                known.by_node.entry(&mark.node).or_default().push(step);
+                // A VM that holds a node's disks is not the node's.
+                if !mark.shelf {
+                    known.by_node.entry(&mark.node).or_default().push(step);
+                }
                 known.by_id.entry(mark.vmid).or_default().push(step);
             }
         }
@@ -50,7 +53,8 @@ impl<'a> Known<'a> {
     /// Whether another step makes the same VM or node.
     pub(super) fn has_twin(&self, step: &Planned, mark: &Mark) -> bool {
         let same_id = self.by_id.get(&mark.vmid).into_iter().flatten().copied();
-        same_id.chain(self.makers(&mark.node)).any(|other| other.id != step.id)
+        let same_node = self.makers(&mark.node).filter(|_| !mark.shelf);
+        same_id.chain(same_node).any(|other| other.id != step.id)
     }
 
     /// Whether a VM carries the mark of this node for itself.
@@ -63,5 +67,5 @@ fn own_mark(guest: &Guest) -> Option<Mark> {
     let Seen::Read(seen) = &guest.config else { return None };
     let last_line = seen.live.description()?.trim_end().lines().last()?;
     let mark = Mark::parse(last_line.trim()).ok()?;
-    (mark.vmid == guest.vmid && !guest.template).then_some(mark)
+    (mark.vmid == guest.vmid && !guest.template && !mark.shelf).then_some(mark)
 }

@@ -6,7 +6,7 @@ use talmox_pve::property::{Disk, Slot};
 use talmox_types::{Mark, VmId};
 
 use super::{Court, Rule};
-use crate::{Depth, Expected, Guest, GuestKind, HaRule, Planned, Seen, Step};
+use crate::{Depth, Expected, Guest, GuestKind, HaRule, Planned, Seen, Step, Upkeep};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {
@@ -65,7 +65,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
 }
 
 /// A VM is ours if it carries the mark the step expects, for itself; or if this plan makes it.
-fn acts_on(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+pub(super) fn acts_on(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if step.node.as_ref() != Some(&vm.mark.node) {
         court.violate(Rule::OursOnly, step, format!("it is about another node than {}", vm.mark.node));
     }
@@ -133,7 +133,7 @@ fn made(court: &mut Court<'_>, step: &Planned, mark: &Mark) {
     let removed: Vec<VmId> = before
         .iter()
         .filter_map(|before| removes(before))
-        .filter(|vm| vm.mark.node == mark.node)
+        .filter(|vm| vm.mark.node == mark.node && !vm.mark.shelf)
         .map(Expected::vmid)
         .collect();
     if court.observed.guests.contains_key(&mark.vmid) && !removed.contains(&mark.vmid) {
@@ -174,7 +174,9 @@ fn own_volumes(court: &mut Court<'_>, step: &Planned, set: &BTreeMap<String, Str
 
 /// The VM a step removes.
 fn removes(step: &Planned) -> Option<&Expected> {
-    step.step.vm().filter(|_| matches!(step.step, Step::RemoveVm { .. }))
+    step.step
+        .vm()
+        .filter(|_| matches!(step.step, Step::RemoveVm { .. } | Step::Upkeep(Upkeep::RemoveShelf { .. })))
 }
 
 fn delete_pool(court: &mut Court<'_>, step: &Planned, comment: &str) {

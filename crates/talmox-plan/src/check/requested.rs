@@ -72,7 +72,8 @@ pub(super) fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
         Goal::Destroy => true,
         Goal::Converge if declared => {
             let rolled = || crate::outdated(court.desired, court.observed).contains_key(node);
-            request.replace.contains(node) || (request.roll_templates && rolled())
+            let given_up = || super::quorum::is_given_up(court, node);
+            request.replace.contains(node) || (request.roll_templates && rolled()) || given_up()
         }
         Goal::Converge => request.prune || request.remove.contains(node),
         Goal::Templates | Goal::PruneTemplates | Goal::Hosts => false,

@@ -74,5 +74,5 @@ fn is_gone(court: &mut Court<'_>, step: &Planned, node: &NodeName) {
 fn own_mark(guest: &Guest) -> Option<Mark> {
     let Seen::Read(seen) = &guest.config else { return None };
     let line = seen.live.description()?.trim_end().lines().last()?;
-    Mark::parse(line.trim()).ok().filter(|mark| mark.vmid == guest.vmid && !guest.template)
+    Mark::parse(line.trim()).ok().filter(|mark| mark.vmid == guest.vmid && !guest.template && !mark.shelf)
 }

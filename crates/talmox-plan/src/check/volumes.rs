@@ -23,6 +23,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
                 if seen(court, vm).is_some_and(|seen| holds(seen, *slot)) {
                     court.violate(Rule::DisksGrow, step, format!("{slot} holds something already"));
                 }
+                if super::shelf::keeps(court, &vm.mark.node, *slot) {
+                    court.violate(Rule::Volumes, step, format!("another disk was kept for {slot}"));
+                }
             }
             Step::ConfigureVm { vm, set, delete, drives, .. } => {
                 configuration(court, step, vm, set, delete);
@@ -83,7 +86,7 @@ fn own_volume(court: &mut Court<'_>, step: &Planned, vm: &Expected, slot: Slot) 
     }
 }
 
-fn seen<'a>(court: &Court<'a>, vm: &Expected) -> Option<&'a GuestConfig> {
+pub(super) fn seen<'a>(court: &Court<'a>, vm: &Expected) -> Option<&'a GuestConfig> {
     let guest = court.observed.guests.get(&vm.vmid())?;
     let config = guest.seen()?;
     // A VM of the same id that this plan removes first says nothing of the one it makes.
@@ -91,11 +94,11 @@ fn seen<'a>(court: &Court<'a>, vm: &Expected) -> Option<&'a GuestConfig> {
     vm.is(&mark).then_some(config)
 }
 
-fn disk(config: &VmConfig, slot: Slot) -> Option<Disk> {
+pub(super) fn disk(config: &VmConfig, slot: Slot) -> Option<Disk> {
     Disk::parse(config.get(&slot.to_string())?).ok()
 }
 
-fn holds(seen: &GuestConfig, slot: Slot) -> bool {
+pub(super) fn holds(seen: &GuestConfig, slot: Slot) -> bool {
     let key = slot.to_string();
     seen.live.get(&key).is_some() || seen.next.get(&key).is_some()
 }
@@ -121,6 +124,9 @@ fn removal(court: &mut Court<'_>, step: &Planned, vm: &Expected, detach: &BTreeS
                         format!("{volume} belongs to another and is not let go first"),
                     );
                 }
+                continue;
+            }
+            if super::shelf::is_carried_over(court, step, vm, (slot, volume)) {
                 continue;
             }
             if !is_expendable(slot, &disk, node) {

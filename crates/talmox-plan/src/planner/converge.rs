@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_pve::property::VmConfig;
+use talmox_pve::property::{Slot, VmConfig};
 use talmox_pve::render::{Circumstances, vm_config};
 use talmox_types::desired::{Node, Power as WantedPower, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -44,6 +44,9 @@ impl<'a> Planner<'a> {
             return self.wait_for_host(guest.host.clone(), &node.name, &reason);
         }
         if !self.placement(node, guest) || self.has_left(node, &owned.mark) || self.is_rewound(node, guest) {
+            return;
+        }
+        if !self.shelf_fits(node, guest) {
             return;
         }
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
@@ -368,6 +371,12 @@ impl<'a> Planner<'a> {
             needs = vec![self.push(Draft { changes: shown, ..draft })];
         }
         let mut last = needs.clone();
+        let shelved: BTreeSet<Slot> = found
+            .new_disks
+            .iter()
+            .map(|disk| disk.slot)
+            .filter(|slot| self.is_shelved(&node.name, *slot))
+            .collect();
         for growth in found.growths {
             let step = Step::GrowDisk { vm: vm.clone(), slot: growth.slot, to: growth.to };
             let change = Change {
@@ -382,7 +391,7 @@ impl<'a> Planner<'a> {
             let (part, changes) = (Some(growth.slot.to_string()), vec![change]);
             last = vec![self.push(Draft { part, changes, ..draft })];
         }
-        for disk in found.new_disks {
+        for disk in found.new_disks.into_iter().filter(|disk| !shelved.contains(&disk.slot)) {
             let change = Change {
                 key: disk.slot.to_string(),
                 old: None,
@@ -397,7 +406,7 @@ impl<'a> Planner<'a> {
             let (part, changes) = (Some(slot.to_string()), vec![change]);
             last = vec![self.push(Draft { part, changes, ..draft })];
         }
-        last
+        self.unshelve(&node.name, vm, last)
     }
 }
 

@@ -20,9 +20,17 @@ impl Planner<'_> {
         if self.may_be_unreadable(node) || self.may_be_in_flight(node) {
             return;
         }
+        if !self.kept_disks_of_a_lost_host(node) {
+            return;
+        }
+        // What was kept for it is where it was before.
+        let now_on = self.shelf_host(&node.name);
+        if now_on.is_some() && !self.kept_disks_come_along(node, None) {
+            return;
+        }
         let Some(vmid) = self.free_id(node) else { return };
         let Some(after) = self.forget_former(node) else { return };
-        self.create(node, vmid, After { steps: after, now_on: None });
+        self.create(node, vmid, After { steps: after, now_on });
     }
 
     /// Plans the removal of a node's VM and the making of another with the same id.
@@ -32,9 +40,7 @@ impl Planner<'_> {
             self.refuse_taken_id(node, vmid);
             return;
         }
-        let possible = self.as_possible(node, Some(&owned.host));
-        if let Err(NoPlace { problem, choices, .. }) = self.place_for(&possible, Some(&owned.host)) {
-            self.refuse(Some(&node.name), problem, choices);
+        if !self.kept_disks_come_along(node, Some(&owned.host)) {
             return;
         }
         if let Some(removed) = self.remove(owned, Some(node), Effect::Replace) {
@@ -46,6 +52,23 @@ impl Planner<'_> {
                 self.join_anew(node, vm);
             }
         }
+    }
+
+    /// Whether there is a place for a VM that is built anew, and the disks it keeps can come along.
+    fn kept_disks_come_along(&mut self, node: &Node, now_on: Option<&HostName>) -> bool {
+        let now_on = now_on.cloned().or_else(|| self.shelf_host(&node.name));
+        let possible = self.as_possible(node, now_on.as_ref());
+        let host = match self.place_for(&possible, now_on.as_ref()) {
+            Ok(place) => place.host,
+            Err(NoPlace { problem, choices, .. }) => {
+                self.refuse(Some(&node.name), problem, choices);
+                return false;
+            }
+        };
+        let observed = self.observed;
+        let going = self.identities.of_node(&node.name).next();
+        let going = going.and_then(|owned| observed.guests.get(&owned.mark.vmid));
+        self.kept_disks_reach(node, going, &host)
     }
 
     /// Whether the node's VM may be one on a host that does not answer.
@@ -192,7 +215,7 @@ impl Planner<'_> {
             self.follow_later(node);
             return None;
         }
-        let mark = self.mark(&node.name, vmid);
+        let mark = self.new_mark(node, vmid);
         let Making { step, needs, have } = self.making(node, &host, &mark, origin)?;
         if let Some(text) = note {
             self.note(Some(&node.name), NoteKind::Placement, text);

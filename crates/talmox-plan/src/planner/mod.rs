@@ -9,6 +9,7 @@ mod conflicts;
 mod converge;
 mod create;
 mod ha;
+mod heirs;
 mod hosts;
 mod ids;
 mod inside;
@@ -18,6 +19,7 @@ mod place;
 mod published;
 mod remove;
 mod seeds;
+mod shelf;
 mod source;
 mod templates;
 mod unknown;
@@ -47,6 +49,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
     let mut planner = Planner::new(desired, observed, request, nonce);
     names::check_names(&mut planner);
     match request.goal {
+        Goal::Converge if !planner.quorum() => {}
         Goal::Converge => {
             conflicts::find(&mut planner);
             for node in desired.nodes.iter().filter(|node| request.covers(&node.name)) {
@@ -56,6 +59,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.outdated_templates();
             planner.ha();
             planner.inside();
+            planner.hand_on_bootstrap();
             planner.forgotten_seeds();
             planner.snapshot_first();
         }
@@ -121,6 +125,10 @@ struct Planner<'a> {
     outdated: BTreeMap<NodeName, String>,
     /// Nodes that are built anew and join again, with the last step for it.
     anew: BTreeMap<NodeName, StepId>,
+    /// Control planes whose data of etcd is given up for a snapshot.
+    given_up: BTreeSet<NodeName>,
+    /// VMs that hold disks of a node whose own VM is built anew.
+    shelves: BTreeMap<NodeName, shelf::Shelf>,
     plan: Plan,
 }
 
@@ -153,6 +161,8 @@ impl<'a> Planner<'a> {
                 BTreeMap::new()
             },
             anew: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            shelves: shelf::find(observed, &identities),
             desired,
             observed,
             request,
@@ -164,7 +174,7 @@ impl<'a> Planner<'a> {
 
     /// Plans one declared node.
     fn node(&mut self, node: &Node) {
-        if self.refused.contains(&node.name) {
+        if self.refused.contains(&node.name) || !self.shelf_is_at_hand(&node.name) {
             return;
         }
         let owned: Vec<_> = self.identities.of_node(&node.name).cloned().collect();
@@ -188,10 +198,10 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether a node is to be built anew: by name, or because its template is another one now.
+    /// Whether a node is to be built anew: by name, because its template is another one now, or for a snapshot.
     fn is_replaced(&self, node: &NodeName) -> bool {
         let rolled = self.request.roll_templates && self.outdated.contains_key(node);
-        self.request.replace.contains(node) || rolled
+        self.request.replace.contains(node) || rolled || self.given_up.contains(node)
     }
 
     /// Says once which nodes stand on templates of the past.

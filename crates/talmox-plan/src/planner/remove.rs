@@ -16,10 +16,12 @@ impl Planner<'_> {
     /// Shows what is ours and not described, and removes what was asked for.
     pub(super) fn undeclared(&mut self) {
         self.forget_leftovers();
+        self.undeclared_shelves();
         let owned: Vec<Owned> = self.identities.ours().cloned().collect();
         for owned in owned {
             let name = &owned.mark.node;
-            if self.names.contains_key(name.as_str()) || !self.request.covers(name) {
+            let refused = self.refused.contains(name);
+            if self.names.contains_key(name.as_str()) || !self.request.covers(name) || refused {
                 continue;
             }
             if self.request.prune || self.request.remove.contains(name) {
@@ -41,10 +43,17 @@ impl Planner<'_> {
         if self.request.targets.is_empty() {
             self.delete_ha_rules();
         }
-        for owned in owned.iter().filter(|owned| self.request.covers(&owned.mark.node)) {
+        let shelves: Vec<Owned> = self.identities.shelves().cloned().collect();
+        let request = self.request;
+        removed.extend(self.leftover_shelves(|node| request.covers(node)));
+        for owned in owned.iter().filter(|owned| request.covers(&owned.mark.node)) {
+            if self.refused.contains(&owned.mark.node) {
+                continue;
+            }
             let node = self.names.get(owned.mark.node.as_str()).copied();
             removed.extend(self.remove(owned, node, Effect::Destroy));
         }
+        let owned: Vec<Owned> = owned.into_iter().chain(shelves).collect();
         if self.request.targets.is_empty() {
             self.forgotten_seeds();
         }
@@ -104,7 +113,10 @@ impl Planner<'_> {
             let text = format!("VM {} has snapshots (the last is {snapshot}): they go with it", guest.vmid);
             self.note(Some(name), NoteKind::Warning, text);
         }
-        let (goes, detach) = self.volumes(name, guest, node)?;
+        let (goes, detach, kept) = self.volumes(name, guest, node, effect)?;
+        if node.is_some_and(|node| self.cannot_shelve(node, guest, &kept)) {
+            return None;
+        }
         let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
         // Two VMs of one node have one name; their steps must not.
         let is_double = self.identities.of_node(name).count() > 1;
@@ -115,6 +127,9 @@ impl Planner<'_> {
             let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(node) };
             let draft = Draft::new(Some(name), step, "it is to be removed", Effect::Stop).after(needs);
             needs = vec![self.push(Draft { part: part.clone(), ..draft })];
+        }
+        if let Some(node) = node {
+            needs = self.shelve(node, (&vm, guest), &kept, needs)?;
         }
         self.tell_of_unseen_jobs();
         let step = Step::RemoveVm { vm, detach, purges: self.purges(guest) };
@@ -161,13 +176,15 @@ impl Planner<'_> {
         self.refuse(Some(name), format!("VM {vmid} is protected"), choices);
     }
 
-    /// What goes with a VM, and which slots hold what belongs to others. Refuses what neither may go nor can stay.
+    /// What goes with a VM, which slots hold what belongs to others, and what goes over to the VM that takes its place.
+    /// Refuses what neither may go nor can stay.
     fn volumes(
         &mut self,
         name: &NodeName,
         guest: &Guest,
         node: Option<&Node>,
-    ) -> Option<(Vec<Volume>, BTreeSet<Slot>)> {
+        effect: Effect,
+    ) -> Option<(Vec<Volume>, BTreeSet<Slot>, Vec<Volume>)> {
         let seen = guest.seen()?;
         let (mut goes, mut detach, mut kept) = (Vec::new(), BTreeSet::new(), Vec::new());
         for (slot, disk) in attached(&[&seen.live, &seen.next]) {
@@ -182,9 +199,13 @@ impl Planner<'_> {
                 kept.push(Volume { slot, volume, size: disk.size });
             }
         }
-        if kept.is_empty() {
-            return Some((goes, detach));
+        let goes_over = |volume: &Volume| {
+            effect == Effect::Replace && node.is_some_and(|node| is_kept(node, volume.slot))
+        };
+        if kept.iter().all(goes_over) {
+            return Some((goes, detach, kept));
         }
+        kept.retain(|volume| !goes_over(volume));
         let vmid = guest.vmid;
         for Volume { slot, volume, .. } in &kept {
             let declared = node.is_some_and(|node| is_kept(node, *slot));
@@ -201,7 +222,7 @@ impl Planner<'_> {
 }
 
 /// Everything that holds a volume, now or after the next restart.
-fn attached(configs: &[&VmConfig]) -> BTreeMap<Slot, Disk> {
+pub(super) fn attached(configs: &[&VmConfig]) -> BTreeMap<Slot, Disk> {
     let slots = configs.iter().flat_map(|config| config.slots());
     let disks = slots.filter(|(slot, _)| slot.holds_volume());
     disks.filter_map(|(slot, text)| Some((slot, Disk::parse(text).ok()?))).collect()
@@ -219,7 +240,7 @@ fn may_go(slot: Slot, disk: &Disk, node: Option<&Node>) -> bool {
     of_every_vm || declared || sabotaged(Defect::KeptVolumesGo)
 }
 
-fn is_kept(node: &Node, slot: Slot) -> bool {
+pub(super) fn is_kept(node: &Node, slot: Slot) -> bool {
     let mut disks = node.vm.extra_disks.iter();
     slot.kind() == SlotKind::Scsi && disks.any(|disk| disk.slot == slot.index() && disk.keep)
 }

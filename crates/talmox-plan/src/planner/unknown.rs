@@ -54,7 +54,9 @@ impl<'a> Unknown<'a> {
 
     /// The host a node's VM may be on, though nobody can read it there, and why not. What is on hosts that are gone is gone.
     pub(super) fn out_of_reach(&self, node: &Node, gone: &BTreeSet<HostName>) -> Option<(HostName, String)> {
-        let named = self.named(node).iter();
+        let holder = talmox_types::shelf_name(&node.name);
+        let holder = self.named.get(holder.as_str()).map_or(&[][..], Vec::as_slice);
+        let named = self.named(node).iter().chain(holder);
         let all = named.chain(self.anyone.values()).filter(|lost| !gone.contains(&lost.guest.host));
         let first = all.min_by_key(|lost| lost.guest.vmid)?;
         Some((first.guest.host.clone(), first.reason.to_owned()))

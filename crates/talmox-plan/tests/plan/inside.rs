@@ -80,6 +80,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
         images: BTreeMap::new(),
+        phases: talmox_types::Phases::default(),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),
         absent_pods: (role == Role::Worker).then(Vec::new),
         services: BTreeMap::new(),
@@ -94,7 +95,12 @@ pub(crate) fn member(desired: &Desired, node: &str) -> SeenNode {
         stage: SeenStage::Running,
         ready: true,
         unmet: Vec::new(),
-        etcd: before.etcd.as_ref().map(|_| SeenEtcd::Member { healthy: true, members, learners: 0 }),
+        etcd: before.etcd.as_ref().map(|_| SeenEtcd::Member {
+            healthy: true,
+            members,
+            learners: 0,
+            leaderless: false,
+        }),
         absent_pods: Some(Vec::new()),
         ..before
     }
@@ -286,8 +292,12 @@ fn what_is_not_well_is_waited_for() {
     assert_eq!(reason(&observed), "cp-2 is not well: running, staticPods: pending");
     let mut observed = living(&desired);
     let mut alone = member(&desired, "cp-3");
-    alone.etcd =
-        Some(SeenEtcd::Member { healthy: true, members: Some(vec!["cp-3".to_owned()]), learners: 0 });
+    alone.etcd = Some(SeenEtcd::Member {
+        healthy: true,
+        members: Some(vec!["cp-3".to_owned()]),
+        learners: 0,
+        leaderless: false,
+    });
     see(&mut observed, "cp-3", boxed(alone));
     assert_eq!(reason(&observed), "the members cp-3 knows are cp-3");
     let mut observed = living(&desired);

@@ -254,3 +254,129 @@ fn what_is_out_of_reach_is_not_called_gone() {
         assert!(plan.notes.iter().all(|note| !note.text.contains("nothing to remove")), "{:?}", plan.notes);
     }
 }
+
+/// A worker with a disk that is kept, and what was seen of it.
+fn with_a_kept_disk() -> (Desired, Observed) {
+    let mut desired = desired(1, 1);
+    let disk = ExtraDisk { slot: 1, size: 50, storage: storage("local-zfs"), keep: true, mount: None };
+    desired.nodes[1].vm.extra_disks = vec![disk];
+    let observed = converged(&desired);
+    (desired, observed)
+}
+
+/// A shelf of `w-1` with so much on it.
+fn shelf(vmid: u32, on: &str, more: &[(&'static str, &'static str)]) -> talmox_plan::Guest {
+    let mark = talmox_types::Mark { shelf: true, ..mark("w-1", vmid) }.to_string();
+    let mut config: talmox_pve::property::VmConfig =
+        [("name", "w-1-kept"), ("memory", "64")].into_iter().chain(more.iter().copied()).collect();
+    config.set("description", &mark);
+    stranger(vmid, on, "w-1-kept", config)
+}
+
+fn replace() -> Request {
+    Request { replace: names(&["w-1"]), ..Request::default() }
+}
+
+#[test]
+fn a_disk_that_is_kept_waits_on_a_shelf() {
+    let (desired, observed) = with_a_kept_disk();
+    let plan = planned(&desired, &observed, &replace());
+    assert_eq!(
+        steps(&plan),
+        [
+            "w-1/stop stop",
+            "w-1/make-shelf create after w-1/stop",
+            "w-1/move-disk-scsi1-to-shelf change_live after w-1/stop w-1/make-shelf",
+            "w-1/remove replace after w-1/move-disk-scsi1-to-shelf",
+            "w-1/clone create after w-1/remove",
+            "w-1/configure create after w-1/clone",
+            "w-1/grow-disk-scsi0 create after w-1/configure",
+            "w-1/move-disk-scsi1 change_live after w-1/grow-disk-scsi0 w-1/move-disk-scsi1-to-shelf",
+            "w-1/remove-shelf change_live after w-1/move-disk-scsi1",
+            "w-1/start create after w-1/remove-shelf",
+        ]
+    );
+}
+
+#[test]
+fn what_a_run_left_on_a_shelf_goes_into_the_vm_there_is() {
+    let (desired, mut observed) = with_a_kept_disk();
+    let held = [("scsi1", "local-zfs:vm-2007-disk-0,size=50G")];
+    let there = shelf(2007, "pve2", &held);
+    observed.guests.insert(there.vmid, there);
+    // Its VM has another disk at the slot already: nobody decides which of them is the right one.
+    let plan = planned(&desired, &observed, &Request::default());
+    assert_eq!(problems(&plan), ["VM 2007 keeps a disk for scsi1, where VM 2001 has another one by now"]);
+    edit(&mut observed, 2001, |config| {
+        config.remove("scsi1");
+    });
+    let back = ["w-1/move-disk-scsi1 change_live", "w-1/remove-shelf change_live after w-1/move-disk-scsi1"];
+    assert_eq!(steps(&planned(&desired, &observed, &Request::default())), back);
+    // Nor has it to be there yet.
+    let mut gone = observed.clone();
+    gone.guests.remove(&id(2001));
+    gone.depth = talmox_plan::Depth::Everything;
+    let made = steps(&planned(&desired, &gone, &Request::default()));
+    assert!(made.iter().any(|step| step.starts_with("w-1/move-disk-scsi1 ")), "{made:?}");
+    assert!(!made.iter().any(|step| step.starts_with("w-1/add-disk")), "{made:?}");
+    // An empty one goes.
+    let empty = shelf(2007, "pve2", &[]);
+    let (desired, mut observed) = with_a_kept_disk();
+    observed.guests.insert(empty.vmid, empty);
+    assert_eq!(steps(&planned(&desired, &observed, &Request::default())), ["w-1/remove-shelf change_live"]);
+}
+
+#[test]
+fn a_shelf_that_holds_something_does_not_go_with_the_cluster() {
+    let (desired, mut observed) = with_a_kept_disk();
+    let there = shelf(2007, "pve2", &[("scsi1", "local-zfs:vm-2007-disk-0,size=50G")]);
+    observed.guests.insert(there.vmid, there);
+    edit(&mut observed, 2001, |config| {
+        config.remove("scsi1");
+    });
+    let request = Request { goal: Goal::Destroy, ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    assert_eq!(problems(&plan), ["VM 2007 holds scsi1, which is to be kept (keep: true)"]);
+    let fewer = without_last(&desired);
+    let plan = planned(&fewer, &observed, &Request::default());
+    let told = "2007 on pve2 holds disks that were kept for w-1, which is not in the description: left alone";
+    assert!(plan.notes.iter().any(|note| note.text == told), "{plan:#?}");
+    let plan = planned(&fewer, &observed, &Request { prune: true, ..Request::default() });
+    assert_eq!(problems(&plan), ["VM 2007 holds scsi1, which is to be kept (keep: true)"]);
+}
+
+#[test]
+fn plans_that_would_lose_a_kept_disk() {
+    use talmox_plan::{Rule, Upkeep, check};
+    let (desired, observed) = with_a_kept_disk();
+    let good = planned(&desired, &observed, &replace());
+    let broken = |plan: &talmox_plan::Plan| -> BTreeSet<Rule> {
+        check(plan, &desired, &observed, &replace()).into_iter().map(|violation| violation.rule).collect()
+    };
+    let is = |word: &str, step: &talmox_plan::Planned| step.id.as_str() == word;
+    // The VM goes before its disk was taken off.
+    let mut early = good.clone();
+    let removal = early.steps.iter_mut().find(|step| is("w-1/remove", step)).unwrap();
+    removal.needs = vec![talmox_plan::StepId::new(Some(&name("w-1")), "stop")];
+    assert!(broken(&early).contains(&Rule::Volumes));
+    // The shelf goes with the disk on it.
+    let mut shelf = good.clone();
+    let removal = shelf.steps.iter_mut().find(|step| is("w-1/remove-shelf", step)).unwrap();
+    removal.needs = vec![talmox_plan::StepId::new(Some(&name("w-1")), "move-disk-scsi1-to-shelf")];
+    assert!(broken(&shelf).contains(&Rule::Volumes));
+    // The disk is taken from a machine that runs.
+    let mut running = good.clone();
+    for step in &mut running.steps {
+        step.needs.retain(|need| need.as_str() != "w-1/stop");
+    }
+    assert!(broken(&running).contains(&Rule::Volumes));
+    // Another VM than the shelf of the node gets it.
+    let mut given = good.clone();
+    let moved = given.steps.iter_mut().find(|step| is("w-1/move-disk-scsi1-to-shelf", step)).unwrap();
+    let Step::Upkeep(Upkeep::MoveDisk { to, .. }) = &mut moved.step else { panic!() };
+    to.mark = mark("cp-1", 2000);
+    assert!(broken(&given).contains(&Rule::OursOnly));
+    // Nobody asked.
+    let asked = check(&good, &desired, &observed, &Request::default());
+    assert!(asked.iter().any(|violation| violation.rule == Rule::AskedFor));
+}

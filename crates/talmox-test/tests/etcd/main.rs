@@ -7,5 +7,6 @@
 mod bed;
 
 mod members;
+mod quorum;
 mod restore;
 mod snapshots;

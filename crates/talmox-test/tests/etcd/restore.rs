@@ -10,7 +10,7 @@ use crate::bed::{Bed, healthy};
 use crate::snapshots::{living, snapshot_plan};
 
 /// A cluster with something in it, its snapshot, and then nothing.
-async fn lost(seed: u64, controllers: usize) -> (Bed, Request) {
+pub(crate) async fn lost(seed: u64, controllers: usize) -> (Bed, Request) {
     let bed = living(seed, controllers).await;
     let object =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: precious, namespace: default}\ndata: {a: b}\n";
@@ -30,7 +30,7 @@ async fn destroy(bed: &Bed) {
     assert_eq!(left, 0, "templates alone stay");
 }
 
-async fn has_objects(bed: &Bed) -> bool {
+pub(crate) async fn has_objects(bed: &Bed) -> bool {
     let found = bed.kubernetes().config_map("default", "precious").await.unwrap();
     found.is_some_and(|data| data.get("a").is_some_and(|value| value == "b"))
 }

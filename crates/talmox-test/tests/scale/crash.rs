@@ -5,7 +5,8 @@ use std::time::Instant;
 use talmox_plan::Request;
 use talmox_test::{Fault, When};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, described};
+use crate::kept;
 use crate::support::*;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -20,9 +21,20 @@ fn every(usual: usize) -> usize {
 
 /// Kills the client at every so manyth call of what a request does to a living cluster of three and one, and runs it again.
 fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Request) {
+    killed_on(&|| Bed::new(seed, described(3, 1, "")), what, usual, prepare, |_, _| {});
+}
+
+/// The same with a cluster of one's own; before the kill and at the end it is looked at.
+fn killed_on(
+    bed: &dyn Fn() -> Bed,
+    what: &str,
+    usual: usize,
+    prepare: impl Fn(&mut Bed) -> Request,
+    judge: impl Fn(&Bed, &str),
+) {
     let begun = Instant::now();
     let (before, calls) = runtime().block_on(async {
-        let mut bed = living(seed, 3, 1).await;
+        let mut bed = of(bed()).await;
         let request = prepare(&mut bed);
         let before = bed.lab.calls().len();
         carried_out(&bed, &request, 2).await;
@@ -32,7 +44,7 @@ fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Req
     for sent in [false, true] {
         for number in (before + 1..=calls).step_by(every(usual)) {
             runtime().block_on(async {
-                let mut bed = living(seed, 3, 1).await;
+                let mut bed = of(bed()).await;
                 let request = prepare(&mut bed);
                 bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
                 let _ = bed.converge_mortally(&request, 2).await;
@@ -48,6 +60,7 @@ fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Req
                 bed.is_healthy().await;
                 assert_eq!(bed.etcd_clusters(), 1);
                 assert_eq!(bed.accepted("Bootstrap"), 1);
+                judge(&bed, &format!("killed at call {number}, sent {sent}"));
                 runs += 1;
             });
         }
@@ -70,4 +83,19 @@ fn while_a_control_plane_leaves() {
 #[test]
 fn while_a_control_plane_is_built_anew() {
     killed(82, "replace cp-2", 83, |_| replacing(&["cp-2"]));
+}
+
+#[test]
+fn while_disks_go_over_to_a_new_vm() {
+    let bed = || Bed::new(83, kept::described_with_disks());
+    let before = std::cell::Cell::new(None);
+    let prepare = |bed: &mut Bed| {
+        before.set(kept::disk_at(bed, "cp-2", "scsi1"));
+        assert!(before.get().is_some());
+        replacing(&["cp-2"])
+    };
+    killed_on(&bed, "replace cp-2 with a disk that is kept", 139, prepare, |bed, when| {
+        assert_eq!(kept::disk_at(bed, "cp-2", "scsi1"), before.get(), "{when}");
+        assert_eq!(kept::shelves(bed), Vec::<u32>::new(), "{when}");
+    });
 }

@@ -27,7 +27,7 @@ fn standing(bed: &Bed, name: &str) -> (String, bool, Option<AwayWord>) {
 }
 
 /// Moving takes a right of its own.
-fn may_move(world: &mut World) {
+pub(crate) fn may_move(world: &mut World) {
     let (role, (user, _)) = ("TalmoxMoves", TOKEN.split_once('!').unwrap());
     world.access.roles.insert(role.to_owned(), ["VM.Migrate".to_owned()].into());
     world.access.acl.extend([("user", user), ("token", TOKEN)].map(|(kind, subject)| AclEntry {

@@ -9,5 +9,6 @@ mod bed;
 mod crash;
 mod down;
 mod hosts;
+mod kept;
 mod replace;
 mod support;

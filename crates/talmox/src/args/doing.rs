@@ -61,6 +61,9 @@ pub(crate) struct Scope {
     /// Begin a cluster that has no data with this snapshot of etcd; one encrypted with age is opened with the keys at hand
     #[arg(long, env = "TALMOX_RESTORE", value_name = "FILE")]
     pub restore: Option<PathBuf>,
+    /// etcd has lost its majority for good: build control planes that still have data anew, for the snapshot of --restore
+    #[arg(long, env = "TALMOX_QUORUM_LOST", value_parser = FalseyValueParser::new())]
+    pub quorum_lost: bool,
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
     #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
     pub until: Option<UntilWord>,
@@ -201,6 +204,7 @@ pub(crate) enum PlanFormat {
   talmox apply --replace worker-2               build one VM anew
   talmox apply --move worker-2=pve3             move one VM to another host
   talmox apply --restore etcd.snapshot          build a lost cluster anew, with what a snapshot of etcd holds
+  talmox apply --restore etcd.snapshot --quorum-lost   the same where members are left that can do nothing any more
   talmox apply --not-before 22:00 --not-after 04:00   interrupt nothing by day
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
@@ -213,7 +217,7 @@ pub(crate) struct Apply {
         value_name = "PLANFILE",
         conflicts_with_all = [
             "target", "remove", "prune", "replace", "roll", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
-            "not_before", "not_after", "no_snapshot", "restore",
+            "not_before", "not_after", "no_snapshot", "restore", "quorum_lost",
         ]
     )]
     pub plan: Option<PathBuf>,

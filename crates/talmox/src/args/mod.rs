@@ -26,8 +26,8 @@ pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBeha
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
 pub(crate) use secrets::{
-    Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateClient, SecretsShow,
-    SecretsWhat,
+    Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateCa,
+    SecretsRotateClient, SecretsShow, SecretsWhat,
 };
 
 pub(crate) use template::{

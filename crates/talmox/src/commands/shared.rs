@@ -135,6 +135,7 @@ impl Job {
             not_after,
             no_snapshot,
             restore,
+            quorum_lost,
             until,
         } = scope;
         for name in target
@@ -162,6 +163,7 @@ impl Job {
                 stage: *stage,
                 no_snapshot: *no_snapshot,
                 restore: restore.as_deref().map(restored).transpose()?,
+                quorum_lost: *quorum_lost,
                 window: Window { not_before: not_before.clone(), not_after: not_after.clone() },
             },
             hosts: HostsRequest { gone: host_gone.iter().cloned().collect(), ..HostsRequest::default() },
@@ -222,7 +224,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         upkeep,
         hosts: HostsRequest { gone, drain: _, back: _, move_back },
     } = request;
-    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore, window } = upkeep;
+    let UpkeepRequest { max_unavailable, stage, no_snapshot, restore, quorum_lost, window } = upkeep;
     let mut words = verb.to_owned();
     for (flag, nodes) in [("--target", targets), ("--remove", remove), ("--replace", replace)] {
         let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
@@ -252,6 +254,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         ("--allow-reboot", *allow_reboot),
         ("--stage", *stage),
         ("--no-snapshot", *no_snapshot),
+        ("--quorum-lost", *quorum_lost),
         ("--move-back", *move_back),
         ("--roll template", *roll_templates),
     ];

@@ -78,8 +78,10 @@ impl Trouble {
             Self::NoQuorum { .. } => vec![
                 (command("apply"), "starts VMs that are off: with their data back nothing is lost"),
                 (command("etcd snapshot etcd.snapshot"), "keeps what is left, before anything else is done"),
-                (command("destroy"), "if the others are gone for good, and then:"),
-                (command("apply --restore etcd.snapshot"), "builds the cluster anew on what was kept"),
+                (
+                    command("apply --restore etcd.snapshot --quorum-lost"),
+                    "if the others are gone for good: etcd begins anew with what was kept",
+                ),
             ],
             Self::LostMember { member, declared: true } => vec![
                 (command("apply"), "starts its VM if that is off"),

@@ -357,6 +357,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         unmet: Vec::new(),
         config: Some(Vec::new()),
         images: BTreeMap::new(),
+        phases: talmox_types::Phases::default(),
         etcd,
         absent_pods: Some(Vec::new()),
         services: BTreeMap::new(),
@@ -368,7 +369,12 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
 fn status_of_what_is_inside() {
     let machine = |name: &str, seen: SeenMachine| (name.parse::<NodeName>().unwrap(), seen);
     let address = "10.0.7.14".parse().unwrap();
-    let member = SeenEtcd::Member { healthy: true, members: Some(vec!["cp-1".to_owned()]), learners: 0 };
+    let member = SeenEtcd::Member {
+        healthy: true,
+        members: Some(vec!["cp-1".to_owned()]),
+        learners: 0,
+        leaderless: false,
+    };
     let ready = SeenKubernetesNode {
         ready: true,
         schedulable: true,
@@ -400,6 +406,7 @@ fn status_of_what_is_inside() {
         ending: Ending::soon("the token", Time::from_unix(86_400), Time::from_unix(0), "make another")
             .into_iter()
             .collect(),
+        rotation: Vec::new(),
     };
     let view = View {
         nodes: vec![

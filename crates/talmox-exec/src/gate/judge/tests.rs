@@ -170,3 +170,13 @@ fn before_the_bootstrap_whoever_is_not_described_may_go() {
         Asked { name: "cp-1".to_owned(), addresses: Vec::new(), said: Said::Silent("refused".to_owned()) };
     assert!(matches!(judge(&leaving(false), &[silent, gone]), Verdict::NotYet(_)));
 }
+
+#[test]
+fn what_is_given_up_must_really_have_no_majority() {
+    let given_up = |leaving: &mut Leaving<'_>| leaving.fate = Fate::GivenUp;
+    assert_eq!(with(3, given_up, &[sick(1), silent(2), asked(3, Said::NoMachine)]), Verdict::Pass);
+    assert!(matches!(verdict(3, &[sick(1), silent(2), asked(3, Said::NoMachine)]), Verdict::NotYet(_)));
+    let three = [1, 2, 3];
+    let two_are_well = [well(1, &three), well(2, &three), silent(3)];
+    assert!(matches!(with(3, given_up, &two_are_well), Verdict::NotYet(_)));
+}

@@ -42,7 +42,7 @@ impl<'a> Planner<'a> {
         node: Option<&Node>,
         effect: Effect,
     ) -> Option<Departure> {
-        if !self.request.looks_inside() || !self.lives() {
+        if !self.request.looks_inside() || !self.goes_on() {
             return Some(Departure::Unnoticed);
         }
         let control_planes = self.company(name);
@@ -101,7 +101,7 @@ impl<'a> Planner<'a> {
     /// A node without a VM that etcd or Kubernetes still know: it is forgotten before another takes its place. None if that
     /// must not be.
     pub(in crate::planner) fn forget_former(&mut self, node: &Node) -> Option<Vec<StepId>> {
-        if !self.request.looks_inside() || !self.lives() {
+        if !self.request.looks_inside() || !self.goes_on() {
             return Some(Vec::new());
         }
         let lost = self.unknown.of_name(node);
@@ -135,7 +135,7 @@ impl<'a> Planner<'a> {
 
     /// Nodes nobody describes, without a VM, that etcd or Kubernetes still know: forgotten if their removal was asked for.
     pub(in crate::planner) fn forget_leftovers(&mut self) {
-        if !self.request.looks_inside() || !self.lives() {
+        if !self.request.looks_inside() || !self.goes_on() {
             return;
         }
         let there: BTreeSet<NodeName> = self.identities.ours().map(|owned| owned.mark.node.clone()).collect();
@@ -176,7 +176,8 @@ impl<'a> Planner<'a> {
     /// What follows once a node of a living cluster is built anew: it joins, and is well before the next one goes.
     pub(in crate::planner) fn join_anew(&mut self, node: &Node, vm: Expected) {
         let runs = node.vm.power == WantedPower::Running;
-        if !self.request.looks_inside() || self.request.until < Until::Configured || !runs || !self.lives() {
+        if !self.request.looks_inside() || self.request.until < Until::Configured || !runs || !self.goes_on()
+        {
             return;
         }
         let Some(address) = self.addresses.get(&node.name).copied() else { return };
@@ -188,6 +189,11 @@ impl<'a> Planner<'a> {
         let draft = Draft::new(Some(&node.name), step, "it has to be well again", Effect::ChangeLive);
         let returned = self.push(draft.after(vec![configured]));
         self.anew.insert(node.name.clone(), returned);
+    }
+
+    /// Whether etcd is there and goes on: nobody has to take their leave from one that is given up.
+    fn goes_on(&self) -> bool {
+        self.lives() && self.given_up.is_empty()
     }
 
     /// Whether etcd is there, as far as anybody has said.

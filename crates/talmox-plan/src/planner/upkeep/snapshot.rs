@@ -56,7 +56,13 @@ impl Planner<'_> {
             | Upkeep::ReturnNode { .. }
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
+            | Upkeep::RotateAuthority { .. }
+            | Upkeep::SettleAuthority { .. }
             | Upkeep::NoteAway { .. }
+            | Upkeep::MakeShelf { .. }
+            | Upkeep::MoveDisk { .. }
+            | Upkeep::MoveShelf { .. }
+            | Upkeep::RemoveShelf { .. }
             | Upkeep::RecoverEtcd { .. } => false,
         }
     }

@@ -95,3 +95,59 @@ fn what_is_risky_without_a_snapshot_is_not_carried_out() {
     plan.steps = vec![snapshot, step(upgrade, Effect::ChangeLive, needs)];
     assert_eq!(broken(&plan, &healthy()), []);
 }
+
+/// Two of three control planes are gone, and the one that is left has no leader.
+fn without_majority(desired: &Desired) -> Observed {
+    let mut observed = living(desired);
+    let mut alone = member(desired, "cp-1");
+    alone.etcd = Some(SeenEtcd::Member { healthy: false, members: None, learners: 0, leaderless: true });
+    see(&mut observed, "cp-1", boxed(alone));
+    for (node, vmid) in [("cp-2", 2001), ("cp-3", 2002)] {
+        observed.talos.remove(&name(node));
+        observed.guests.remove(&id(vmid));
+    }
+    observed.kubernetes = SeenKubernetes::Unreachable { reason: "refused".to_owned() };
+    observed.depth = talmox_plan::Depth::Everything;
+    observed
+}
+
+fn given_up() -> Request {
+    let restore = Some(Snapshot { path: "left".to_owned(), digest: "ab".repeat(32) });
+    Request { upkeep: UpkeepRequest { restore, quorum_lost: true, ..UpkeepRequest::default() }, ..healthy() }
+}
+
+#[test]
+fn data_is_given_up_only_where_no_member_has_a_leader() {
+    let desired = desired(3, 0);
+    let observed = without_majority(&desired);
+    let plan = planned(&desired, &observed, &given_up());
+    assert!(plan.refusals.is_empty(), "{plan:#?}");
+    assert!(steps(&plan).contains(&"cp-1/remove replace after cp-1/stop".to_owned()), "{:?}", steps(&plan));
+    assert!(later(&plan).contains(&"cp-1/recover-etcd".to_owned()));
+    let broken = |observed: &Observed, request: &Request| -> BTreeSet<Rule> {
+        check(&plan, &desired, observed, request).into_iter().map(|violation| violation.rule).collect()
+    };
+    assert!(broken(&observed, &given_up()).is_empty());
+    // Another member turns out to have one.
+    let mut led = observed.clone();
+    see(&mut led, "cp-2", boxed(member(&desired, "cp-2")));
+    assert!(broken(&led, &given_up()).contains(&Rule::OneAtATime));
+    // Nobody gave their word, or nothing takes the place of the data.
+    assert!(broken(&observed, &healthy()).contains(&Rule::AskedFor));
+    let mut nothing = given_up();
+    nothing.upkeep.restore = None;
+    assert!(broken(&observed, &nothing).contains(&Rule::SnapshotFirst));
+}
+
+#[test]
+fn what_is_not_in_the_description_may_have_data_too() {
+    let three = desired(3, 0);
+    let mut observed = without_majority(&three);
+    let other = finished(&desired(4, 0), "cp-4", 2007, "pve2");
+    observed.guests.insert(other.vmid, other);
+    let plan = planned(&three, &observed, &given_up());
+    assert_eq!(
+        problems(&plan),
+        ["--quorum-lost: VM 2007 (cp-4) on pve2 is not in the description, and may have data of etcd"]
+    );
+}

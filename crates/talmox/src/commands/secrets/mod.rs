@@ -3,6 +3,7 @@
 mod convert;
 mod generate;
 mod rotate;
+mod rotate_ca;
 mod show;
 
 use crate::args::{Secrets, SecretsWhat};
@@ -18,5 +19,6 @@ pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
         SecretsWhat::Encrypt(args) => convert::encrypt(args, printer),
         SecretsWhat::Decrypt(args) => convert::decrypt(args, printer),
         SecretsWhat::RotateClient(args) => rotate::run(args, printer),
+        SecretsWhat::RotateCa(args) => rotate_ca::run(args, printer),
     }
 }

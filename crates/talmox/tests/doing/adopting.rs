@@ -90,11 +90,13 @@ fn differences_can_be_left_alone() {
 #[test]
 fn a_lost_description_is_written_again() {
     let lab = Lab::new("adopt-cluster");
-    lab.run(&["apply", "--auto-approve"]).succeeded();
+    finish(lab.command(&["apply", "--auto-approve"]).env_remove("TALMOX_UNTIL")).succeeded();
     let here = lab.run(&["adopt", "cluster"]).failed();
     assert!(here.stderr.contains("cluster.yaml is there already"), "{}", here.stderr);
     let world = format!("--simulate={}", lab.scratch.path("world"));
-    let run = |folder: &str, words: &[&str]| finish(&mut command(&[words, &[&world, "-f", folder]].concat()));
+    let run = |folder: &str, words: &[&str]| {
+        finish(command(&[words, &[&world, "-f", folder]].concat()).env_remove("TALMOX_UNTIL"))
+    };
     let (folder, talosconfig) = (lab.scratch.path("again"), lab.scratch.path("world/talosconfig"));
     let words = ["adopt", "cluster", "--talosconfig", &talosconfig];
     let dry = run(&folder, &[&words[..], &["--dry-run", "-o", "json"]].concat()).succeeded();

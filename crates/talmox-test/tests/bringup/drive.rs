@@ -97,7 +97,7 @@ fn killed_at_any_call() {
         bed.converge(&healthy(), 0xa).await.unwrap();
         bed.lab.calls().len()
     });
-    let runs = die_at_each(deaths(calls, 37), async |number, sent, what| {
+    let runs = die_at_each(&deaths(calls, 37), async |number, sent, what| {
         let bed = bed(52);
         bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
         let _ = bed.converge_mortally(&healthy(), 0xa).await;

@@ -234,10 +234,10 @@ pub(crate) fn deaths(calls: usize, usual: usize) -> Vec<(usize, bool)> {
 
 /// Runs them all, whatever becomes of the others, and says which went wrong. Gives how many there were.
 pub(crate) fn die_at_each(
-    deaths: Vec<(usize, bool)>,
+    deaths: &[(usize, bool)],
     run: impl AsyncFn(usize, bool, &str) + Sync + RefUnwindSafe,
 ) -> usize {
-    let ended = in_parallel(&deaths, |&(number, sent)| {
+    let ended = in_parallel(deaths, |&(number, sent)| {
         let what = format!("killed at call {number}, sent {sent}");
         let end = catch_unwind(|| runtime().block_on(run(number, sent, &what)));
         end.err().map(|_| what)
@@ -255,7 +255,7 @@ fn killed_at_any_call_of_all_layers() {
         end.unwrap();
         bed.lab.calls().len()
     });
-    let runs = die_at_each(deaths(calls, 37), async |number, sent, what| {
+    let runs = die_at_each(&deaths(calls, 37), async |number, sent, what| {
         let fault = Fault::KillClient { sent };
         let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
         sound(&bed, what, sent.then_some(number)).await;

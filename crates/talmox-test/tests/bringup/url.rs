@@ -71,7 +71,7 @@ fn killed_at_any_call() {
         bed.lab.calls().len()
     });
     // A run that is dead hands nothing out any more either.
-    let runs = die_at_each(deaths(calls, 31), async |number, sent, what| {
+    let runs = die_at_each(&deaths(calls, 31), async |number, sent, what| {
         let bed = bed(57);
         bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
         let _ = bed.converge_mortally(&healthy(), 0xa).await;

@@ -37,7 +37,8 @@ pub struct Observed {
     /// The same of nodes that the description does not name and that are to go.
     pub leaving: BTreeMap<NodeName, SeenMachine>,
     pub kubernetes: SeenKubernetes,
-    /// Stopped VMs of control planes whose disks are older than they were when it last ran, and how that came.
+    /// VMs of control planes whose disks are older than they were when it last ran, and how that came: stopped ones, and those
+    /// whose member of etcd is not well.
     pub rewound: BTreeMap<VmId, Rewound>,
 }
 

@@ -69,6 +69,11 @@ pub enum Upkeep {
     },
     /// Writes into a VM's mark why it is away, or that it is back, so that whoever comes next knows.
     NoteAway { vm: Expected, away: Option<AwayWord> },
+    /// Writes into the mark of a control plane that the cluster was bootstrapped, before the VM that says so goes.
+    NoteBootstrap {
+        /// With the word in its mark.
+        vm: Expected,
+    },
     /// Makes a VM that holds disks of a node while the node's own VM is built anew. It never runs. The id is the one to try
     /// first.
     MakeShelf { host: HostName, mark: Mark, pool: Option<PoolName> },
@@ -126,6 +131,7 @@ impl Upkeep {
             | Self::UpgradeNode { vm, .. }
             | Self::RetireNode { vm, .. }
             | Self::NoteAway { vm, .. }
+            | Self::NoteBootstrap { vm }
             | Self::MoveDisk { from: vm, .. }
             | Self::MoveShelf { vm, .. }
             | Self::RemoveShelf { vm }
@@ -143,7 +149,8 @@ impl Upkeep {
     pub fn is_inside(&self) -> bool {
         !matches!(
             self,
-            Self::MakeShelf { .. }
+            Self::NoteBootstrap { .. }
+                | Self::MakeShelf { .. }
                 | Self::MoveDisk { .. }
                 | Self::MoveShelf { .. }
                 | Self::RemoveShelf { .. }
@@ -162,6 +169,7 @@ impl Upkeep {
             Self::RetireNode { .. } => "retire",
             Self::ForgetNode { .. } => "forget",
             Self::NoteAway { .. } => "note-away",
+            Self::NoteBootstrap { .. } => "note-bootstrap",
             Self::MakeShelf { .. } => "make-shelf",
             Self::MoveDisk { .. } => "move-disk",
             Self::MoveShelf { .. } => "move-shelf",

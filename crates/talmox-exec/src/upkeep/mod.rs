@@ -36,6 +36,7 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
             forget::run(work, node, *address, control_planes).await
         }
         Upkeep::NoteAway { vm, away } => note_away::run(work, vm, away.as_ref()).await,
+        Upkeep::NoteBootstrap { vm } => note_away::bootstrapped(work, vm).await,
         Upkeep::MakeShelf { host, mark, pool } => shelf::make(work, host, mark, pool.as_ref()).await,
         Upkeep::MoveDisk { from, to, slot, storage, volume } => {
             let (slot, volume) = (*slot, volume.as_ref());

@@ -34,6 +34,12 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if let Step::RecordBootstrap { vm } = &step.step {
             record(court, step, vm);
         }
+        if let Step::Upkeep(Upkeep::NoteBootstrap { vm }) = &step.step {
+            handed_on(court, step, &vm.mark);
+        }
+        if let Some(mark) = step.step.makes().filter(|mark| mark.bootstrap.is_some()) {
+            handed_on(court, step, mark);
+        }
     }
 }
 
@@ -166,6 +172,17 @@ fn proven(court: &mut Court<'_>, step: &Planned, vm: &Expected, address: IpAddr)
     let seen = court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured);
     if seen.is_none_or(|seen| seen.address != address) {
         court.violate(Rule::ProvenMachine, step, format!("the machine at {address} has not proved itself"));
+    }
+}
+
+/// That the bootstrap was done is said only where somebody says so now.
+fn handed_on(court: &mut Court<'_>, step: &Planned, mark: &Mark) {
+    let said = court.observed.guests.values().filter_map(own_mark).any(|seen| {
+        let done = seen.bootstrap.as_ref().is_some_and(|word| word.done);
+        done && seen.uid == mark.uid && seen.bootstrap == mark.bootstrap
+    });
+    if !said {
+        court.violate(Rule::BootstrapOnce, step, "no mark says that the bootstrap was done");
     }
 }
 

@@ -25,6 +25,7 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
         | Upkeep::ChangeNode { .. }
         | Upkeep::ForgetNode { .. }
         | Upkeep::NoteAway { .. }
+        | Upkeep::NoteBootstrap { .. }
         | Upkeep::MakeShelf { .. }
         | Upkeep::MoveDisk { .. }
         | Upkeep::MoveShelf { .. }
@@ -61,6 +62,7 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
         | Upkeep::MoveDisk { .. }
         | Upkeep::MoveShelf { .. }
         | Upkeep::RemoveShelf { .. }
+        | Upkeep::NoteBootstrap { .. }
         | Upkeep::NoteAway { .. } => effect == Effect::ChangeLive,
         Upkeep::ChangeNode { mode, .. } => match mode {
             ChangeMode::NoReboot | ChangeMode::Try => effect == Effect::ChangeLive,

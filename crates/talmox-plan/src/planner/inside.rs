@@ -57,7 +57,7 @@ impl<'a> Planner<'a> {
         }
         let vms = self.own_vms();
         let moving = self.moving();
-        let desired = self.desired;
+        let nodes = self.in_turn();
         let mut standings: Vec<(&Node, Standing<'a>)> = Vec::new();
         // Control planes first: a worker has its certificate from one that is configured, and cannot answer before.
         for role in [Role::Controller, Role::Worker] {
@@ -65,7 +65,7 @@ impl<'a> Planner<'a> {
                 matches!(standing, Standing::Configured(_) | Standing::Fresh(_))
             };
             let can_answer = role == Role::Controller || standings.iter().any(speaks);
-            for node in desired.nodes.iter().filter(|node| node.role == role) {
+            for node in nodes.iter().copied().filter(|node| node.role == role) {
                 let standing = self.standing(node, &vms, &moving, can_answer);
                 standings.push((node, standing));
             }

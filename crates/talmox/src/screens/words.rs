@@ -47,7 +47,7 @@ pub(super) fn verb_of(word: &str) -> &str {
         "upgrade-node" => "upgrade Talos on",
         "upgrade-kubernetes" => "upgrade Kubernetes",
         "forget" => "forget",
-        "note-away" => "write into the notes of",
+        "note-away" | "note-bootstrap" => "write into the notes of",
         "make-shelf" => "keep disks of",
         "move-disk" => "carry over disks of",
         "remove-shelf" => "carry over all disks of",
@@ -210,6 +210,10 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
                 None => "that it is back",
             };
             (verb("write", "writing", "wrote"), format!("in the notes of {} {what}", vm.vmid()))
+        }
+        Upkeep::NoteBootstrap { vm } => {
+            let rest = format!("in the notes of {} that the cluster is bootstrapped", vm.vmid());
+            (verb("write", "writing", "wrote"), rest)
         }
         Upkeep::MakeShelf { host, mark, .. } => {
             let rest = format!("{} on {host}, which holds the disks that are kept", mark.vmid);

@@ -57,6 +57,7 @@ impl Planner<'_> {
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
             | Upkeep::NoteAway { .. }
+            | Upkeep::NoteBootstrap { .. }
             | Upkeep::MakeShelf { .. }
             | Upkeep::MoveDisk { .. }
             | Upkeep::MoveShelf { .. }

@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 47] = [
+const VERBS: [&[&str]; 48] = [
     &["init"],
     &["validate"],
     &["check"],
@@ -39,6 +39,7 @@ const VERBS: [&[&str]; 47] = [
     &["secrets", "encrypt"],
     &["secrets", "decrypt"],
     &["secrets", "rotate-client"],
+    &["secrets", "rotate-ca"],
     &["etcd"],
     &["etcd", "status"],
     &["etcd", "members"],

@@ -1,4 +1,4 @@
-//! Taking VMs that others made into a description, without changing anything that runs.
+//! Taking VMs and clusters that others made into a description, without changing anything that runs.
 //!
 //! ```text
 //!  description ─┐                      ┌─ edit ◀──┐
@@ -12,6 +12,7 @@
 //! mark in place, the next plan has no refusal and nothing in it that a running VM would notice.
 
 mod choose;
+pub mod cluster;
 mod derive;
 mod judge;
 mod marking;
@@ -20,4 +21,6 @@ mod prove;
 
 pub use choose::{Matched, Selection};
 pub use marking::{MarkError, Marked, mark};
+pub use talmox_plan::Nonce;
+
 pub use propose::{Adoption, Already, FileChange, Proposal, ProposeError, Refused, probe, propose};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use talmox_pve::client::{ChangeError, Error, ErrorKind, Outcome, TaskError, WaitError};
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{Checksum, HostName, NodeName, SchematicId, StorageId, Version, VmId};
+use talmox_types::{Checksum, HostName, NodeName, Realm, SchematicId, StorageId, Version, VmId};
 
 use crate::images::{ImageError, ImageFault};
 
@@ -101,6 +101,9 @@ pub enum StepError {
     /// A snapshot of etcd could not be taken, or not be used.
     #[error("could not {doing}: {reason}")]
     Etcd { doing: String, reason: String },
+    /// An authority that is being replaced stays in the phase it is in.
+    #[error("could not replace the authority of {}: {reason}", .realm.name())]
+    Rotation { realm: Realm, reason: String },
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String },
     /// The world changed under the plan; looking again will tell.
@@ -169,6 +172,7 @@ impl StepError {
             | Self::Upgrade { .. }
             | Self::Undrained { .. }
             | Self::Etcd { .. }
+            | Self::Rotation { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -265,6 +269,7 @@ impl StepError {
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
+            Self::Rotation { .. } => vec![AGAIN.to_owned(), "talmox status shows how far it is".to_owned()],
             Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
             Self::Upgrade { node, fault } => fault.hints(node.as_str()),
             Self::Gate { .. } => vec![

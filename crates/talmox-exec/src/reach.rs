@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use secrecy::SecretString;
 use talmox_talos::{Access, Client, Identity, Transport};
-use talmox_types::{FamilyPair, HostName, NodeName, VmId};
+use talmox_types::{FamilyPair, HostName, NodeName, Phases, Realm, VmId};
 
 use crate::Handout;
 
@@ -61,6 +61,22 @@ pub trait Machines: Send + Sync {
         None
     }
 
+    /// Whose authorities are being replaced, in the order that is done.
+    fn rotating(&self) -> Vec<Realm> {
+        Vec::new()
+    }
+
+    /// How far a machine with this configuration is with that.
+    fn phases_of(&self, _config: &SecretString) -> Phases {
+        Phases::default()
+    }
+
+    /// Puts the new authority in the place of the old one where the secrets are kept, now that nobody knows the old one any
+    /// more. Done before, there is nothing to do.
+    fn settle(&self, realm: Realm) -> Result<(), String> {
+        Err(format!("nobody here keeps the authority of {}", realm.name()))
+    }
+
     /// The texts of the manifests the description names, in its order.
     fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {
         Box::pin(async { Ok(Vec::new()) })
@@ -107,6 +123,8 @@ pub struct Whereabouts {
     pub host: Option<HostName>,
     /// The SMBIOS uuid.
     pub uuid: Option<String>,
+    /// How far it is, or is to be, with authorities that are being replaced.
+    pub phases: Phases,
 }
 
 /// A machine configuration, whole. It holds the cluster's keys, so `Debug` shows nothing of it.

@@ -1,7 +1,8 @@
 //! Where the API is, who we are to it, and what it must be to us.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -139,6 +140,13 @@ pub struct Identity {
     pub(crate) authority: Vec<CertificateDer<'static>>,
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
+    earlier: Option<Earlier>,
+}
+
+/// Who we were under the authority before, and the servers that know us by that only.
+struct Earlier {
+    identity: Arc<Identity>,
+    servers: Mutex<BTreeSet<Server>>,
 }
 
 impl Identity {
@@ -153,7 +161,33 @@ impl Identity {
             chain: read(certificate, InvalidAccess::Certificate)?,
             key: PrivateKeyDer::from_pem_slice(key.expose_secret().as_bytes())
                 .map_err(|_| InvalidAccess::Key)?,
+            earlier: None,
         })
+    }
+
+    /// The same, and another to show to servers that do not know this one yet.
+    #[must_use]
+    pub fn or_earlier(self, identity: Arc<Self>) -> Self {
+        Self { earlier: Some(Earlier { identity, servers: Mutex::default() }), ..self }
+    }
+
+    /// Who we are to a server, the likeliest first.
+    pub(crate) fn in_turn(self: &Arc<Self>, server: &Server) -> Vec<Arc<Self>> {
+        let Some(earlier) = &self.earlier else { return vec![Arc::clone(self)] };
+        let by_earlier = earlier.servers.lock().unwrap_or_else(PoisonError::into_inner).contains(server);
+        let both = [Arc::clone(self), Arc::clone(&earlier.identity)];
+        if by_earlier { both.into_iter().rev().collect() } else { both.into() }
+    }
+
+    /// Remembers which of them a server knew.
+    pub(crate) fn known_to(self: &Arc<Self>, server: &Server, as_whom: &Arc<Self>) {
+        let Some(earlier) = &self.earlier else { return };
+        let mut servers = earlier.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(self, as_whom) {
+            servers.remove(server);
+        } else {
+            servers.insert(server.clone());
+        }
     }
 
     /// The client certificate in DER, for transports that have no TLS to show it in.

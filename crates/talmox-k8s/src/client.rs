@@ -7,8 +7,10 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Access, Cause, Error, Method, Request, Response, Server, Status, Transport};
+use crate::{Access, Cause, Error, Method, Request, Response, Server, Status, Transport, TransportError};
 
+/// What a server says to somebody it does not know.
+const UNAUTHORIZED: u16 = 401;
 /// How long a call may take unless told otherwise. The server itself gives up after a minute.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -99,7 +101,7 @@ impl Client {
         };
         let deadline = self.deadline;
         let request = Request { server, identity, method, path, query, content_type, body, deadline };
-        match self.transport.send(request).await {
+        match self.exchange(request).await {
             Ok(response) if (200..300).contains(&response.status) => Ok(response),
             Ok(response) => {
                 let status = Status::read(response.status, &response.body);
@@ -107,6 +109,30 @@ impl Client {
             }
             Err(error) => Err(self.error(method, action, Cause::Transport(error))),
         }
+    }
+
+    /// Sends as whoever the server knows us by. While an authority is being replaced that may be one of two, and a server that
+    /// does not know the one has looked at nothing before it says so.
+    async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
+        let (identity, server) = (Arc::clone(&request.identity), request.server.clone());
+        let mut refused = None;
+        for as_whom in identity.in_turn(&server) {
+            let request = Request { identity: Arc::clone(&as_whom), ..request.clone() };
+            let answer = self.transport.send(request).await;
+            let unknown = match &answer {
+                Ok(response) => response.status == UNAUTHORIZED,
+                Err(error) => matches!(error, TransportError::NotTrusted { .. }),
+            };
+            if !unknown {
+                if answer.is_ok() {
+                    identity.known_to(&server, &as_whom);
+                }
+                return answer;
+            }
+            refused.get_or_insert(answer);
+        }
+        let nobody = || Err(TransportError::NotReached { reason: "nobody to be".to_owned() });
+        refused.unwrap_or_else(nobody)
     }
 
     pub(crate) fn error(&self, method: Method, action: String, cause: Cause) -> Error {

@@ -189,6 +189,10 @@ impl Map {
         self.entries.iter().map(|(key, _)| key.as_str())
     }
 
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
+        self.entries.iter_mut().map(|(key, value)| (key.as_str(), value))
+    }
+
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.entries.iter_mut().map(|(_, value)| value)
     }

@@ -77,6 +77,12 @@ pub(crate) fn arrange<'a>(map: &'a Map, known: &Struct, out: &mut Vec<(&'a str, 
     }
 }
 
+/// What is printed of a field; nothing where it is left out.
+pub(crate) fn shown(value: Option<&Value>, field: &Field) -> Option<Value> {
+    let shown = arrange_field(value, field)?.to_value().without_nulls();
+    (shown != Value::Null).then_some(shown)
+}
+
 fn arrange_field<'a>(value: Option<&'a Value>, field: &Field) -> Option<View<'a>> {
     let empty = |value: &Value| is_empty(value, &field.kind);
     match (value, field.print) {

@@ -15,6 +15,7 @@ mod observed;
 mod plan;
 mod planner;
 mod request;
+mod rotation;
 mod step;
 mod template;
 mod upkeep;
@@ -41,6 +42,7 @@ pub use planner::{
     seed_storage, seeds_of,
 };
 pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
+pub use rotation::standing as rotation_standing;
 pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Step, TemplateSource};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
+use talmox_types::Phases;
 use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::{Change, Component};
@@ -46,6 +47,8 @@ pub struct SeenNode {
     pub config: Option<Vec<Change>>,
     /// Images its configuration names, by the place they are named at: `machine.kubelet.image`, `KubeletConfig image`.
     pub images: BTreeMap<String, String>,
+    /// How far it is with authorities that are being replaced.
+    pub phases: Phases,
     /// Of a control plane; none for a worker.
     pub etcd: Option<SeenEtcd>,
     /// Parts of Kubernetes a control plane is told to run and has no static pod of. None: it could not be told, or has no

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use talmox_pve::property::{VmConfig, VolumeId};
-use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
+use talmox_types::{HostName, MappingName, NodeName, PoolName, Realm, StorageId, VmId};
 
 use crate::{HaRule, SeenKubernetes, SeenMachine};
 
@@ -37,6 +37,8 @@ pub struct Observed {
     /// The same of nodes that the description does not name and that are to go.
     pub leaving: BTreeMap<NodeName, SeenMachine>,
     pub kubernetes: SeenKubernetes,
+    /// Whose authorities are being replaced, in the order that is done.
+    pub rotating: Vec<Realm>,
     /// VMs of control planes whose disks are older than they were when it last ran, and how that came: stopped ones, and those
     /// whose member of etcd is not well.
     pub rewound: BTreeMap<VmId, Rewound>,

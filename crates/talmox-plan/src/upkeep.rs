@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use talmox_pve::property::{Slot, VolumeId};
-use talmox_types::{AwayWord, FamilyPair, HostName, Mark, NodeName, PoolName, StorageId};
+use talmox_types::{AwayWord, FamilyPair, HostName, Mark, NodeName, Phase, PoolName, Realm, StorageId};
 
 use crate::Expected;
 
@@ -67,13 +67,22 @@ pub enum Upkeep {
         /// Other control planes, who are asked to forget it.
         control_planes: BTreeMap<NodeName, IpAddr>,
     },
+    /// Brings every machine one phase on with an authority that takes the place of another.
+    RotateAuthority {
+        realm: Realm,
+        /// The phase all of them have afterwards. All of them have the one before.
+        phase: Phase,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
+    },
+    /// Puts the new authority in the place of the old one where the secrets are kept: no machine knows the old one any more.
+    SettleAuthority {
+        realm: Realm,
+        control_planes: BTreeMap<NodeName, IpAddr>,
+        workers: BTreeMap<NodeName, IpAddr>,
+    },
     /// Writes into a VM's mark why it is away, or that it is back, so that whoever comes next knows.
     NoteAway { vm: Expected, away: Option<AwayWord> },
-    /// Writes into the mark of a control plane that the cluster was bootstrapped, before the VM that says so goes.
-    NoteBootstrap {
-        /// With the word in its mark.
-        vm: Expected,
-    },
     /// Makes a VM that holds disks of a node while the node's own VM is built anew. It never runs. The id is the one to try
     /// first.
     MakeShelf { host: HostName, mark: Mark, pool: Option<PoolName> },
@@ -131,7 +140,6 @@ impl Upkeep {
             | Self::UpgradeNode { vm, .. }
             | Self::RetireNode { vm, .. }
             | Self::NoteAway { vm, .. }
-            | Self::NoteBootstrap { vm }
             | Self::MoveDisk { from: vm, .. }
             | Self::MoveShelf { vm, .. }
             | Self::RemoveShelf { vm }
@@ -141,6 +149,8 @@ impl Upkeep {
             | Self::DrainNode { .. }
             | Self::ReturnNode { .. }
             | Self::UpgradeKubernetes { .. }
+            | Self::RotateAuthority { .. }
+            | Self::SettleAuthority { .. }
             | Self::ForgetNode { .. } => None,
         }
     }
@@ -149,8 +159,7 @@ impl Upkeep {
     pub fn is_inside(&self) -> bool {
         !matches!(
             self,
-            Self::NoteBootstrap { .. }
-                | Self::MakeShelf { .. }
+            Self::MakeShelf { .. }
                 | Self::MoveDisk { .. }
                 | Self::MoveShelf { .. }
                 | Self::RemoveShelf { .. }
@@ -169,12 +178,13 @@ impl Upkeep {
             Self::RetireNode { .. } => "retire",
             Self::ForgetNode { .. } => "forget",
             Self::NoteAway { .. } => "note-away",
-            Self::NoteBootstrap { .. } => "note-bootstrap",
             Self::MakeShelf { .. } => "make-shelf",
             Self::MoveDisk { .. } => "move-disk",
             Self::MoveShelf { .. } => "move-shelf",
             Self::RemoveShelf { .. } => "remove-shelf",
             Self::RecoverEtcd { .. } => "recover-etcd",
+            Self::RotateAuthority { .. } => "rotate-authority",
+            Self::SettleAuthority { .. } => "settle-authority",
         }
     }
 }

@@ -196,6 +196,11 @@ impl Nodes {
         self.begin_boot(id);
     }
 
+    /// The text of the configuration in force on a machine.
+    pub fn configuration(&self, machine: MachineId) -> Option<&str> {
+        self.run(machine)?.active.as_ref().map(|active| active.text.as_str())
+    }
+
     /// Pulls the plug.
     pub fn power_off(&mut self, machine: MachineId) {
         self.end_run(machine);

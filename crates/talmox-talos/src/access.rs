@@ -1,7 +1,9 @@
 //! Who we are to a node, and what it must be to us.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -57,6 +59,13 @@ pub struct Identity {
     pub(crate) authority: Vec<CertificateDer<'static>>,
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
+    earlier: Option<Earlier>,
+}
+
+/// Who we were under the authority before, and the nodes that know us by that only.
+struct Earlier {
+    identity: Arc<Identity>,
+    nodes: Mutex<BTreeSet<IpAddr>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +89,41 @@ impl Identity {
             authority: read(authority, InvalidIdentity::Authority)?,
             chain: read(certificate, InvalidIdentity::Certificate)?,
             key: read_key(key.expose_secret()).ok_or(InvalidIdentity::Key)?,
+            earlier: None,
         })
+    }
+
+    /// The same, and another to show to nodes that do not know this one yet.
+    #[must_use]
+    pub fn or_earlier(self, identity: Arc<Self>) -> Self {
+        Self { earlier: Some(Earlier { identity, nodes: Mutex::default() }), ..self }
+    }
+
+    /// The same without the other, and so with connections of its own: they prove what a node thinks of it now. Connections that
+    /// are open stay so, whomever the node has come to believe since.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        let (authority, chain) = (self.authority.clone(), self.chain.clone());
+        Self { authority, chain, key: self.key.clone_key(), earlier: None }
+    }
+
+    /// Who we are to a node, the likeliest first.
+    pub(crate) fn in_turn(self: &Arc<Self>, node: IpAddr) -> Vec<Arc<Self>> {
+        let Some(earlier) = &self.earlier else { return vec![Arc::clone(self)] };
+        let by_earlier = earlier.nodes.lock().unwrap_or_else(PoisonError::into_inner).contains(&node);
+        let both = [Arc::clone(self), Arc::clone(&earlier.identity)];
+        if by_earlier { both.into_iter().rev().collect() } else { both.into() }
+    }
+
+    /// Remembers which of them a node knew.
+    pub(crate) fn known_to(self: &Arc<Self>, node: IpAddr, as_whom: &Arc<Self>) {
+        let Some(earlier) = &self.earlier else { return };
+        let mut nodes = earlier.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(self, as_whom) {
+            nodes.remove(&node);
+        } else {
+            nodes.insert(node);
+        }
     }
 
     /// The client certificate in DER, for transports that have no TLS to show it in.

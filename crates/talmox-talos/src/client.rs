@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use talmox_proto::{Message, Method};
 
-use crate::{Access, BoxStream, Call, Code, Error, Messages, Status, Transport, TransportError};
+use crate::{Access, BoxStream, Call, Code, Error, Messages, Replies, Status, Transport, TransportError};
 
 /// How long calls may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +108,8 @@ impl Client {
         deadline: Option<Duration>,
     ) -> Result<BoxStream<Result<Reply, Error>>, Error> {
         let (node, name) = (self.node, method.name());
-        let call = Call { node, access: self.access.clone(), path: method.path, messages, deadline };
         let failed = move |cause: TransportError| Error { node, method: name, cause };
-        let replies = self.transport.call(call).await.map_err(failed)?;
+        let replies = self.call(method.path, messages, deadline).await.map_err(failed)?;
         Ok(Box::pin(replies.map(move |reply| {
             let reply = reply.map_err(failed)?;
             Reply::decode(reply).map_err(|error| {
@@ -119,8 +118,50 @@ impl Client {
         })))
     }
 
+    /// Makes a call as whoever the node knows us by. While an authority is being replaced that may be one of two, and a node
+    /// that does not know the one has looked at nothing before it says so.
+    async fn call(
+        &self,
+        path: &'static str,
+        messages: Messages,
+        deadline: Option<Duration>,
+    ) -> Result<Replies, TransportError> {
+        let node = self.node;
+        let (Access::Secure(identity), Messages::One(message)) = (&self.access, &messages) else {
+            let call = Call { node, access: self.access.clone(), path, messages, deadline };
+            return self.transport.call(call).await;
+        };
+        let mut first = None;
+        for as_whom in identity.in_turn(node) {
+            let (access, messages) = (Access::Secure(Arc::clone(&as_whom)), Messages::One(message.clone()));
+            let answer = self.transport.call(Call { node, access, path, messages, deadline }).await;
+            match answer {
+                Err(error) if is_refusal(&error, path) => {
+                    first.get_or_insert(error);
+                }
+                answer => {
+                    if answer.is_ok() {
+                        identity.known_to(node, &as_whom);
+                    }
+                    return answer;
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| TransportError::Connect { reason: "nobody to be".to_owned() }))
+    }
+
     pub(crate) fn error(&self, method: &'static str, status: Status) -> Error {
         Error { node: self.node, method, cause: TransportError::Status(status) }
+    }
+}
+
+/// Whether a node may have refused our certificate. A connection that is closed at once may be that too, since the words that
+/// say so get lost at times; what only looks may be asked twice.
+fn is_refusal(error: &TransportError, path: &str) -> bool {
+    match error {
+        TransportError::Certificate { .. } => true,
+        TransportError::Lost { .. } => path.starts_with("/cosi.resource.State/"),
+        TransportError::Connect { .. } | TransportError::Deadline { .. } | TransportError::Status(_) => false,
     }
 }
 

@@ -9,21 +9,23 @@ use talmox_sim_talos::{CallFault, KubeCall, KubeReply, Listener, Peer};
 
 use crate::transport::{DEAD, Departed, pause};
 use crate::trust::Trust;
-use crate::{End, Fault, MemoryTransport};
+use crate::{ClientId, End, Fault, MemoryTransport};
 
 /// Carries requests to simulated clusters. What a call costs and what goes wrong with it is the lab's: one log, one plan.
 pub struct KubeMemory {
     cluster: Arc<MemoryTransport>,
+    client: ClientId,
     trust: Trust,
 }
 
 impl KubeMemory {
-    pub(crate) fn new(cluster: Arc<MemoryTransport>) -> Self {
-        Self { cluster, trust: Trust::default() }
+    pub(crate) fn new(cluster: Arc<MemoryTransport>, client: ClientId) -> Self {
+        Self { cluster, client, trust: Trust::default() }
     }
 
     async fn exchange(&self, request: Request) -> Result<Response, TransportError> {
         let departed = self.cluster.depart(
+            self.client,
             &request.server.host,
             request.method.name(),
             &shown_path(&request),
@@ -43,7 +45,7 @@ impl KubeMemory {
     }
 
     async fn travel(&self, request: &Request, departed: &Departed) -> Result<Response, TransportError> {
-        if self.cluster.dies(departed.fault.as_ref()) == Some(false) {
+        if self.cluster.dies(departed) == Some(false) {
             return Err(TransportError::NotReached { reason: DEAD.to_owned() });
         }
         pause(departed.there).await;

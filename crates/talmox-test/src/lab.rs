@@ -16,8 +16,10 @@ use talmox_sim::{AclEntry, PciDevice, Storage, Token, User, World};
 use talmox_sim_talos::Nodes;
 use talmox_types::{HostName, StorageId, VmId};
 
+use crate::transport::PveMemory;
 use crate::{
-    CallLog, FactoryTransport, Fault, KubeMemory, Latency, MemoryTransport, Seeded, TalosMemory, When,
+    CallLog, ClientId, FactoryTransport, Fault, KubeMemory, Latency, MemoryTransport, Seeded, TalosMemory,
+    When,
 };
 
 /// Names and addresses of the hosts, in the order they are added.
@@ -65,6 +67,7 @@ pub struct Lab {
     transport: Arc<MemoryTransport>,
     endpoints: Vec<Endpoint>,
     seed: u64,
+    client: ClientId,
 }
 
 impl Lab {
@@ -83,7 +86,7 @@ impl Lab {
         let names: Vec<String> = world.nodes.keys().cloned().collect();
         let transport = Arc::new(MemoryTransport::new(world, seed, latency));
         let endpoints = names.iter().map(|name| Endpoint::parse(name).expect("hosts have host names"));
-        Self { transport, endpoints: endpoints.collect(), seed }
+        Self { transport, endpoints: endpoints.collect(), seed, client: 0 }
     }
 
     /// One host, and requests that take no time to travel: those of one moment arrive together.
@@ -100,12 +103,12 @@ impl Lab {
 
     /// The way to the nodes' Talos API.
     pub fn talos(&self) -> Arc<TalosMemory> {
-        Arc::new(TalosMemory::new(Arc::clone(&self.transport)))
+        Arc::new(TalosMemory::new(Arc::clone(&self.transport), self.client))
     }
 
     /// The way to the clusters' Kubernetes API.
     pub fn kubernetes(&self) -> Arc<KubeMemory> {
-        Arc::new(KubeMemory::new(Arc::clone(&self.transport)))
+        Arc::new(KubeMemory::new(Arc::clone(&self.transport), self.client))
     }
 
     /// What everything goes through.
@@ -139,11 +142,24 @@ impl Lab {
     #[must_use]
     pub fn through(&self, number: usize) -> Self {
         let endpoint = self.endpoints[number - 1].clone();
-        Self { transport: Arc::clone(&self.transport), endpoints: vec![endpoint], seed: self.seed }
+        Self { endpoints: vec![endpoint], ..self.by(self.client) }
+    }
+
+    /// The same cluster, asked by another client: one may die and the other live.
+    #[must_use]
+    pub fn by(&self, client: ClientId) -> Self {
+        let (transport, endpoints) = (Arc::clone(&self.transport), self.endpoints.clone());
+        Self { transport, endpoints, seed: self.seed, client }
+    }
+
+    /// Whether a fault killed this client.
+    pub fn died(&self) -> bool {
+        self.transport.died(self.client)
     }
 
     pub fn client_as(&self, credentials: &Credentials, settings: Settings) -> Client {
-        let transport: Arc<dyn Transport> = Arc::clone(&self.transport) as Arc<dyn Transport>;
+        let transport: Arc<dyn Transport> =
+            Arc::new(PveMemory { cluster: Arc::clone(&self.transport), client: self.client });
         let entropy = Arc::new(Seeded::new(self.seed));
         Client::with_entropy(self.endpoints.clone(), credentials, transport, settings, entropy)
             .expect("a lab has hosts and its credentials go anywhere")

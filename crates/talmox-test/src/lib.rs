@@ -23,6 +23,7 @@ mod shelf;
 mod talos;
 mod transport;
 mod trust;
+mod watched;
 mod wire;
 
 pub use bound::{Before, Bound};
@@ -34,4 +35,5 @@ pub use kubernetes::KubeMemory;
 pub use lab::{HOSTS, Lab, ROLE, ROOT_PASSWORD, SECRET, TOKEN, host, storage, token, vmid};
 pub use shelf::{Shelf, Trouble};
 pub use talos::TalosMemory;
-pub use transport::{Latency, MemoryTransport, Watched, Web};
+pub use transport::{BYSTANDER, ClientId, Latency, MemoryTransport, Web};
+pub use watched::{Fall, Watched};

@@ -14,17 +14,18 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::transport::{DEAD, Departed, pause};
 use crate::trust::{Trust, key_digest};
-use crate::{End, Fault, MemoryTransport};
+use crate::{ClientId, End, Fault, MemoryTransport};
 
 /// Carries calls to simulated nodes. What a call costs and what goes wrong with it is the cluster's: one log, one plan.
 pub struct TalosMemory {
     cluster: Arc<MemoryTransport>,
+    client: ClientId,
     trust: Trust,
 }
 
 impl TalosMemory {
-    pub(crate) fn new(cluster: Arc<MemoryTransport>) -> Self {
-        Self { cluster, trust: Trust::default() }
+    pub(crate) fn new(cluster: Arc<MemoryTransport>, client: ClientId) -> Self {
+        Self { cluster, client, trust: Trust::default() }
     }
 
     async fn exchange(&self, call: Call) -> Result<Replies, TransportError> {
@@ -35,8 +36,13 @@ impl TalosMemory {
         };
         let method = if only_looks(path) { "GET" } else { "CALL" };
         let sent = messages.concat();
-        let departed =
-            self.cluster.depart(&node.to_string(), method, &shown_path(path, &sent, &access), &sent);
+        let departed = self.cluster.depart(
+            self.client,
+            &node.to_string(),
+            method,
+            &shown_path(path, &sent, &access),
+            &sent,
+        );
         let answer = self.travel(node, &access, path, messages, &departed).await;
         let at = self.cluster.now();
         let end = match &answer {
@@ -55,7 +61,7 @@ impl TalosMemory {
         messages: Vec<Bytes>,
         departed: &Departed,
     ) -> Result<Replies, TransportError> {
-        if self.cluster.dies(departed.fault.as_ref()) == Some(false) {
+        if self.cluster.dies(departed) == Some(false) {
             return Err(TransportError::Connect { reason: DEAD.to_owned() });
         }
         pause(departed.there).await;

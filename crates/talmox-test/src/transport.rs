@@ -1,18 +1,18 @@
 //! The transport: from the client's hands into the simulator, on tokio's clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{BoxFuture, HttpRequest, HttpResponse, Target, Transport, TransportError};
 use talmox_sim::{FaultPlan, Reach, Reply, Step, Waiting, World};
-use talmox_sim_talos::{CallFault, Fetched, Nodes, StreamId, proxmox};
+use talmox_sim_talos::{CallFault, Fetched, MachineId, Nodes, StreamId, proxmox};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::wire::{arriving, body_bytes};
-use crate::{Call, CallLog, End, Fault, Seeded, When};
+use crate::{Call, CallLog, End, Fault, Seeded, Watched, When};
 
 /// How long a request and its reply travel, together: between `least` and `least + spread`, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,33 +53,20 @@ struct State {
     log: CallLog,
     /// What befalls workers, by time.
     later: BTreeMap<u64, Vec<(String, Fate)>>,
-    client_died: bool,
+    /// Clients a fault killed.
+    dead: BTreeSet<ClientId>,
     struck: usize,
     /// If somebody watches over etcd.
     watched: Option<Watched>,
+    /// How many calls each client made.
+    asked: BTreeMap<ClientId, usize>,
 }
 
-/// What was seen of etcd, each time anything happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Watched {
-    /// How often it was looked at.
-    pub looks: u64,
-    /// When a quorum was lost that had been there: milliseconds since the cluster's hosts booted.
-    pub lost: Vec<u64>,
-    had_quorum: bool,
-}
+/// Whoever makes calls: clients die one by one. Clients from [`BYSTANDER`] on meet no faults.
+pub type ClientId = u32;
 
-impl Watched {
-    fn look(&mut self, nodes: &Nodes) {
-        let quorums = nodes.quorums();
-        let has_quorum = !quorums.is_empty() && quorums.iter().all(|quorum| quorum.is_there());
-        self.looks += 1;
-        if self.had_quorum && !has_quorum {
-            self.lost.push(nodes.clock());
-        }
-        self.had_quorum = has_quorum;
-    }
-}
+/// The first client that meets no faults: whoever tests does not want its own looks disturbed.
+pub const BYSTANDER: ClientId = 8;
 
 impl MemoryTransport {
     /// A transport to the cluster, whose clock goes on from where it stands.
@@ -92,9 +79,10 @@ impl MemoryTransport {
             plan: FaultPlan::default(),
             log: CallLog::default(),
             later: BTreeMap::new(),
-            client_died: false,
+            dead: BTreeSet::new(),
             struck: 0,
             watched: None,
+            asked: BTreeMap::new(),
         };
         Self {
             state: Mutex::new(state),
@@ -199,9 +187,18 @@ impl MemoryTransport {
         self.state().watched.clone().unwrap_or_default()
     }
 
-    /// How many calls there were so far.
-    pub fn call_count(&self) -> usize {
-        self.state().log.len()
+    /// Others take a machine down, or let it die: what comes of that is not the clients' doing.
+    pub fn others_take(&self, machine: MachineId) {
+        let mut state = self.state();
+        let State { watched, nodes, .. } = &mut *state;
+        if let (Some(watched), Some(nodes)) = (watched, nodes) {
+            watched.others_take(machine, nodes);
+        }
+    }
+
+    /// How many calls a client made so far.
+    pub fn call_count(&self, client: ClientId) -> usize {
+        self.state().asked.get(&client).copied().unwrap_or_default()
     }
 
     /// Everything asked so far.
@@ -215,14 +212,19 @@ impl MemoryTransport {
         self.state().struck
     }
 
-    /// Whether a fault killed the client.
+    /// Whether a fault killed a client.
     pub fn client_died(&self) -> bool {
-        self.state().client_died
+        !self.state().dead.is_empty()
     }
 
-    /// Another client takes the place of the one that died.
+    /// Whether a fault killed this client.
+    pub fn died(&self, client: ClientId) -> bool {
+        self.state().dead.contains(&client)
+    }
+
+    /// Others take the place of clients that died.
     pub fn revive_client(&self) {
-        self.state().client_died = false;
+        self.state().dead.clear();
     }
 
     /// Looks at the cluster as it is now, or changes it by other means than its API.
@@ -247,31 +249,40 @@ impl MemoryTransport {
     }
 
     /// Notes the call and finds what will befall it.
-    pub(crate) fn depart(&self, host: &str, method: &'static str, path: &str, body: &[u8]) -> Departed {
+    pub(crate) fn depart(
+        &self,
+        client: ClientId,
+        host: &str,
+        method: &'static str,
+        path: &str,
+        body: &[u8],
+    ) -> Departed {
         let now = self.now();
         let travel = self.latency.least + self.random.below(self.latency.spread + 1);
         let mut state = self.state();
         let number = state.log.last_number() + 1;
         let mut call = Call::new(number, now, host, method, path);
         call.stir(body);
-        let fault = if state.client_died {
-            Some(Fault::KillClient { sent: false })
-        } else {
-            state.plan.take(host, method, &call.path)
+        let fault = match client {
+            BYSTANDER.. => None,
+            _ if state.dead.contains(&client) => Some(Fault::KillClient { sent: false }),
+            _ => state.plan.take(host, method, &call.path),
         };
+        state.note_order(&call);
         state.log.push(call);
+        *state.asked.entry(client).or_default() += 1;
         state.struck += usize::from(fault.as_ref().is_some_and(Fault::always_strikes));
-        Departed { number, fault, there: travel / 2, back: travel - travel / 2 }
+        Departed { client, number, fault, there: travel / 2, back: travel - travel / 2 }
     }
 
-    async fn travel(
+    pub(crate) async fn travel(
         &self,
         target: &Target,
         request: &HttpRequest,
         body: &[u8],
         departed: &Departed,
     ) -> Result<HttpResponse, TransportError> {
-        self.before_sending(departed.fault.as_ref())?;
+        self.before_sending(departed)?;
         pause(departed.there).await;
         let host = self.contacted(target)?;
         match &departed.fault {
@@ -332,17 +343,17 @@ impl MemoryTransport {
     }
 
     /// Whether a fault takes the client's life before it sends its call, or just after.
-    pub(crate) fn dies(&self, fault: Option<&Fault>) -> Option<bool> {
-        let Some(Fault::KillClient { sent }) = fault else { return None };
-        self.state().client_died = true;
-        Some(*sent)
+    pub(crate) fn dies(&self, departed: &Departed) -> Option<bool> {
+        let Some(Fault::KillClient { sent }) = departed.fault else { return None };
+        self.state().dead.insert(departed.client);
+        Some(sent)
     }
 
-    fn before_sending(&self, fault: Option<&Fault>) -> Result<(), TransportError> {
-        if self.dies(fault) == Some(false) {
+    fn before_sending(&self, departed: &Departed) -> Result<(), TransportError> {
+        if self.dies(departed) == Some(false) {
             return Err(TransportError::Unsendable { reason: DEAD.to_owned() });
         }
-        match fault {
+        match &departed.fault {
             Some(Fault::Refused) => Err(TransportError::Connect { reason: "Connection refused".to_owned() }),
             Some(Fault::HostDown { host, reach }) => {
                 self.world(|world| set_reach(world, host, *reach));
@@ -403,6 +414,7 @@ impl MemoryTransport {
 
 /// A call on its way.
 pub(crate) struct Departed {
+    pub(crate) client: ClientId,
     pub(crate) number: usize,
     pub(crate) fault: Option<Fault>,
     /// How long it travels there, and its reply back: milliseconds.
@@ -467,7 +479,7 @@ impl State {
     fn answer_machines(&mut self, now: u64) {
         let (Some(nodes), Some(web)) = (&mut self.nodes, &self.web) else { return };
         for wanted in nodes.wanted() {
-            let fetched = if self.client_died {
+            let fetched = if !self.dead.is_empty() {
                 Fetched::Failed("connection refused".to_owned())
             } else {
                 web(&wanted.url)
@@ -486,6 +498,27 @@ impl State {
         }
     }
 
+    /// Notes for whoever watches which machine a call tells to do something.
+    fn note_order(&mut self, call: &Call) {
+        let (Some(watched), Some(nodes)) = (&mut self.watched, &self.nodes) else { return };
+        let machine = match call.method {
+            "GET" => None,
+            "CALL" => {
+                let address: Option<std::net::IpAddr> = call.host.parse().ok();
+                nodes.addresses().into_iter().find(|(one, _)| Some(*one) == address).map(|(_, id)| id)
+            }
+            // Notes and leases are written into a VM's configuration while it runs.
+            "DELETE" => vm_of(&call.path).map(MachineId),
+            _ if call.path.contains("/status/") || call.path.ends_with("/migrate") => {
+                vm_of(&call.path).map(MachineId)
+            }
+            _ => None,
+        };
+        if let Some(machine) = machine {
+            watched.order(machine, nodes.clock());
+        }
+    }
+
     /// Machines and what runs in them hear of each other.
     fn link(&mut self) {
         if let Some(nodes) = &mut self.nodes {
@@ -494,23 +527,31 @@ impl State {
     }
 }
 
-impl Transport for MemoryTransport {
+/// A client's way to Proxmox.
+pub(crate) struct PveMemory {
+    pub(crate) cluster: Arc<MemoryTransport>,
+    pub(crate) client: ClientId,
+}
+
+impl Transport for PveMemory {
     fn send<'a>(
         &'a self,
         target: &'a Target,
         request: HttpRequest,
     ) -> BoxFuture<'a, Result<HttpResponse, TransportError>> {
         Box::pin(async move {
+            let Self { cluster, client } = self;
             let body = body_bytes(&request.body)?;
-            let departed = self.depart(target.endpoint.host(), request.method.as_str(), &request.path, &body);
-            let answer = self.travel(target, &request, &body, &departed).await;
-            let at = self.now();
+            let host = target.endpoint.host();
+            let departed = cluster.depart(*client, host, request.method.as_str(), &request.path, &body);
+            let answer = cluster.travel(target, &request, &body, &departed).await;
+            let at = cluster.now();
             match &answer {
                 Ok(HttpResponse { status, body, .. }) => {
-                    self.note_end(departed.number, body, End::Answered { status: *status, at });
+                    cluster.note_end(departed.number, body, End::Answered { status: *status, at });
                 }
                 Err(error) => {
-                    self.note_end(departed.number, b"", End::Failed { reason: error.to_string(), at });
+                    cluster.note_end(departed.number, b"", End::Failed { reason: error.to_string(), at });
                 }
             }
             answer

@@ -15,6 +15,7 @@ mod name;
 mod pair;
 mod pci;
 mod ratio;
+mod rotation;
 pub mod sabotage;
 mod secret_ref;
 pub mod support;
@@ -37,6 +38,7 @@ pub use name::{
 pub use pair::{FamilyPair, HasFamily};
 pub use pci::PciAddress;
 pub use ratio::Ratio;
+pub use rotation::{Phase, Phases, Realm};
 pub use secret_ref::SecretRef;
 pub use taint::{Taint, TaintEffect};
 pub use template_mark::{Digest16, TemplateMark};

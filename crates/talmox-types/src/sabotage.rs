@@ -66,11 +66,15 @@ defects! {
     BootstrappedAgain, "bootstrapped-again", "a cluster that lost its data is bootstrapped a second time";
     UuidNotCompared, "uuid-not-compared", "whatever answers at the address of a node gets its configuration";
     ConfigNotReadBack, "config-not-read-back", "what configuration a machine has is not looked at after it was sent";
+    TrialSkipped, "trial-skipped", "a change that could cut a machine off is not tried first";
+    DeadlineMissing, "deadline-missing", "calls to machines wait for an answer for as long as it takes";
     LeaseNotTaken, "lease-not-taken", "two runs bootstrap at the same time";
     SeedLeftBehind, "seed-left-behind", "the drive with a machine's configuration stays on its storage";
     ReadinessBelieved, "readiness-believed", "a control plane that joins is well as soon as it says so";
     RefusalQuoted, "refusal-quoted", "what a machine says of its configuration is shown with the secrets in it";
     SnapshotNotVerified, "snapshot-not-verified", "a snapshot of etcd that is cut off or changed is kept";
+    PhaseNotAwaited, "phase-not-awaited", "a phase of a rotation begins before the one before it is reached everywhere";
+    OldAuthorityKept, "old-authority-kept", "an authority that was replaced is believed for ever";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }
 

@@ -25,6 +25,10 @@ const fn gate(filter: &'static str) -> Guard {
     Guard { target: "gate", filter }
 }
 
+const fn rotate(filter: &'static str) -> Guard {
+    Guard { target: "rotate", filter }
+}
+
 const fn line(filter: &'static str) -> Guard {
     Guard { target: "line", filter }
 }
@@ -82,14 +86,18 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::OtherTemplateUsed | Defect::UsedTemplatePruned => const { &[plan("templates::")] },
         Defect::ForeignRuleChanged => const { &[plan("ha::")] },
         Defect::AdoptedWithoutProof => const { &[line("adopt::what_is_refused")] },
-        Defect::IntentNotWritten | Defect::ConfigNotReadBack | Defect::RefusalQuoted => {
-            const { &[bring_up("rules::")] }
-        }
+        Defect::IntentNotWritten
+        | Defect::ConfigNotReadBack
+        | Defect::DeadlineMissing
+        | Defect::RefusalQuoted => const { &[bring_up("rules::")] },
+        Defect::TrialSkipped => const { &[gate("config::a_change_that_cuts")] },
         Defect::BootstrappedAgain | Defect::ReadinessBelieved => const { &[plan("inside::")] },
         Defect::UuidNotCompared => const { &[bring_up("trouble::a_stranger")] },
         Defect::LeaseNotTaken => const { &[bring_up("trouble::somebody_who_works")] },
         Defect::SeedLeftBehind => const { &[bring_up("drive::nodes_read")] },
         Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
+        Defect::PhaseNotAwaited => const { &[rotate("turn::a_phase_does_not_begin")] },
+        Defect::OldAuthorityKept => const { &[rotate("turn::one_of_them_alone")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

@@ -19,6 +19,7 @@ const TESTS: &[&str] = &[
     "--lib",
     "--test=bringup",
     "--test=etcd",
+    "--test=rotate",
     "--test=exec",
     "--test=gate",
     "--test=line",

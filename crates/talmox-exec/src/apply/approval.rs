@@ -45,8 +45,9 @@ impl Approval {
         if let Some(removed) = removes(&step.step) {
             return self.removed.contains(&removed);
         }
-        // Waiting harms nobody, nor does letting pods back onto a node that is well.
-        let returns = matches!(step.step, Step::Upkeep(Upkeep::ReturnNode { .. }));
+        // Waiting harms nobody, nor does letting pods back onto a node that is well, or noting that etcd was begun.
+        let returns =
+            matches!(step.step, Step::Upkeep(Upkeep::ReturnNode { .. }) | Step::RecordBootstrap { .. });
         if step.effect == Effect::Wait || returns {
             return true;
         }

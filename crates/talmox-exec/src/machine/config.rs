@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::{Config, Source};
 use talmox_plan::{Applies, Change};
 use talmox_talos::{ApplyMode, Client, Deadlines, Kind, kinds};
-use talmox_types::NodeName;
+use talmox_types::{NodeName, Phases};
 
 use super::images;
 use crate::{Reach, Whereabouts};
@@ -65,7 +65,7 @@ pub(crate) async fn differences(
     at: &Whereabouts,
     client: &Client,
 ) -> Result<Vec<Change>, Incomparable> {
-    against(reach, node, at, client).await.0
+    against(reach, node, at, client).await.changes.unwrap_or_else(|| Ok(Vec::new()))
 }
 
 /// Why a configuration could not be compared with what is described.
@@ -79,25 +79,36 @@ pub(crate) enum Incomparable {
     Has(String),
 }
 
-/// The same, and the images the configuration names. Each change says whether the machine takes it while it runs; what is
+/// What a configuration was found to be.
+#[derive(Default)]
+pub(super) struct Compared {
+    /// None: nobody compared it.
+    pub(super) changes: Option<Result<Vec<Change>, Incomparable>>,
+    /// Images it names.
+    pub(super) images: BTreeMap<String, String>,
+    /// How far the machine is with authorities that are being replaced.
+    pub(super) phases: Phases,
+}
+
+/// The same, the images the configuration names, and its phases: what is described depends on them. Each change says whether the machine takes it while it runs; what is
 /// written down already and waits for a restart is among them.
 pub(super) async fn against(
     reach: &Reach<'_>,
     node: &NodeName,
     at: &Whereabouts,
     client: &Client,
-) -> (Result<Vec<Change>, Incomparable>, BTreeMap<String, String>) {
+) -> Compared {
+    let unknown = |reason| Compared { changes: Some(Err(Incomparable::Has(reason))), ..Compared::default() };
     let held = match held(client).await {
         Ok(held) => held,
-        Err(error) => return (Err(Incomparable::Has(error.to_string())), BTreeMap::new()),
+        Err(error) => return unknown(error.to_string()),
     };
-    let Some(kept) = held.kept else {
-        return (Err(Incomparable::Has("it has none".to_owned())), BTreeMap::new());
-    };
-    let named = images::named_in(&kept);
-    let wanted = match reach.machines.config(node, at) {
+    let Some(kept) = held.kept else { return unknown("it has none".to_owned()) };
+    let images = images::named_in(&kept);
+    let phases = reach.machines.phases_of(held.active.as_ref().unwrap_or(&kept));
+    let wanted = match reach.machines.config(node, &Whereabouts { phases, ..at.clone() }) {
         Ok(wanted) => wanted.text,
-        Err(reason) => return (Err(Incomparable::Wanted(reason)), named),
+        Err(reason) => return Compared { changes: Some(Err(Incomparable::Wanted(reason))), images, phases },
     };
     let changes = match compare_texts(&kept, &wanted) {
         Ok(changes) if changes.is_empty() => match &held.active {
@@ -107,7 +118,7 @@ pub(super) async fn against(
         Ok(changes) => Ok(judged(client, &wanted, changes).await),
         Err(reason) => Err(reason),
     };
-    (changes.map_err(Incomparable::Wanted), named)
+    Compared { changes: Some(changes.map_err(Incomparable::Wanted)), images, phases }
 }
 
 fn all(changes: Vec<Change>, applies: Applies) -> Vec<Change> {

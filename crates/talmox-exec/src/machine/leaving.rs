@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use futures_util::future::{join_all, join3};
 use talmox_plan::{Guest, Observed, Power, Request, SeenMachine, SeenNode, addresses, identify};
 use talmox_talos::Client;
-use talmox_types::NodeName;
 use talmox_types::desired::Desired;
+use talmox_types::{NodeName, Phases};
 
 use super::kubernetes::control_planes;
 use super::{NOTHING_KNOWN, Probe, probe, seen_etcd, service, stage};
@@ -89,6 +89,7 @@ async fn inside(client: &Client) -> Result<SeenNode, talmox_talos::Error> {
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config: None,
         images: BTreeMap::new(),
+        phases: Phases::default(),
         etcd,
         absent_pods: None,
         services: services.into_iter().map(service).collect(),

@@ -17,6 +17,7 @@ pub(crate) mod kubernetes;
 mod leaving;
 mod pods;
 mod probe;
+mod rotation;
 mod secrets;
 mod words;
 
@@ -26,7 +27,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::join5;
+use futures_util::future::{join, join4};
 use talmox_plan::{
     Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
     assigned_addresses, identify,
@@ -34,15 +35,18 @@ use talmox_plan::{
 use talmox_pve::client::Client as Proxmox;
 use talmox_talos::{Client, Deadlines, MachineState, ServiceState, Stage, kinds};
 use talmox_types::desired::{Desired, Node, Role};
-use talmox_types::{FamilyPair, NodeName};
+use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{FamilyPair, NodeName, Phases};
 
 use crate::observe::rewound;
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
+use config::Compared;
 pub(crate) use config::{Held, Incomparable, compare_texts, differences, held};
 pub(crate) use etcd::{has_data, seen_etcd};
 pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};
+pub(crate) use rotation::{phases_at, phases_of_newcomer};
 pub(crate) use secrets::{without_secrets, without_secrets_of};
 pub(crate) use words::last_words;
 
@@ -53,7 +57,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 /// Deadlines of calls that only look.
 pub(crate) fn looking() -> Deadlines {
-    Deadlines { quick: QUICK, ..Deadlines::default() }
+    let quick = if sabotaged(Defect::DeadlineMissing) { Duration::from_hours(1000) } else { QUICK };
+    Deadlines { quick, ..Deadlines::default() }
 }
 
 /// Looks at Proxmox, and at the machines too if the request goes that far and they can be reached.
@@ -91,6 +96,7 @@ pub async fn observe_machines(
     let seen: BTreeMap<NodeName, SeenMachine> =
         futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
     observed.talos = seen;
+    observed.rotating = reach.machines.rotating();
     observed.kubernetes = kubernetes::look(reach, desired, observed).await;
 }
 
@@ -121,7 +127,13 @@ pub(crate) fn places<'d>(desired: &'d Desired, observed: &Observed) -> Vec<(&'d 
 
 fn whereabouts(guest: &Guest, address: FamilyPair<IpAddr>) -> Whereabouts {
     let uuid = guest.seen().and_then(|seen| seen.live.smbios().ok().flatten()?.uuid);
-    Whereabouts { address, vmid: Some(guest.vmid), host: Some(guest.host.clone()), uuid }
+    Whereabouts {
+        address,
+        vmid: Some(guest.vmid),
+        host: Some(guest.host.clone()),
+        uuid,
+        phases: Phases::default(),
+    }
 }
 
 async fn look(reach: &Reach<'_>, node: &Node, at: &Whereabouts, compare: Compare) -> SeenMachine {
@@ -152,21 +164,24 @@ async fn inside(
     };
     let config = async {
         match compare {
-            Compare::Configs => Some(config::against(reach, &node.name, at, client).await),
-            Compare::Nothing => None,
+            Compare::Configs => config::against(reach, &node.name, at, client).await,
+            Compare::Nothing => {
+                Compared { phases: rotation::phases(reach, client).await, ..Compared::default() }
+            }
         }
     };
-    let parts = join5(client.version(), client.machine_state(), client.services(), etcd, config).await;
-    let (version, state, services, etcd, config) = parts;
-    let (version, state) = (version?, state?.unwrap_or(NOTHING_KNOWN));
-    let (schematic, extensions) = extensions(client).await;
-    let (config, images) = config.map_or((None, BTreeMap::new()), |(changes, images)| (changes.ok(), images));
+    let (version, services, etcd, config) = join4(client.version(), client.services(), etcd, config).await;
+    let version = version?;
+    let Compared { changes, images, phases } = config;
     let absent_pods = match &etcd {
         Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
         // Without etcd there are none, and that says enough.
         Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }) => None,
         None => Some(Vec::new()),
     };
+    // Last, because it counts only if the pods were there before: that they are pending makes a machine not ready.
+    let (state, (schematic, extensions)) = join(client.machine_state(), extensions(client)).await;
+    let state = state?.unwrap_or(NOTHING_KNOWN);
     Ok(SeenNode {
         address: client.node(),
         version: version.tag,
@@ -175,8 +190,9 @@ async fn inside(
         stage: stage(state.stage),
         ready: state.ready,
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
-        config,
+        config: changes.and_then(Result::ok),
         images,
+        phases,
         etcd,
         absent_pods,
         services: services?.into_iter().map(service).collect(),

@@ -124,6 +124,7 @@ pub async fn observe_for(
         talos,
         leaving,
         kubernetes,
+        rotating: Vec::new(),
         rewound: BTreeMap::new(),
     })
 }

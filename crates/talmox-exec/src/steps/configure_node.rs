@@ -21,7 +21,8 @@ use tokio::time::Instant;
 use super::{power, publish};
 use crate::find::Found;
 use crate::machine::{
-    Incomparable, Probe, differences, last_words, looking, probe, without_secrets, without_secrets_of,
+    Incomparable, Probe, differences, last_words, looking, phases_of_newcomer, probe, without_secrets,
+    without_secrets_of,
 };
 use crate::work::{End, Result, Work};
 use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
@@ -61,9 +62,10 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAd
         let reason = format!("{} has no SMBIOS uuid to know it by", found.name());
         return Err(StepError::NoConfig { node: vm.mark.node.clone(), reason });
     };
-    publish::offer_again(work, vm, &found, address)?;
+    publish::offer_again(work, vm, &found, address).await?;
     let host = Some(found.host.clone());
-    let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid) };
+    let phases = phases_of_newcomer(work, &vm.mark.node).await?;
+    let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid), phases };
     Order { work, reach, vm, found, at }.carry_out().await
 }
 

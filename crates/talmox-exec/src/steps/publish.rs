@@ -25,7 +25,7 @@ pub(super) async fn publish(work: &Work<'_>, vm: &Expected, address: FamilyPair<
     let handout = handout(work, vm)?;
     let found = work.expect(vm).await?;
     refuse_drives(&found)?;
-    let files = seed::files(work, vm, &found, address)?;
+    let files = seed::files(work, vm, &found, address).await?;
     let held = config_source(&found.config);
     if let Some(token) = held.as_deref().and_then(|url| handout.token_in(url)) {
         handout.offer(token, files);
@@ -67,7 +67,7 @@ pub(super) async fn withdraw(work: &Work<'_>, vm: &Expected, address: FamilyPair
 }
 
 /// Offers what a machine waits for, if it fetches its configuration. Whatever it waits for must be what this run hands out.
-pub(super) fn offer_again(
+pub(super) async fn offer_again(
     work: &Work<'_>,
     vm: &Expected,
     found: &Found,
@@ -85,7 +85,7 @@ pub(super) fn offer_again(
         );
         return Err(StepError::NoConfig { node: vm.mark.node.clone(), reason });
     };
-    handout.offer(token, seed::files(work, vm, found, address)?);
+    handout.offer(token, seed::files(work, vm, found, address).await?);
     Ok(())
 }
 

@@ -20,11 +20,11 @@ use talmox_pve::property::{Disk, VolumeId};
 use talmox_seed::{Seed, meta_data, network_config};
 use talmox_types::desired::OUR_SEEDS;
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{FamilyPair, HostName, StorageId};
+use talmox_types::{FamilyPair, HostName, Phases, StorageId};
 
 use super::{CHANGE_LIMIT, configure, follow};
 use crate::find::Found;
-use crate::machine::{differences, looking};
+use crate::machine::{differences, looking, phases_of_newcomer};
 use crate::work::{End, Result, Work};
 use crate::{StepError, Whereabouts};
 
@@ -46,7 +46,7 @@ pub(super) async fn attach(
     }
     refuse_two(&found)?;
     may_be_removed(work, vm, storage).await?;
-    let image = files(work, vm, &found, address)?.image();
+    let image = files(work, vm, &found, address).await?.image();
     let name = name(vm, &image);
     clean(work, vm, &found.host, storage).await?;
     send(work, &found.host, storage, &name, &image).await?;
@@ -102,7 +102,13 @@ pub(super) async fn read_back(
 
 fn whereabouts(found: &Found, address: FamilyPair<IpAddr>) -> Whereabouts {
     let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
-    Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid }
+    Whereabouts {
+        address,
+        vmid: Some(found.vmid),
+        host: Some(found.host.clone()),
+        uuid,
+        phases: Phases::default(),
+    }
 }
 
 /// Removes a drive from its storage; one that is gone is none.
@@ -159,7 +165,7 @@ async fn may_be_removed(work: &Work<'_>, vm: &Expected, storage: &StorageId) -> 
 }
 
 /// The files of a node.
-pub(super) fn files(
+pub(super) async fn files(
     work: &Work<'_>,
     vm: &Expected,
     found: &Found,
@@ -169,7 +175,8 @@ pub(super) fn files(
     let failed = |reason: String| StepError::NoConfig { node: node.clone(), reason };
     let declared = desired.nodes.iter().find(|declared| declared.name == *node);
     let declared = declared.ok_or_else(|| failed("it is not described".to_owned()))?;
-    let at = whereabouts(found, address);
+    let phases = phases_of_newcomer(work, node).await?;
+    let at = Whereabouts { phases, ..whereabouts(found, address) };
     let config = work.reach()?.machines.config(node, &at).map_err(failed)?;
     let about = meta_data(node, &format!("{}-{}", found.vmid, vm.mark.incarnation));
     let seed = Seed::new(config.text, about, network_config(desired, declared, address));

@@ -20,12 +20,13 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_plan::{Change, ChangeMode, Expected};
 use talmox_talos::{ApplyMode, Client, Deadlines, Kind};
 use talmox_types::desired::Role;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 use tokio::time::Instant;
 
 use super::kubernetes::Servers;
 use super::well::{Patient, until_well};
-use crate::machine::{Held, Probe, compare_texts, held, last_words, looking, probe};
+use crate::machine::{Held, Probe, compare_texts, held, last_words, looking, phases_at, probe};
 use crate::work::{End, Result, Work};
 use crate::{Event, Reach, StepError, Whereabouts};
 
@@ -52,22 +53,21 @@ pub(super) async fn run(
     let reach = work.reach()?;
     let found = work.expect(vm).await?;
     let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
-    let at = Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid };
     let node = &vm.mark.node;
-    let wanted = reach
-        .machines
-        .config(node, &at)
-        .map_err(|reason| StepError::NoConfig { node: node.clone(), reason })?;
-    let change = ChangeOrder { work, reach, node, at: &at, wanted: wanted.text };
+    let phases = phases_at(reach, address.primary()).await;
+    let at = Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid, phases };
+    let change = ChangeOrder::new(work, node, &at)?;
     match mode {
         ChangeMode::NoReboot => change.at_once().await,
+        ChangeMode::Try if sabotaged(Defect::TrialSkipped) => change.at_once().await,
         ChangeMode::Try => change.on_trial().await,
         ChangeMode::Reboot => change.with_restart().await,
         ChangeMode::Staged => change.for_later().await,
     }
 }
 
-struct ChangeOrder<'a> {
+/// A configuration for one machine.
+pub(super) struct ChangeOrder<'a> {
     work: &'a Work<'a>,
     reach: &'a Reach<'a>,
     node: &'a NodeName,
@@ -76,16 +76,38 @@ struct ChangeOrder<'a> {
 }
 
 /// What a machine has that it should not have, on its disk and in force.
-struct Seen {
+pub(super) struct Seen {
     client: Client,
     kept: Vec<Change>,
     active: Vec<Change>,
 }
 
-impl ChangeOrder<'_> {
-    async fn at_once(&self) -> Result {
+impl Seen {
+    /// The first place where it is not as described.
+    pub(super) fn difference(&self) -> Option<&str> {
+        self.kept.iter().chain(&self.active).map(|change| change.key.as_str()).next()
+    }
+}
+
+impl<'a> ChangeOrder<'a> {
+    /// What is described for a machine in the phases that `at` says.
+    pub(super) fn new(work: &'a Work<'a>, node: &'a NodeName, at: &'a Whereabouts) -> Result<Self> {
+        let reach = work.reach()?;
+        let wanted = reach.machines.config(node, at);
+        let wanted = wanted.map_err(|reason| StepError::NoConfig { node: node.clone(), reason })?;
+        Ok(Self { work, reach, node, at, wanted: wanted.text })
+    }
+
+    /// While it runs.
+    pub(super) async fn at_once(&self) -> Result {
         let sent = self.send_until_kept(ApplyMode::NoReboot).await?;
         self.settle().await?;
+        Ok(if sent { End::Changed } else { End::Unchanged })
+    }
+
+    /// The same, where nothing that runs is started anew.
+    pub(super) async fn taken_over(&self) -> Result {
+        let sent = self.send_until_kept(ApplyMode::NoReboot).await?;
         Ok(if sent { End::Changed } else { End::Unchanged })
     }
 
@@ -196,7 +218,7 @@ impl ChangeOrder<'_> {
     }
 
     /// Looks until the machine answers.
-    async fn look(&self) -> Result<Seen> {
+    pub(super) async fn look(&self) -> Result<Seen> {
         let begun = Instant::now();
         loop {
             let reason = match self.try_look().await {
@@ -229,20 +251,33 @@ impl ChangeOrder<'_> {
     /// minute to notice.
     async fn settle(&self) -> Result<()> {
         let servers = Servers::of(self.work).await?;
-        if self.work.run.role(self.node) == Some(Role::Controller) {
-            let begun = Instant::now();
-            while let Some(stale) = self.stale_pods(&servers).await {
-                if begun.elapsed() > WELL_LIMIT {
-                    return Err(self.silent(&stale, WELL_LIMIT).await);
-                }
-                self.wait("its control plane with the new configuration", &stale, begun, WELL_LIMIT).await?;
+        let (work, node, address) = (self.work, self.node, self.at.address.primary());
+        let patient = Patient { work, node, address, servers: &servers };
+        if work.run.role(node) != Some(Role::Controller) {
+            return until_well(&patient, WELL_LIMIT).await;
+        }
+        // What pods are made from follows a configuration by a moment, certificates by more.
+        loop {
+            self.until_renewed(&servers).await?;
+            until_well(&patient, WELL_LIMIT).await?;
+            if self.stale_pods(&servers).await.is_none() {
+                return Ok(());
             }
         }
-        let (work, node, address) = (self.work, self.node, self.at.address.primary());
-        until_well(&Patient { work, node, address, servers: &servers }, WELL_LIMIT).await
     }
 
-    async fn stale_pods(&self, servers: &Servers) -> Option<String> {
+    async fn until_renewed(&self, servers: &Servers) -> Result<()> {
+        let begun = Instant::now();
+        while let Some(stale) = self.stale_pods(servers).await {
+            if begun.elapsed() > WELL_LIMIT {
+                return Err(self.silent(&stale, WELL_LIMIT).await);
+            }
+            self.wait("its control plane with the new configuration", &stale, begun, WELL_LIMIT).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn stale_pods(&self, servers: &Servers) -> Option<String> {
         match self.try_look().await {
             Ok(seen) => pods::stale(&seen.client, servers, self.node).await,
             Err(reason) => Some(reason),

@@ -9,6 +9,7 @@ mod note_away;
 mod recover;
 mod retire;
 mod return_node;
+mod rotate;
 mod snapshot;
 mod upgrade_kubernetes;
 mod upgrade_node;
@@ -35,8 +36,13 @@ pub(crate) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         Upkeep::ForgetNode { node, address, control_planes } => {
             forget::run(work, node, *address, control_planes).await
         }
+        Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
+            rotate::run(work, *realm, *phase, [control_planes, workers]).await
+        }
+        Upkeep::SettleAuthority { realm, control_planes, workers } => {
+            rotate::settle(work, *realm, [control_planes, workers]).await
+        }
         Upkeep::NoteAway { vm, away } => note_away::run(work, vm, away.as_ref()).await,
-        Upkeep::NoteBootstrap { vm } => note_away::bootstrapped(work, vm).await,
         Upkeep::MakeShelf { host, mark, pool } => shelf::make(work, host, mark, pool.as_ref()).await,
         Upkeep::MoveDisk { from, to, slot, storage, volume } => {
             let (slot, volume) = (*slot, volume.as_ref());

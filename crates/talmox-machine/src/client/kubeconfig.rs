@@ -145,6 +145,19 @@ impl Kubeconfig {
         let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
             return self.merge(other, Conflict::Rename);
         };
+        self.replace(&mine, theirs, other);
+        self.root.set("current-context", mine.as_str());
+        Vec::new()
+    }
+
+    /// Renews the counterpart of `old` as another file has it now, under another authority. None: there is no counterpart.
+    pub fn succeed(&mut self, old: &Self, new: &Self) -> Option<String> {
+        let (mine, theirs) = (self.counterpart(old)?.to_owned(), new.current()?);
+        self.replace(&mine, theirs, new);
+        Some(mine)
+    }
+
+    fn replace(&mut self, mine: &str, theirs: &str, other: &Self) {
         for (part, key, fields) in [
             (CLUSTERS, "cluster", ["server", AUTHORITY]),
             (USERS, "user", ["client-certificate-data", "client-key-data"]),
@@ -152,7 +165,7 @@ impl Kubeconfig {
             let name = |file: &Self, context: &str| {
                 file.entry(CONTEXTS, context)?.at(&[key])?.as_text().map(str::to_owned)
             };
-            let (Some(mine), Some(theirs)) = (name(self, &mine), name(other, theirs)) else { continue };
+            let (Some(mine), Some(theirs)) = (name(self, mine), name(other, theirs)) else { continue };
             let Some(mut body) = self.entry(part, &mine).and_then(Value::as_map).cloned() else { continue };
             for field in fields {
                 if let Some(value) = other.entry(part, &theirs).and_then(|entry| entry.at(&[field])) {
@@ -161,8 +174,6 @@ impl Kubeconfig {
             }
             self.set(part, &mine, Value::Map(body));
         }
-        self.root.set("current-context", mine.as_str());
-        Vec::new()
     }
 
     /// Takes out the counterpart of another file's current context, with its cluster and user unless others use them too. If

@@ -106,6 +106,22 @@ impl Talosconfig {
         self.pem(context, "crt").and_then(|pem| Certificate::parse(&pem).ok())
     }
 
+    /// Where a context's cluster is reached, and the nodes it is about.
+    pub fn places(&self, context: &str) -> (Vec<String>, Vec<String>) {
+        let list = |key: &str| {
+            let items = self.context(context).and_then(|body| body.get(key)).and_then(Value::as_list);
+            let items = items.unwrap_or_default().iter();
+            items.filter_map(|item| item.as_text().map(str::to_owned)).collect::<Vec<String>>()
+        };
+        (list("endpoints"), list("nodes"))
+    }
+
+    /// Authority, certificate and key of a context, as PEM.
+    pub fn identity(&self, context: &str) -> Option<(String, String, SecretString)> {
+        let part = |key| self.pem(context, key);
+        Some((part("ca")?, part("crt")?, part("key").map(SecretString::from)?))
+    }
+
     fn pem(&self, context: &str, key: &str) -> Option<String> {
         let encoded = self.context(context)?.get(key)?.as_text()?;
         String::from_utf8(STANDARD.decode(encoded).ok()?).ok()
@@ -162,15 +178,26 @@ impl Talosconfig {
         let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
             return self.merge(other);
         };
-        let mut body = self.context(&mine).cloned().unwrap_or_default();
-        for key in ["endpoints", "nodes", "crt", "key"] {
+        self.replace(&mine, theirs, other);
+        self.root.set("context", mine.as_str());
+        Vec::new()
+    }
+
+    /// Renews the counterpart of `old` as another file has it now, under another authority. None: there is no counterpart.
+    pub fn succeed(&mut self, old: &Self, new: &Self) -> Option<String> {
+        let (mine, theirs) = (self.counterpart(old)?.to_owned(), new.current()?);
+        self.replace(&mine, theirs, new);
+        Some(mine)
+    }
+
+    fn replace(&mut self, mine: &str, theirs: &str, other: &Self) {
+        let mut body = self.context(mine).cloned().unwrap_or_default();
+        for key in ["endpoints", "nodes", "ca", "crt", "key"] {
             if let Some(value) = other.context(theirs).and_then(|context| context.get(key)) {
                 body.set(key, value.clone());
             }
         }
-        self.set_context(&mine, body);
-        self.root.set("context", mine.as_str());
-        Vec::new()
+        self.set_context(mine, body);
     }
 
     /// Takes out the counterpart of another file's current context. If it was the current one there is none afterwards. Gives

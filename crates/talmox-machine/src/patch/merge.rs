@@ -64,7 +64,7 @@ fn merge_field(
 
 /// Merges a value over one that is there. `zero_counts`: whether an empty text or a zero is a value (in elements of
 /// mappings it is not; in fields it was left out when they were read, unless it is one).
-fn merge_value(
+pub(super) fn merge_value(
     left: &mut Value,
     right: &Value,
     kind: &Type,
@@ -135,7 +135,7 @@ fn merge_free_map(left: &mut Map, right: &Map, path: &Trail<'_>) -> Result<(), M
     Ok(())
 }
 
-fn merge_free(left: &mut Value, right: &Value, path: &Trail<'_>) -> Result<(), Mismatch> {
+pub(super) fn merge_free(left: &mut Value, right: &Value, path: &Trail<'_>) -> Result<(), Mismatch> {
     match (&mut *left, right) {
         (Value::Map(left), Value::Map(right)) => merge_free_map(left, right, path),
         (Value::List(left), Value::List(right)) => {

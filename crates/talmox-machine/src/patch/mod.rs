@@ -3,6 +3,7 @@
 //! Errors name the place in the patch and what it was applied to. What a patch asks for and nothing comes of (a
 //! document to delete that is not there) is reported beside the result, for the caller to refuse.
 
+mod between;
 mod delete;
 mod idle;
 mod json;
@@ -17,6 +18,7 @@ use crate::print::print;
 use crate::read::Reader;
 use crate::value::Value;
 
+pub use between::{Between, Hide};
 use delete::{Delete, NOT_FOUND, take_deletes};
 use json::Operation;
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
 
-use super::{Authority, Bundle, Encryption};
+use super::{Authority, Bundle, Encryption, Rotation};
 use crate::document::Config;
 use crate::pki::{Certificate, PrivateKey};
 use crate::value::Value;
@@ -41,6 +41,7 @@ pub fn from_config(config: &Config) -> Found<Bundle> {
         aggregator: either(config, "aggregatorCA", "KubeAggregatorCAConfig", "aggregator authority")?,
         service_account: service_account(config)?,
         os: encoded(config, &["machine", "ca"], "Talos authority")?,
+        rotation: Rotation::default(),
     })
 }
 

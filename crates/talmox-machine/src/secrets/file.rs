@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_yaml::{Node, NodeKind, Span};
 use zeroize::Zeroizing;
 
-use super::{Authority, Bundle, Encryption};
+use super::{Authority, Bundle, Encryption, Rotation};
 use crate::document::parse_nodes;
 use crate::fault::{Fault, Faults, Path, Source};
 use crate::pki::{Certificate, PrivateKey};
@@ -31,7 +31,8 @@ impl Bundle {
         }
     }
 
-    /// The bundle as `talosctl` writes it: all of the cluster's secrets.
+    /// The bundle as `talosctl` writes it: all of the cluster's secrets. Authorities that are to come are in a section of our
+    /// own.
     pub fn to_yaml(&self) -> SecretString {
         let text = |secret: &SecretString| Value::text(secret.expose_secret());
         let key = |key: &PrivateKey| Value::Text(STANDARD.encode(key.pem().expose_secret()));
@@ -58,6 +59,10 @@ impl Bundle {
             .with("secrets", secrets)
             .with("trustdinfo", Map::new().with("token", text(&self.trustd_token)))
             .with("certs", certs);
+        let Rotation { os, kubernetes } = &self.rotation;
+        let next =
+            Map::new().with_some("k8s", kubernetes.as_ref().map(pair)).with_some("os", os.as_ref().map(pair));
+        let file = if next.is_empty() { file } else { file.with("rotation", next) };
         SecretString::from(print(&Value::Map(file)))
     }
 }
@@ -68,8 +73,8 @@ struct Reader<'a> {
 }
 
 /// The keys a bundle may have.
-const KNOWN: [(&[&str], &[&str]); 10] = [
-    (&[], &["cluster", "secrets", "trustdinfo", "certs"]),
+const KNOWN: [(&[&str], &[&str]); 13] = [
+    (&[], &["cluster", "secrets", "trustdinfo", "certs", "rotation"]),
     (&["cluster"], &["id", "secret"]),
     (&["secrets"], &["bootstraptoken", "aescbcencryptionsecret", "secretboxencryptionsecret"]),
     (&["trustdinfo"], &["token"]),
@@ -79,6 +84,9 @@ const KNOWN: [(&[&str], &[&str]); 10] = [
     (&["certs", "k8saggregator"], &["crt", "key"]),
     (&["certs", "k8sserviceaccount"], &["key"]),
     (&["certs", "os"], &["crt", "key"]),
+    (&["rotation"], &["k8s", "os"]),
+    (&["rotation", "k8s"], &["crt", "key"]),
+    (&["rotation", "os"], &["crt", "key"]),
 ];
 
 impl Reader<'_> {
@@ -105,11 +113,12 @@ impl Reader<'_> {
         let bootstrap_token = self.token(root, &["secrets", "bootstraptoken"]);
         let encryption = self.encryption(root);
         let trustd_token = self.token(root, &["trustdinfo", "token"]);
-        let etcd = self.authority(root, "etcd");
-        let kubernetes = self.authority(root, "k8s");
-        let aggregator = self.authority(root, "k8saggregator");
+        let etcd = self.authority(root, "certs", "etcd");
+        let kubernetes = self.authority(root, "certs", "k8s");
+        let aggregator = self.authority(root, "certs", "k8saggregator");
         let service_account = self.key(root, &["certs", "k8sserviceaccount", "key"]);
-        let os = self.authority(root, "os");
+        let os = self.authority(root, "certs", "os");
+        let rotation = Rotation { os: self.next(root, "os"), kubernetes: self.next(root, "k8s") };
         Some(Bundle {
             cluster_id: cluster_id?.expose_secret().to_owned(),
             cluster_secret: cluster_secret?,
@@ -121,6 +130,7 @@ impl Reader<'_> {
             aggregator: aggregator?,
             service_account: service_account?,
             os: os?,
+            rotation,
         })
     }
 
@@ -223,14 +233,20 @@ impl Reader<'_> {
             .ok()
     }
 
-    fn authority(&mut self, root: &Node, name: &str) -> Option<Authority> {
-        let path = ["certs", name, "crt"];
+    /// An authority that is to come, if there is one.
+    fn next(&mut self, root: &Node, name: &str) -> Option<Authority> {
+        find(root, &["rotation", name]).filter(|node| !node.is_null())?;
+        self.authority(root, "rotation", name)
+    }
+
+    fn authority(&mut self, root: &Node, section: &str, name: &str) -> Option<Authority> {
+        let path = [section, name, "crt"];
         let certificate = self.pem(root, &path).and_then(|pem| {
             Certificate::parse(pem.expose_secret())
                 .map_err(|error| self.fault(Self::place(root, &path), &path, &error.to_string()))
                 .ok()
         });
-        let key = self.key(root, &["certs", name, "key"]);
+        let key = self.key(root, &[section, name, "key"]);
         Some(Authority { certificate: certificate?, key: key? })
     }
 }

@@ -1,6 +1,6 @@
 //! A new bundle.
 
-use super::{Authority, Bundle, Encryption};
+use super::{Authority, Bundle, Encryption, Rotation};
 use crate::pki::{Drawn, KeyError, KeyKind, PrivateKey, Subject, self_sign};
 use crate::random::{self, NoRandomness, Random};
 use crate::time::{HOUR, Time};
@@ -34,14 +34,23 @@ impl Bundle {
             encryption: Encryption::Secretbox(random::secret(random).map_err(failed)?),
             trustd_token: random::token(random).map_err(failed)?,
             etcd: authority("etcd", Some("etcd"), KeyKind::EcdsaP256, now, random)?,
-            kubernetes: authority("Kubernetes", Some("kubernetes"), KeyKind::EcdsaP256, now, random)?,
+            kubernetes: kubernetes_authority(now, random)?,
             // Talos gives this one no subject at all.
             aggregator: authority("the aggregator", None, KeyKind::EcdsaP256, now, random)?,
             service_account: PrivateKey::generate(KeyKind::Rsa)
                 .map_err(|source| GenerateError::Key { what: "service accounts", source })?,
-            os: authority("Talos", Some("talos"), KeyKind::Ed25519, now, random)?,
+            os: talos_authority(now, random)?,
+            rotation: Rotation::default(),
         })
     }
+}
+
+pub(super) fn talos_authority(now: Time, random: &mut dyn Random) -> Result<Authority, GenerateError> {
+    authority("Talos", Some("talos"), KeyKind::Ed25519, now, random)
+}
+
+pub(super) fn kubernetes_authority(now: Time, random: &mut dyn Random) -> Result<Authority, GenerateError> {
+    authority("Kubernetes", Some("kubernetes"), KeyKind::EcdsaP256, now, random)
 }
 
 fn authority(

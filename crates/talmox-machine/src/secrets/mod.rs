@@ -7,6 +7,7 @@ mod extract;
 mod file;
 mod generate;
 mod issue;
+mod rotation;
 
 use std::fmt;
 
@@ -15,6 +16,7 @@ use secrecy::SecretString;
 pub use extract::{ExtractError, from_config};
 pub use generate::GenerateError;
 pub use issue::{Leaf, Purpose};
+pub use rotation::Rotation;
 
 use crate::pki::{Certificate, PrivateKey};
 use crate::time::Time;
@@ -33,6 +35,8 @@ pub struct Bundle {
     pub aggregator: Authority,
     pub service_account: PrivateKey,
     pub os: Authority,
+    /// Authorities that are to take the place of present ones.
+    pub rotation: Rotation,
 }
 
 /// What Kubernetes' secrets are encrypted with in etcd.
@@ -68,7 +72,12 @@ impl Bundle {
             Encryption::Secretbox(_) => "encryption secret (secretbox)",
             Encryption::AesCbc(_) => "encryption secret (aescbc)",
         };
-        vec![
+        let next = [
+            ("new Kubernetes authority, not in force everywhere yet", &self.rotation.kubernetes),
+            ("new Talos authority, not in force everywhere yet", &self.rotation.os),
+        ];
+        let next = next.into_iter().filter_map(|(name, next)| Some(authority(name, next.as_ref()?)));
+        let mut held = vec![
             secret("cluster id"),
             secret("cluster secret"),
             secret("bootstrap token"),
@@ -79,7 +88,9 @@ impl Bundle {
             authority("aggregator authority", &self.aggregator),
             secret("service account key"),
             authority("Talos authority", &self.os),
-        ]
+        ];
+        held.extend(next);
+        held
     }
 
     /// What is wrong with a bundle that could be read.
@@ -90,8 +101,10 @@ impl Bundle {
             ("certs.k8saggregator", &self.aggregator),
             ("certs.os", &self.os),
         ];
+        let next = [("rotation.k8s", &self.rotation.kubernetes), ("rotation.os", &self.rotation.os)];
+        let next = next.into_iter().filter_map(|(name, next)| Some((name, next.as_ref()?)));
         let mut problems = Vec::new();
-        for (name, authority) in authorities {
+        for (name, authority) in authorities.into_iter().chain(next) {
             let certificate = &authority.certificate;
             if !certificate.belongs_to(&authority.key) {
                 problems.push(format!("{name}: the key does not belong to the certificate"));

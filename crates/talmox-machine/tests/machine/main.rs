@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod between;
 mod client;
 mod fuzz;
 mod generate;
@@ -9,6 +10,7 @@ mod hidden;
 mod openssl;
 mod patch;
 mod properties;
+mod rotation;
 mod secrets;
 mod validate;
 

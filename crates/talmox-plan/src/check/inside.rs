@@ -34,12 +34,6 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if let Step::RecordBootstrap { vm } = &step.step {
             record(court, step, vm);
         }
-        if let Step::Upkeep(Upkeep::NoteBootstrap { vm }) = &step.step {
-            handed_on(court, step, &vm.mark);
-        }
-        if let Some(mark) = step.step.makes().filter(|mark| mark.bootstrap.is_some()) {
-            handed_on(court, step, mark);
-        }
     }
 }
 
@@ -175,23 +169,11 @@ fn proven(court: &mut Court<'_>, step: &Planned, vm: &Expected, address: IpAddr)
     }
 }
 
-/// That the bootstrap was done is said only where somebody says so now.
-fn handed_on(court: &mut Court<'_>, step: &Planned, mark: &Mark) {
-    let said = court.observed.guests.values().filter_map(own_mark).any(|seen| {
-        let done = seen.bootstrap.as_ref().is_some_and(|word| word.done);
-        done && seen.uid == mark.uid && seen.bootstrap == mark.bootstrap
-    });
-    if !said {
-        court.violate(Rule::BootstrapOnce, step, "no mark says that the bootstrap was done");
-    }
-}
-
 /// What is written down was seen.
 fn record(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     let seen = court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured);
     let member = seen.is_some_and(|seen| matches!(seen.etcd, Some(SeenEtcd::Member { .. })));
-    let intent = court.observed.guests.get(&vm.vmid()).and_then(own_mark).and_then(|mark| mark.bootstrap);
-    if !member || intent.is_none() {
+    if !member {
         court.violate(Rule::BootstrapOnce, step, "nobody saw a bootstrap there");
     }
 }

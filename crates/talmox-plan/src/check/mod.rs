@@ -51,6 +51,8 @@ pub enum Rule {
     BootstrapOnce,
     /// What a cluster may not survive comes after a snapshot of etcd.
     SnapshotFirst,
+    /// An authority takes another's place phase by phase, none before all machines have the one before.
+    PhaseByPhase,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
     ProvenMachine,
     /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
@@ -76,6 +78,7 @@ impl fmt::Display for Rule {
             Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::SnapshotFirst => "a snapshot before what is risky",
+            Self::PhaseByPhase => "authorities are replaced phase by phase",
             Self::ProvenMachine => "machines prove themselves",
             Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",

@@ -1,15 +1,12 @@
 //! Whether everything that destroys or takes down was asked for.
 
 use super::{Court, Rule};
-use crate::{Effect, Expected, Goal, Planned, Step, Upkeep};
+use crate::{Effect, Expected, Goal, Planned, Step};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {
-        // What the mark of one that goes said is said by another that stays, whoever was meant.
-        let notes = matches!(step.step, Step::Upkeep(Upkeep::NoteBootstrap { .. }));
         if let Some(node) = &step.node
             && !court.request.covers(node)
-            && !notes
         {
             court.violate(Rule::AskedFor, step, "it is not among the targets");
         }

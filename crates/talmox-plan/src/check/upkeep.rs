@@ -1,7 +1,7 @@
 //! What is done to a cluster that lives, stated again without the planner's code.
 
-use talmox_types::NodeName;
 use talmox_types::desired::Role;
+use talmox_types::{NodeName, Phase, Realm};
 
 use super::{Court, Rule};
 use crate::{
@@ -25,11 +25,12 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
         | Upkeep::ChangeNode { .. }
         | Upkeep::ForgetNode { .. }
         | Upkeep::NoteAway { .. }
-        | Upkeep::NoteBootstrap { .. }
         | Upkeep::MakeShelf { .. }
         | Upkeep::MoveDisk { .. }
         | Upkeep::MoveShelf { .. }
         | Upkeep::RemoveShelf { .. }
+        | Upkeep::RotateAuthority { .. }
+        | Upkeep::SettleAuthority { .. }
         | Upkeep::RecoverEtcd { .. } => false,
     };
     let has_data = |machine: &SeenMachine| {
@@ -62,8 +63,9 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
         | Upkeep::MoveDisk { .. }
         | Upkeep::MoveShelf { .. }
         | Upkeep::RemoveShelf { .. }
-        | Upkeep::NoteBootstrap { .. }
-        | Upkeep::NoteAway { .. } => effect == Effect::ChangeLive,
+        | Upkeep::NoteAway { .. }
+        | Upkeep::RotateAuthority { .. }
+        | Upkeep::SettleAuthority { .. } => effect == Effect::ChangeLive,
         Upkeep::ChangeNode { mode, .. } => match mode {
             ChangeMode::NoReboot | ChangeMode::Try => effect == Effect::ChangeLive,
             ChangeMode::Staged => effect == Effect::ChangePending,
@@ -88,9 +90,58 @@ pub(super) fn judge(court: &mut Court<'_>) {
         }
         pods_first(court, step);
         after_a_snapshot(court, step);
-        if matches!(step.step, Step::Upkeep(Upkeep::UpgradeKubernetes { .. })) {
+        rotation(court, step);
+        let replaces_pods = matches!(
+            step.step,
+            Step::Upkeep(
+                Upkeep::UpgradeKubernetes { .. } | Upkeep::RotateAuthority { realm: Realm::Kubernetes, .. }
+            )
+        );
+        if replaces_pods {
             one_api_server_at_a_time(court, step);
         }
+    }
+}
+
+/// A phase comes after the one before it, on every machine of the description; what is settled is through all of them.
+fn rotation(court: &mut Court<'_>, step: &Planned) {
+    let Step::Upkeep(upkeep) = &step.step else { return };
+    let (realm, needed, nodes) =
+        if let Upkeep::RotateAuthority { realm, phase, control_planes, workers } = upkeep {
+            (*realm, phase.previous(), [control_planes, workers])
+        } else if let Upkeep::SettleAuthority { realm, control_planes, workers } = upkeep {
+            (*realm, Some(Phase::Alone), [control_planes, workers])
+        } else {
+            return;
+        };
+    if !court.observed.rotating.contains(&realm) {
+        court.violate(
+            Rule::PhaseByPhase,
+            step,
+            format!("no authority of {} is being replaced", realm.name()),
+        );
+    }
+    let left_out =
+        court.desired.nodes.iter().find(|node| !nodes.iter().any(|all| all.contains_key(&node.name)));
+    if let Some(node) = left_out {
+        court.violate(Rule::PhaseByPhase, step, format!("{} is left out", node.name));
+    }
+    let Some(needed) = needed else {
+        return court.violate(Rule::PhaseByPhase, step, "there is no phase before it");
+    };
+    let brings = |before: &&Planned| {
+        matches!(&before.step, Step::Upkeep(Upkeep::RotateAuthority { realm: of, phase, .. })
+            if *of == realm && *phase == needed)
+    };
+    if court.before(step).iter().any(brings) {
+        return;
+    }
+    let behind = nodes.into_iter().flat_map(|all| all.keys()).find(|node| {
+        let seen = court.observed.talos.get(*node).and_then(SeenMachine::configured);
+        seen.is_none_or(|seen| seen.phases.of(realm) < needed)
+    });
+    if let Some(node) = behind {
+        court.violate(Rule::PhaseByPhase, step, format!("{node} does not have the phase before"));
     }
 }
 

@@ -215,7 +215,7 @@ impl Planner<'_> {
             self.follow_later(node);
             return None;
         }
-        let mark = Mark { bootstrap: self.inherited(&node.name), ..self.mark(&node.name, vmid) };
+        let mark = self.new_mark(node, vmid);
         let Making { step, needs, have } = self.making(node, &host, &mark, origin)?;
         if let Some(text) = note {
             self.note(Some(&node.name), NoteKind::Placement, text);

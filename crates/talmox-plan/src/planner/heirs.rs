@@ -1,62 +1,87 @@
-//! What the mark of a VM says for the whole cluster, and must not go with it.
+//! Who remembers that the cluster was bootstrapped.
 //!
-//! That the cluster was bootstrapped stands in the mark of one control plane. Without that word a cluster whose data is lost would look
-//! like a new one, and be bootstrapped again, empty.
+//! The mark of the first control plane says so, and nothing else does once the data of etcd is lost: without it another run would
+//! begin an empty cluster under the name of the old one. So the word outlives its VM. Control planes that are made while etcd is there
+//! bear it from the beginning, and where the last VM that bears it goes, a member that stays is given it first.
 
-use talmox_types::desired::Role;
-use talmox_types::{BootstrapWord, NodeName};
+use std::collections::BTreeSet;
+
+use talmox_types::desired::{Node, Role};
+use talmox_types::{BootstrapWord, Mark, NodeName, VmId};
 
 use super::{Draft, Planner};
-use crate::{Effect, Expected, Goal, Owned, Step, StepId, Upkeep};
+use crate::{Effect, Expected, Owned, SeenEtcd, SeenMachine, Step};
 
 impl Planner<'_> {
-    /// Plans that another control plane says that the cluster was bootstrapped, before the VM goes that says so; gives what
-    /// the removal has to wait for. A whole cluster that goes leaves nothing to say.
-    pub(super) fn hand_on_bootstrap(&mut self, owned: &Owned, needs: Vec<StepId>) -> Vec<StepId> {
-        let Some(word) = done_word(owned).cloned() else { return needs };
-        let whole = self.request.goal == Goal::Destroy && self.request.targets.is_empty();
-        let said = |other: &Owned| done_word(other).is_some() && !self.goes(&other.mark.node);
-        if whole || self.identities.ours().any(said) {
-            return needs;
+    /// The mark of a VM that is to be made.
+    pub(super) fn new_mark(&self, node: &Node, vmid: VmId) -> Mark {
+        let mark = self.mark(&node.name, vmid);
+        let joins = node.role == Role::Controller && self.with_data().next().is_some();
+        let incarnation = mark.incarnation.clone();
+        let word = BootstrapWord { incarnation, done: true, snapshot: None };
+        Mark { bootstrap: joins.then_some(word), ..mark }
+    }
+
+    /// Has a member that stays bear the word, before whoever bears it now goes.
+    pub(super) fn hand_on_bootstrap(&mut self) {
+        let going: BTreeSet<VmId> = self.removed_vms().collect();
+        let bears = |owned: &&Owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done);
+        let bearers: BTreeSet<VmId> =
+            self.identities.ours().filter(bears).map(|owned| owned.mark.vmid).collect();
+        let is_lost = bearers.is_empty() && self.lacks_a_control_plane();
+        let goes = !bearers.is_empty() && bearers.is_subset(&going);
+        if !(is_lost || goes) {
+            return;
         }
-        let Some(heir) = self.heir(&owned.mark.node) else { return needs };
-        let mut vm = Expected { host: heir.host, mark: heir.mark };
-        vm.mark.bootstrap = Some(word);
-        let node = vm.mark.node.clone();
-        let reason = format!("{} says so, and goes", owned.mark.node);
-        let step = Step::Upkeep(Upkeep::NoteBootstrap { vm });
-        let noted = self.push(Draft::new(Some(&node), step, &reason, Effect::ChangeLive));
-        needs.into_iter().chain([noted]).collect()
-    }
-
-    /// The word a VM that takes another's place is made with.
-    pub(super) fn inherited(&self, node: &NodeName) -> Option<BootstrapWord> {
-        let mut before = self.identities.of_node(node);
-        before.find_map(|owned| done_word(owned)).cloned()
-    }
-
-    /// Whether the VM of a node goes in this plan.
-    fn goes(&self, node: &NodeName) -> bool {
-        match self.names.get(node.as_str()) {
-            Some(_) if self.request.goal == Goal::Destroy => self.request.covers(node),
-            Some(_) => self.is_replaced(node),
-            None => true,
+        let Some(heir) = self.heir(&going) else { return };
+        let node = heir.mark.node.clone();
+        let step = Step::RecordBootstrap { vm: Expected { host: heir.host, mark: heir.mark } };
+        let reason = "etcd runs, and no mark that stays says that it was begun";
+        let id = self.push(Draft::new(Some(&node), step, reason, Effect::ChangeLive));
+        for planned in &mut self.plan.steps {
+            if removes(&planned.step).is_some_and(|vmid| bearers.contains(&vmid)) {
+                planned.needs.push(id.clone());
+            }
         }
+        self.put_first();
     }
 
-    /// A control plane that stays, and can be written to.
-    fn heir(&self, without: &NodeName) -> Option<Owned> {
+    /// The step that was planned last comes first: whoever goes down later must not seem to be back with it.
+    fn put_first(&mut self) {
+        self.plan.steps.rotate_right(1);
+        self.shared.iter_mut().for_each(|index| *index += 1);
+    }
+
+    fn removed_vms(&self) -> impl Iterator<Item = VmId> {
+        self.plan.steps.iter().filter_map(|planned| removes(&planned.step))
+    }
+
+    /// Nodes that were seen to have data of etcd.
+    fn with_data(&self) -> impl Iterator<Item = &NodeName> {
+        let is_member = |machine: &SeenMachine| {
+            machine.configured().is_some_and(|seen| matches!(seen.etcd, Some(SeenEtcd::Member { .. })))
+        };
+        self.observed.talos.iter().filter(move |(_, machine)| is_member(machine)).map(|(node, _)| node)
+    }
+
+    /// Whether the VM of a control plane is gone, and with it perhaps the word.
+    fn lacks_a_control_plane(&self) -> bool {
         let controllers = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
-        let mut stay = controllers.filter(|node| node.name != *without && !self.goes(&node.name));
-        stay.find_map(|node| {
-            let owned = self.identities.of_node(&node.name).next()?;
-            let guest = self.observed.guests.get(&owned.mark.vmid)?;
-            let online = self.observed.hosts.get(&guest.host).is_some_and(|host| host.online);
-            (online && guest.lock.is_none() && guest.seen().is_some()).then(|| owned.clone())
-        })
+        controllers.into_iter().any(|node| self.identities.of_node(&node.name).next().is_none())
+    }
+
+    /// The first member by name that stays where it is and bears no word yet.
+    fn heir(&self, going: &BTreeSet<VmId>) -> Option<Owned> {
+        let planned = |node: &NodeName| {
+            let records = |step: &Step| matches!(step, Step::RecordBootstrap { .. });
+            self.plan.steps.iter().any(|step| step.node.as_ref() == Some(node) && records(&step.step))
+        };
+        let stays = |owned: &&Owned| !going.contains(&owned.mark.vmid) && !planned(&owned.mark.node);
+        let covered = self.with_data().filter(|node| self.request.covers(node));
+        covered.flat_map(|node| self.identities.of_node(node)).find(stays).cloned()
     }
 }
 
-fn done_word(owned: &Owned) -> Option<&BootstrapWord> {
-    owned.mark.bootstrap.as_ref().filter(|word| word.done)
+fn removes(step: &Step) -> Option<VmId> {
+    if let Step::RemoveVm { vm, .. } = step { Some(vm.vmid()) } else { None }
 }

@@ -49,6 +49,16 @@ enum Standing<'a> {
     Refused,
 }
 
+/// Whether a machine can answer once it has its configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Own,
+    /// Once a control plane is configured that this run is about to get there.
+    Later,
+    /// No control plane is configured, and this run does nothing about it.
+    None,
+}
+
 impl<'a> Planner<'a> {
     /// Plans what is inside the machines, as far as was asked for.
     pub(super) fn inside(&mut self) {
@@ -64,9 +74,18 @@ impl<'a> Planner<'a> {
             let speaks = |(_, standing): &(&Node, Standing<'a>)| {
                 matches!(standing, Standing::Configured(_) | Standing::Fresh(_))
             };
-            let can_answer = role == Role::Controller || standings.iter().any(speaks);
+            let comes = |(node, standing): &(&Node, Standing<'a>)| {
+                self.request.covers(&node.name) && matches!(standing, Standing::Later | Standing::Unknown)
+            };
+            let voice = if role == Role::Controller || standings.iter().any(speaks) {
+                Voice::Own
+            } else if standings.iter().any(comes) {
+                Voice::Later
+            } else {
+                Voice::None
+            };
             for node in nodes.iter().copied().filter(|node| node.role == role) {
-                let standing = self.standing(node, &vms, &moving, can_answer);
+                let standing = self.standing(node, &vms, &moving, voice);
                 standings.push((node, standing));
             }
         }
@@ -127,7 +146,7 @@ impl<'a> Planner<'a> {
         node: &Node,
         vms: &BTreeMap<NodeName, Owned>,
         moving: &BTreeSet<NodeName>,
-        can_answer: bool,
+        voice: Voice,
     ) -> Standing<'a> {
         if let Some(last) = self.anew.get(&node.name) {
             return Standing::Fresh(last.clone());
@@ -154,10 +173,10 @@ impl<'a> Planner<'a> {
         match observed.talos.get(&node.name) {
             None => Standing::Unknown,
             Some(SeenMachine::Unreachable { address, reason }) => {
-                self.unreachable(node, owned, (*address, reason), can_answer)
+                self.unreachable(node, owned, (*address, reason), voice)
             }
             Some(SeenMachine::Maintenance { address, uuid, .. }) => {
-                self.in_maintenance(node, owned, (*address, uuid), can_answer)
+                self.in_maintenance(node, owned, (*address, uuid), voice)
             }
             Some(SeenMachine::Foreign { address, why }) => {
                 self.refuse_stranger(node, *address, why);
@@ -180,22 +199,25 @@ impl<'a> Planner<'a> {
         node: &Node,
         owned: &Owned,
         (address, reason): (IpAddr, &str),
-        can_answer: bool,
+        voice: Voice,
     ) -> Standing<'a> {
         let configures =
-            self.request.until >= Until::Configured && self.request.covers(&node.name) && can_answer;
+            self.request.until >= Until::Configured && self.request.covers(&node.name) && voice == Voice::Own;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
             return self.configure_node(node, owned, "it is new and does not answer yet");
         }
         if self.fetches(owned.mark.vmid) && configures {
             return self.configure_node(node, owned, "it waits for its configuration");
         }
-        self.plan.waiting.push(Waiting::Answer {
-            node: node.name.clone(),
-            vmid: owned.mark.vmid,
-            address,
-            reason: reason.to_owned(),
-        });
+        // To wait for a worker that waits for a control plane of this very plan would be to wait for ever.
+        if voice != Voice::Later {
+            self.plan.waiting.push(Waiting::Answer {
+                node: node.name.clone(),
+                vmid: owned.mark.vmid,
+                address,
+                reason: reason.to_owned(),
+            });
+        }
         self.configure_later(node, "unless it turns out to be configured already");
         Standing::Unknown
     }
@@ -205,7 +227,7 @@ impl<'a> Planner<'a> {
         node: &Node,
         owned: &Owned,
         (address, uuid): (IpAddr, &str),
-        can_answer: bool,
+        voice: Voice,
     ) -> Standing<'a> {
         let guest = self.observed.guests.get(&owned.mark.vmid);
         let own = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
@@ -219,7 +241,7 @@ impl<'a> Planner<'a> {
         if self.request.until < Until::Configured || !self.request.covers(&node.name) {
             return Standing::Unknown;
         }
-        if !can_answer {
+        if voice != Voice::Own {
             self.configure_later(node, "once a control plane has its own");
             return Standing::Unknown;
         }

@@ -59,6 +59,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.outdated_templates();
             planner.ha();
             planner.inside();
+            planner.hand_on_bootstrap();
             planner.forgotten_seeds();
             planner.snapshot_first();
         }

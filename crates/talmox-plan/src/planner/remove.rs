@@ -157,9 +157,6 @@ impl Planner<'_> {
         if let Some(node) = node {
             needs = self.shelve(node, (&vm, guest), &kept, needs)?;
         }
-        if !is_double {
-            needs = self.hand_on_bootstrap(owned, needs);
-        }
         self.tell_of_unseen_jobs();
         let step = Step::RemoveVm { vm, detach, purges: self.purges(guest) };
         let reason = match (effect, node) {

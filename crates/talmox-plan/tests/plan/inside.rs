@@ -80,6 +80,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
         images: BTreeMap::new(),
+        phases: talmox_types::Phases::default(),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),
         absent_pods: (role == Role::Worker).then(Vec::new),
         services: BTreeMap::new(),

@@ -18,6 +18,7 @@ mod inside;
 mod kubernetes;
 mod placing;
 mod removing;
+mod rotation;
 mod seeds;
 mod support;
 mod talos;

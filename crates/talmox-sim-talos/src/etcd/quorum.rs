@@ -1,19 +1,22 @@
 //! How far each etcd is from losing its quorum, for whoever watches over it.
 
+use std::collections::BTreeMap;
+
+use crate::hardware::MachineId;
 use crate::nodes::Nodes;
 
-/// A cluster of etcd, counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Who decides in a cluster of etcd.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quorum {
-    /// Members that may vote.
-    pub voters: usize,
-    /// Those of them whose machine runs them.
-    pub living: usize,
+    pub cluster: u64,
+    /// Members that may vote, each with the machine that runs it now, if any does.
+    pub voters: BTreeMap<u64, Option<MachineId>>,
 }
 
 impl Quorum {
-    pub fn is_there(self) -> bool {
-        self.living * 2 > self.voters
+    pub fn is_there(&self) -> bool {
+        let living = self.voters.values().filter(|machine| machine.is_some()).count();
+        living * 2 > self.voters.len()
     }
 }
 
@@ -22,8 +25,9 @@ impl Nodes {
     pub fn quorums(&self) -> Vec<Quorum> {
         let count = |(id, known): (&u64, &super::Cluster)| {
             let living = self.living(*id);
-            let votes = |id: &&u64| known.members.get(*id).is_some_and(|member| !member.learner);
-            Quorum { voters: known.voters(), living: living.keys().filter(votes).count() }
+            let voters = known.members.iter().filter(|(_, member)| !member.learner);
+            let voters = voters.map(|(member, _)| (*member, living.get(member).copied())).collect();
+            Quorum { cluster: *id, voters }
         };
         self.clusters.iter().map(count).collect()
     }

@@ -225,7 +225,7 @@ fn kubernetes_accepted(config: &Config, first: &Document) -> Vec<String> {
         .and_then(Value::as_list)
         .unwrap_or_default();
     let old = section.iter().filter_map(|one| decoded(one.at(&["crt"])));
-    old.chain(documents.iter().filter_map(|one| text(one.at(&["cert"])))).collect()
+    old.chain(documents.iter().filter_map(|one| text(Some(one)))).collect()
 }
 
 fn links(config: &Config, first: &Document) -> Vec<Link> {

@@ -178,6 +178,26 @@ impl Client {
         Ok(enabled.map(|found| PodConfig { version: found.version, image: found.spec.image }))
     }
 
+    /// An annotation of a static pod as Talos hands it to the kubelet; none if it has no such pod, or that no such annotation.
+    pub async fn static_pod_annotation(&self, id: &str, name: &str) -> Result<Option<String>, Error> {
+        let request = GetRequest {
+            namespace: "k8s".to_owned(),
+            r#type: "StaticPods.kubernetes.talos.dev".to_owned(),
+            id: id.to_owned(),
+            options: Some(GetOptions {}),
+        };
+        let text = match self.ask(state::GET, request, self.deadlines().quick).await {
+            Ok(reply) => reply.resource.and_then(|resource| resource.spec).unwrap_or_default().yaml_spec,
+            Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let value = |line: &str| {
+            let value = line.trim_start().strip_prefix(name)?.strip_prefix(':')?;
+            Some(value.trim().trim_matches(['"', '\'']).to_owned())
+        };
+        Ok(text.lines().find_map(value))
+    }
+
     /// The manifests Talos keeps a cluster with, each as YAML text, in the order they are applied.
     pub async fn manifests(&self) -> Result<Vec<secrecy::SecretString>, Error> {
         let request = ListRequest {

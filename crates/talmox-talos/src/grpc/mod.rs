@@ -109,11 +109,15 @@ impl GrpcTransport {
     async fn exchange(&self, call: Call) -> Result<Replies, TransportError> {
         let Call { node, access, path, messages, deadline } = call;
         let mut sender = self.connection(node, &access).await?;
-        sender.ready().await.map_err(|error| TransportError::Connect { reason: words(&error) })?;
+        sender.ready().await.map_err(|error| match words(&error) {
+            reason if is_alert(&error) => TransportError::Certificate { reason },
+            reason => TransportError::Connect { reason },
+        })?;
         let request = request(node, path, messages, deadline)?;
         let response = sender.try_send_request(request).await.map_err(|mut error| {
             let reason = words(error.error());
             match error.take_message() {
+                _ if is_alert(error.error()) => TransportError::Certificate { reason },
                 Some(_) => TransportError::Connect { reason },
                 None => TransportError::Lost { reason },
             }
@@ -194,6 +198,18 @@ fn words(error: &hyper::Error) -> String {
         last = Some(cause);
     }
     last.map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Whether the node said in TLS that it does not like us. In TLS 1.3 that comes after the handshake, before it has looked at
+/// any request.
+fn is_alert(error: &hyper::Error) -> bool {
+    let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    causes.any(|cause| {
+        let of_http = cause.downcast_ref::<h2::Error>().and_then(h2::Error::get_io);
+        let inner = cause.downcast_ref::<std::io::Error>().or(of_http).and_then(std::io::Error::get_ref);
+        let tls = inner.and_then(|one| one.downcast_ref::<rustls::Error>());
+        matches!(tls, Some(rustls::Error::AlertReceived(_)))
+    })
 }
 
 /// Whether the connection just ended. A node that goes down says no farewell in TLS either, which rustls makes much of.

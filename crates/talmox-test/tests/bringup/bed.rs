@@ -17,15 +17,15 @@ use talmox_exec::{
 };
 use talmox_image::install::InstallImages;
 use talmox_machine::client::TalosRole;
-use talmox_machine::{Bundle, SystemRandom, Time};
+use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
 use talmox_plan::{Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, Until, check, plan};
-use talmox_render::{Inputs, Variables, render};
+use talmox_render::{Inputs, PatchText, Variables, render};
 use talmox_sim::{AclEntry, World};
 use talmox_sim_talos::Fetched;
 use talmox_talos::Identity;
 use talmox_test::{Lab, MemoryTransport, TOKEN};
 use talmox_types::desired::{ConfigDelivery, Desired, NodeAddress, Role};
-use talmox_types::{Contract, NodeName};
+use talmox_types::{Contract, NodeName, Phases, Realm};
 use tokio_util::sync::CancellationToken;
 
 /// Unix seconds at which the hosts of every lab booted.
@@ -75,7 +75,7 @@ impl Clock for LabClock {
 
 /// Secrets of a cluster, and who an administrator with them is.
 pub(crate) struct Secrets {
-    bundle: Bundle,
+    pub(crate) bundle: Bundle,
     identity: Arc<Identity>,
     kubernetes: Arc<talmox_k8s::Identity>,
 }
@@ -83,21 +83,59 @@ pub(crate) struct Secrets {
 impl Secrets {
     fn generate() -> Self {
         let now = Time::from_unix(EPOCH);
-        let bundle = Bundle::generate(Contract::new(1, 13), now, &mut SystemRandom).unwrap();
-        let made = bundle.talos_client(&[TalosRole::Admin], now, 8_640_000, &mut SystemRandom).unwrap();
-        let (authority, certificate) = (bundle.os.certificate.pem(), made.certificate.pem());
-        let identity = Arc::new(Identity::from_pem(authority, certificate, made.key.pem()).unwrap());
-        let made = bundle.kubernetes_admin(now, 8_640_000, &mut SystemRandom).unwrap();
-        let (authority, certificate) = (bundle.kubernetes.certificate.pem(), made.certificate.pem());
-        let kubernetes = talmox_k8s::Identity::from_pem(authority, certificate, made.key.pem()).unwrap();
-        Self { bundle, identity, kubernetes: Arc::new(kubernetes) }
+        Self::of(Bundle::generate(Contract::new(1, 13), now, &mut SystemRandom).unwrap())
+    }
+
+    pub(crate) fn of(bundle: Bundle) -> Self {
+        let trusted = |realm: Realm| {
+            let next = bundle.next(realm).map(|next| next.certificate.pem()).unwrap_or_default();
+            format!("{}{next}", bundle.present(realm).certificate.pem())
+        };
+        let (talos, kubernetes) = (trusted(Realm::Talos), trusted(Realm::Kubernetes));
+        let (identity, admin) = (as_administrator(&bundle, &talos), as_admin(&bundle, &kubernetes));
+        let later = Realm::ALL.into_iter().fold(bundle.clone(), |bundle, realm| bundle.settled(realm));
+        let identity = match bundle.next(Realm::Talos) {
+            Some(_) => as_administrator(&later, &talos).or_earlier(Arc::new(identity)),
+            None => identity,
+        };
+        let admin = match bundle.next(Realm::Kubernetes) {
+            Some(_) => as_admin(&later, &kubernetes).or_earlier(Arc::new(admin)),
+            None => admin,
+        };
+        Self { bundle, identity: Arc::new(identity), kubernetes: Arc::new(admin) }
     }
 }
 
+impl Secrets {
+    /// Whoever administers the machine at an address with these.
+    pub(crate) fn client(&self, bed: &Bed, address: &str) -> talmox_talos::Client {
+        let access = talmox_talos::Access::Secure(Arc::clone(&self.identity));
+        talmox_talos::Client::new(bed.lab.talos(), address.parse().unwrap(), access)
+    }
+
+    /// Whoever administers Kubernetes with these, asked at an address.
+    pub(crate) fn kubernetes_at(&self, bed: &Bed, address: &str) -> talmox_k8s::Client {
+        let server = talmox_k8s::Server::new(address.to_owned(), 6443);
+        let access = talmox_k8s::Access { server, identity: Arc::clone(&self.kubernetes) };
+        talmox_k8s::Client::new(bed.lab.kubernetes(), access)
+    }
+}
+
+fn as_administrator(bundle: &Bundle, trusted: &str) -> Identity {
+    let now = Time::from_unix(EPOCH);
+    let made = bundle.talos_client(&[TalosRole::Admin], now, 8_640_000, &mut SystemRandom).unwrap();
+    Identity::from_pem(trusted, made.certificate.pem(), made.key.pem()).unwrap()
+}
+
+fn as_admin(bundle: &Bundle, trusted: &str) -> talmox_k8s::Identity {
+    let made = bundle.kubernetes_admin(Time::from_unix(EPOCH), 8_640_000, &mut SystemRandom).unwrap();
+    talmox_k8s::Identity::from_pem(trusted, made.certificate.pem(), made.key.pem()).unwrap()
+}
+
 /// Secrets are made once for all tests: it takes a while.
-fn ours() -> &'static Secrets {
-    static SECRETS: OnceLock<Secrets> = OnceLock::new();
-    SECRETS.get_or_init(Secrets::generate)
+fn ours() -> &'static Arc<Secrets> {
+    static SECRETS: OnceLock<Arc<Secrets>> = OnceLock::new();
+    SECRETS.get_or_init(|| Arc::new(Secrets::generate()))
 }
 
 /// Texts that nobody may be shown: of the cluster's secrets, and of the token for Proxmox.
@@ -111,30 +149,37 @@ pub(crate) fn unspeakable() -> Vec<String> {
 /// Whoever has the secrets.
 struct Keeper<'a> {
     desired: &'a Desired,
-    secrets: &'a Secrets,
+    secrets: &'a Mutex<Arc<Secrets>>,
     handed: &'a Handed,
     rendered: Mutex<BTreeMap<String, SecretString>>,
 }
 
 impl<'a> Keeper<'a> {
     fn new(bed: &'a Bed) -> Self {
-        Self { desired: &bed.desired, secrets: ours(), handed: &bed.handed, rendered: Mutex::default() }
+        Self { desired: &bed.desired, secrets: &bed.secrets, handed: &bed.handed, rendered: Mutex::default() }
+    }
+
+    fn secrets(&self) -> Arc<Secrets> {
+        Arc::clone(&self.secrets.lock().unwrap())
     }
 
     fn render(&self, node: &NodeName, at: &Whereabouts) -> Result<SecretString, String> {
         let declared = self.desired.nodes.iter().find(|one| one.name == *node).ok_or("no such node")?;
-        let Whereabouts { address, vmid, host, uuid } = at.clone();
+        let Whereabouts { address, vmid, host, uuid, phases } = at.clone();
+        let bundle = &self.secrets().bundle;
         let rendered = render(&Inputs {
             desired: self.desired,
             node: declared,
-            bundle: &self.secrets.bundle,
+            bundle: &bundle.issuing(phases),
             whereabouts: &talmox_render::Whereabouts { address, vmid, host, uuid },
             install_images: &InstallImages::new(&BTreeMap::new(), |_| None),
-            patches: &[],
+            patches: &self.handed.patches,
             cni_manifest: None,
             variables: &Variables::default(),
         });
-        Ok(SecretString::from(rendered.map_err(|error| error.to_string())?.config.to_yaml()))
+        let config = rendered.map_err(|error| error.to_string())?.config;
+        let config = bundle.accept(config, phases).map_err(|error| error.to_string())?;
+        Ok(SecretString::from(config.to_yaml()))
     }
 }
 
@@ -151,12 +196,28 @@ impl Machines for Keeper<'_> {
     }
 
     fn identity(&self) -> Option<Arc<Identity>> {
-        Some(Arc::clone(&self.secrets.identity))
+        Some(Arc::clone(&self.secrets().identity))
     }
 
     fn kubernetes(&self) -> Option<talmox_k8s::Access> {
         let server = talmox_k8s::Server::from_url(&self.desired.network.endpoint).unwrap();
-        Some(talmox_k8s::Access { server, identity: Arc::clone(&self.secrets.kubernetes) })
+        Some(talmox_k8s::Access { server, identity: Arc::clone(&self.secrets().kubernetes) })
+    }
+
+    fn rotating(&self) -> Vec<Realm> {
+        self.secrets().bundle.rotating().collect()
+    }
+
+    fn phases_of(&self, config: &SecretString) -> Phases {
+        let config = Config::parse(Source { name: "config", text: config.expose_secret() }).unwrap();
+        self.secrets().bundle.phases_of(&config)
+    }
+
+    fn settle(&self, realm: Realm) -> Result<(), String> {
+        let mut secrets = self.secrets.lock().unwrap();
+        *secrets = Arc::new(Secrets::of(secrets.bundle.settled(realm)));
+        self.rendered.lock().unwrap().clear();
+        Ok(())
     }
 
     fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {
@@ -208,6 +269,8 @@ impl SnapshotSink for Sink<'_> {
 /// What a cluster is handed when it is bootstrapped.
 #[derive(Default)]
 pub(crate) struct Handed {
+    /// Patches on top of what the description says.
+    pub(crate) patches: Vec<PatchText>,
     /// By the names of the description.
     pub(crate) manifests: BTreeMap<String, String>,
     /// Programs that were run.
@@ -226,6 +289,8 @@ pub(crate) struct Stopped {
 /// A description, the lab it is carried out in.
 pub(crate) struct Bed {
     pub(crate) handed: Handed,
+    /// What the file with the secrets holds.
+    pub(crate) secrets: Mutex<Arc<Secrets>>,
     pub(crate) lab: Lab,
     pub(crate) desired: Desired,
     pub(crate) told: Told,
@@ -299,7 +364,8 @@ impl Bed {
     pub(crate) fn in_lab(lab: Lab, desired: Desired) -> Self {
         lab.world(may_delete_drives);
         let base = "https://config.lab.example:8443".to_owned();
-        Self { handed: Handed::default(), lab, desired, told: Told::default(), base, take_over: false }
+        let (handed, secrets) = (Handed::default(), Mutex::new(Arc::clone(ours())));
+        Self { handed, secrets, lab, desired, told: Told::default(), base, take_over: false }
     }
 
     pub(crate) async fn look(&self, request: &Request) -> Observed {
@@ -403,8 +469,7 @@ impl Bed {
 
     /// Whoever administers the machine at an address.
     pub(crate) fn client(&self, address: &str) -> talmox_talos::Client {
-        let access = talmox_talos::Access::Secure(Arc::clone(&ours().identity));
-        talmox_talos::Client::new(self.lab.talos(), address.parse().unwrap(), access)
+        self.secrets.lock().unwrap().client(self, address)
     }
 
     /// What every member of etcd says.
@@ -474,7 +539,7 @@ impl Bed {
     /// The same by a client that may be killed: then nothing of it goes on.
     pub(crate) async fn converge_mortally(&self, request: &Request, number: u32) -> Result<Summary, String> {
         let death = async {
-            while !self.lab.transport().client_died() {
+            while !self.lab.died() {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         };
@@ -496,7 +561,7 @@ impl Bed {
 
     /// The plan of somebody who has other secrets.
     pub(crate) async fn with_other_secrets(&self, request: &Request) -> Plan {
-        let secrets = Secrets::generate();
+        let secrets = Mutex::new(Arc::new(Secrets::generate()));
         let keeper = Keeper { secrets: &secrets, ..Keeper::new(self) };
         let clock = LabClock(self.lab.shared());
         let reach = self.reach(&keeper, &clock, 98);
@@ -533,9 +598,7 @@ impl Bed {
 
     /// A client of the cluster's Kubernetes, asked at an address.
     pub(crate) fn kubernetes_at(&self, address: &str) -> talmox_k8s::Client {
-        let server = talmox_k8s::Server::new(address.to_owned(), 6443);
-        let access = talmox_k8s::Access { server, identity: Arc::clone(&ours().kubernetes) };
-        talmox_k8s::Client::new(self.lab.kubernetes(), access)
+        self.secrets.lock().unwrap().kubernetes_at(self, address)
     }
 
     /// Seconds since 1970, by the lab's clock.

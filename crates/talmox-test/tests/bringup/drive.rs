@@ -8,8 +8,7 @@ use talmox_test::{Fault, When, host, storage};
 use talmox_types::desired::OUR_SEEDS;
 
 use crate::bed::{Bed, described, healthy};
-use crate::faults::in_parallel;
-use crate::trouble::{deaths, runtime};
+use crate::trouble::{deaths, die_at_each, runtime};
 
 fn bed(seed: u64) -> Bed {
     Bed::new(seed, described(1, 1, "config_delivery: cidata"))
@@ -98,22 +97,17 @@ fn killed_at_any_call() {
         bed.converge(&healthy(), 0xa).await.unwrap();
         bed.lab.calls().len()
     });
-    let cases = deaths(calls);
-    in_parallel(&cases, |&(number, sent)| {
-        runtime().block_on(async {
-            let bed = bed(52);
-            bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
-            let _ = bed.converge_mortally(&healthy(), 0xa).await;
-            bed.lab.transport().revive_client();
-            let what = format!("killed at call {number}, sent {sent}");
-            let again = bed.converge(&healthy(), 0xb).await;
-            again.unwrap_or_else(|error| panic!("{what}: {error}\n{}", bed.lab.calls()));
-            nothing_is_left(&bed, &what).await;
-        });
+    let runs = die_at_each(deaths(calls, 37), async |number, sent, what| {
+        let bed = bed(52);
+        bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
+        let _ = bed.converge_mortally(&healthy(), 0xa).await;
+        bed.lab.transport().revive_client();
+        let again = bed.converge(&healthy(), 0xb).await;
+        again.unwrap_or_else(|error| panic!("{what}: {error}\n{}", bed.lab.calls()));
+        nothing_is_left(&bed, what).await;
     });
     println!(
-        "killed with drives: K = {calls} calls, {} runs, no drive left each time, {:.1} s",
-        cases.len(),
+        "killed with drives: K = {calls} calls, {runs} runs, no drive left each time, {:.1} s",
         begun.elapsed().as_secs_f64()
     );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use talmox_plan::Until;
+use talmox_plan::{SeenKubernetes, SeenMachine, Until};
 use talmox_sim::Calls;
 use talmox_sim_talos::CallFault;
 use talmox_test::{Fault, When};
@@ -84,4 +84,44 @@ async fn a_machine_that_never_takes_its_configuration_is_given_up() {
     bed.lab.transport().forget_faults();
     bed.converge(&healthy(), 2).await.unwrap();
     bed.is_healthy().await;
+}
+
+/// Longer than a look may take, however many machines keep silent.
+const LOOK: Duration = Duration::from_mins(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_takes_calls_and_never_answers_holds_nobody_up() {
+    let bed = Bed::new(85, described(1, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    let silent = "10.0.7.12".parse().unwrap();
+    bed.lab.nodes(|nodes| nodes.faults.call_to(silent, "*", 1, u64::MAX, CallFault::Hang));
+    let begun = tokio::time::Instant::now();
+    let observed = bed.look(&healthy()).await;
+    assert!(begun.elapsed() < LOOK, "a look took {:?}", begun.elapsed());
+    let seen = &observed.talos[&"worker-1".parse().unwrap()];
+    let SeenMachine::Unreachable { reason, .. } = seen else { panic!("{seen:?}") };
+    assert!(reason.contains("no answer within 5 s"), "{reason}");
+    assert!(
+        observed.talos[&"cp-1".parse().unwrap()].configured().is_some(),
+        "the other is seen all the same"
+    );
+    // A run that needs it ends too, and says what it waited for.
+    let error = bed.converge(&healthy(), 2).await.unwrap_err();
+    assert!(error.contains("worker-1"), "{error}");
+    assert!(begun.elapsed() < Duration::from_hours(1), "a run took {:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubernetes_that_never_answers_holds_nobody_up() {
+    let bed = Bed::new(86, described(1, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.lab.plan(When::all(Calls::any().at("/api/*")), Fault::Hang { reached: false });
+    bed.lab.plan(When::all(Calls::any().at("/apis/*")), Fault::Hang { reached: false });
+    let begun = tokio::time::Instant::now();
+    let observed = bed.look(&healthy()).await;
+    assert!(begun.elapsed() < LOOK, "a look took {:?}", begun.elapsed());
+    assert!(!matches!(observed.kubernetes, SeenKubernetes::Answers(_)), "{:?}", observed.kubernetes);
+    let error = bed.converge(&healthy(), 2).await.unwrap_err();
+    assert!(error.contains("Kubernetes") || error.contains("kube"), "{error}");
+    assert!(begun.elapsed() < Duration::from_hours(1), "a run took {:?}", begun.elapsed());
 }

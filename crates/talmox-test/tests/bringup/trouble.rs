@@ -1,6 +1,7 @@
 //! Machines that hang, are somebody else's, or lie at the wrong address; runs that die; calls that fail.
 
 use std::net::IpAddr;
+use std::panic::{RefUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
@@ -226,9 +227,24 @@ pub(crate) fn every(usual: usize) -> usize {
 }
 
 /// Before a call is sent and after it arrived, at every so many of them.
-pub(crate) fn deaths(calls: usize) -> Vec<(usize, bool)> {
-    let numbers = (1..=calls).step_by(every(37));
+pub(crate) fn deaths(calls: usize, usual: usize) -> Vec<(usize, bool)> {
+    let numbers = (1..=calls).step_by(every(usual));
     numbers.flat_map(|number| [(number, false), (number, true)]).collect()
+}
+
+/// Runs them all, whatever becomes of the others, and says which went wrong. Gives how many there were.
+pub(crate) fn die_at_each(
+    deaths: Vec<(usize, bool)>,
+    run: impl AsyncFn(usize, bool, &str) + Sync + RefUnwindSafe,
+) -> usize {
+    let ended = in_parallel(&deaths, |&(number, sent)| {
+        let what = format!("killed at call {number}, sent {sent}");
+        let end = catch_unwind(|| runtime().block_on(run(number, sent, &what)));
+        end.err().map(|_| what)
+    });
+    let wrong: Vec<String> = ended.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{} of {} went wrong:\n{}", wrong.len(), deaths.len(), wrong.join("\n"));
+    deaths.len()
 }
 
 #[test]
@@ -239,18 +255,13 @@ fn killed_at_any_call_of_all_layers() {
         end.unwrap();
         bed.lab.calls().len()
     });
-    let cases = deaths(calls);
-    in_parallel(&cases, |&(number, sent)| {
-        runtime().block_on(async {
-            let fault = Fault::KillClient { sent };
-            let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
-            let what = format!("killed at call {number}, sent {sent}");
-            sound(&bed, &what, sent.then_some(number)).await;
-        });
+    let runs = die_at_each(deaths(calls, 37), async |number, sent, what| {
+        let fault = Fault::KillClient { sent };
+        let (bed, _) = disturbed(31, Some((When::call(number as u64), fault))).await;
+        sound(&bed, what, sent.then_some(number)).await;
     });
     println!(
-        "killed: K = {calls} calls of Proxmox, Talos and Kubernetes, {} runs, one Bootstrap and a healthy cluster each time, {:.1} s",
-        cases.len(),
+        "killed: K = {calls} calls of Proxmox, Talos and Kubernetes, {runs} runs, one Bootstrap and a healthy cluster each time, {:.1} s",
         begun.elapsed().as_secs_f64()
     );
 }

@@ -7,7 +7,7 @@ use talmox_pve::client::Method;
 use talmox_test::{Fault, When};
 
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::{every, runtime};
+use crate::trouble::{deaths, die_at_each, runtime};
 
 fn bed(seed: u64) -> Bed {
     let bed = Bed::new(seed, described(1, 1, "config_delivery: url\nnode_network: dhcp"));
@@ -70,24 +70,18 @@ fn killed_at_any_call() {
         bed.converge(&healthy(), 0xa).await.unwrap();
         bed.lab.calls().len()
     });
-    let mut runs = 0;
-    for sent in [false, true] {
-        for number in (1..=calls).step_by(every(31)) {
-            runtime().block_on(async {
-                let bed = bed(57);
-                bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
-                let _ = bed.converge(&healthy(), 0xa).await;
-                bed.lab.transport().revive_client();
-                let what = format!("killed at call {number}, sent {sent}");
-                let again = bed.converge(&healthy(), 0xb).await;
-                again.unwrap_or_else(|error| {
-                    panic!("{what}: {error}\n{}\n{}", bed.told.lines().join("\n"), bed.lab.calls())
-                });
-                nothing_is_left(&bed, &what).await;
-                runs += 1;
-            });
-        }
-    }
+    // A run that is dead hands nothing out any more either.
+    let runs = die_at_each(deaths(calls, 31), async |number, sent, what| {
+        let bed = bed(57);
+        bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
+        let _ = bed.converge_mortally(&healthy(), 0xa).await;
+        bed.lab.transport().revive_client();
+        let again = bed.converge(&healthy(), 0xb).await;
+        again.unwrap_or_else(|error| {
+            panic!("{what}: {error}\n{}\n{}", bed.told.lines().join("\n"), bed.lab.calls())
+        });
+        nothing_is_left(&bed, what).await;
+    });
     println!(
         "killed with URLs: K = {calls} calls, {runs} runs, no address left each time, {:.1} s",
         begun.elapsed().as_secs_f64()

@@ -1,7 +1,10 @@
 //! Machine configurations that change under nodes that live.
 
+use std::time::Duration;
+
 use talmox_plan::{ChangeMode, Request, Step, Upkeep, Waiting};
 use talmox_render::PatchText;
+use talmox_sim_talos::Flapping;
 
 use crate::bed::{Bed, described, healthy};
 
@@ -35,7 +38,7 @@ async fn converges(bed: &Bed, request: &Request) {
 #[tokio::test(start_paused = true)]
 async fn what_talos_takes_over_is_changed_without_a_restart() {
     let mut bed = bed(61, "").await;
-    bed.patches = patch(
+    bed.handed.patches = patch(
         "machine: {sysctls: {vm.max_map_count: \"262144\"}}\ncluster: {apiServer: {extraArgs: {v: \"4\"}}}",
     );
     let plan = bed.plan(&healthy()).await;
@@ -60,7 +63,7 @@ async fn what_talos_takes_over_is_changed_without_a_restart() {
 async fn a_node_joins_while_the_others_change() {
     let mut bed = bed(66, "").await;
     bed.desired = described(3, 2, "");
-    bed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
+    bed.handed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
     let plan = bed.plan(&healthy()).await;
     // Those that are there change, one after the other; the new one is made with what they get.
     assert_eq!(modes(&plan), [ChangeMode::Reboot; 4]);
@@ -76,7 +79,7 @@ async fn a_node_joins_while_the_others_change() {
 async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
     for versions in ["", "talos_version: 1.14.0\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n"] {
         let mut bed = bed(62, versions).await;
-        bed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
+        bed.handed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
         let forbidden = Request { allow_reboot: false, ..healthy() };
         let plan = bed.plan(&forbidden).await;
         assert!(modes(&plan).is_empty());
@@ -92,7 +95,7 @@ async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
 #[tokio::test(start_paused = true)]
 async fn what_needs_a_restart_can_be_left_for_the_next() {
     let mut bed = bed(63, "").await;
-    bed.patches = patch("machine: {env: {A: b}}");
+    bed.handed.patches = patch("machine: {env: {A: b}}");
     let mut staged = healthy();
     staged.upkeep.stage = true;
     assert_eq!(modes(&bed.plan(&staged).await), [ChangeMode::Staged; 4]);
@@ -109,9 +112,41 @@ async fn what_needs_a_restart_can_be_left_for_the_next() {
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_network_is_tried_first() {
     let mut bed = bed(64, "").await;
-    bed.patches = patch("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.53\nhostnames: [ns.lab]");
+    bed.handed.patches =
+        patch("apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.53\nhostnames: [ns.lab]");
     let plan = bed.plan(&healthy()).await;
     assert_eq!(modes(&plan), [ChangeMode::Try; 4]);
     assert!(plan.steps[0].reason.ends_with("could cut it off"), "{}", plan.steps[0].reason);
     converges(&bed, &healthy()).await;
+}
+
+/// A host name more: a document of the network, which Talos takes over at once.
+const NETWORK: &str = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.53\nhostnames: [ns.lab]";
+
+/// Which configuration is in force on the first control plane.
+fn in_force(bed: &Bed) -> Option<u64> {
+    let nodes = bed.lab.nodes(|nodes| serde_json::to_value(&*nodes).unwrap());
+    nodes.pointer("/machines/2000/run/active/version")?.as_u64()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_cuts_a_machine_off_is_taken_back_by_the_machine() {
+    let mut bed = bed(65, "").await;
+    bed.handed.patches = patch(NETWORK);
+    let (before, first) = (in_force(&bed), "10.0.7.11".parse().unwrap());
+    // It cannot be reached from the moment it has the change until long after a trial is over.
+    let cut_off = async {
+        while in_force(&bed) == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        bed.lab.nodes(|nodes| nodes.faults.flap(first, Flapping { up: 0, down: u64::MAX }));
+        tokio::time::sleep(Duration::from_mins(4)).await;
+        bed.lab.nodes(|nodes| nodes.faults.steady(first));
+    };
+    let (ended, ()) = futures_util::future::join(bed.converge(&healthy(), 2), cut_off).await;
+    let error = ended.unwrap_err();
+    assert!(error.contains("cp-1") && error.contains("took"), "{error}");
+    bed.settles().await;
+    // It has what it had before, and nobody else was given the change.
+    assert_eq!(modes(&bed.plan(&healthy()).await), [ChangeMode::Try; 4]);
 }

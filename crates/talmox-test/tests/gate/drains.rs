@@ -37,7 +37,7 @@ async fn bed(seed: u64) -> Bed {
 async fn a_budget_that_never_yields_is_named_and_the_node_opened_again() {
     let mut bed = bed(51).await;
     let manifests = talmox_k8s::Manifest::read_all(NEVER_YIELDS).unwrap();
-    bed.kubernetes("10.0.7.11").apply(&manifests, talmox_k8s::Apply::default()).await.unwrap();
+    bed.kubernetes_at("10.0.7.11").apply(&manifests, talmox_k8s::Apply::default()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(30)).await;
     bed.desired = described(1, 2, MORE_MEMORY);
     let error = bed.converge(&healthy(), 2).await.unwrap_err();
@@ -75,7 +75,7 @@ async fn a_run_that_dies_leaves_nothing_closed_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn what_others_closed_stays_closed() {
     let mut bed = bed(53).await;
-    let client = bed.kubernetes("10.0.7.11");
+    let client = bed.kubernetes_at("10.0.7.11");
     let change = talmox_k8s::NodeChange { unschedulable: Some(true), ..Default::default() };
     client.change_node("worker-1", &change).await.unwrap();
     bed.desired = described(1, 2, MORE_MEMORY);

@@ -115,3 +115,35 @@ async fn a_member_that_would_take_the_majority_along_stays() {
         ["without it 1 of 2 members of etcd would be well, which is no majority: cp-2 has to be well first"]
     );
 }
+
+/// Every member's data is gone: whoever comes then must not begin anew.
+async fn is_never_begun_again(bed: &crate::bed::Bed) {
+    let machines: Vec<_> =
+        bed.control_planes().into_values().map(|at| bed.machine(&at.to_string())).collect();
+    bed.lab.nodes(|nodes| machines.iter().for_each(|machine| nodes.lose_etcd(*machine)));
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    let error = bed.converge(&healthy(), 9).await.unwrap_err();
+    assert!(error.contains("this cluster was bootstrapped before"), "{error}");
+    assert_eq!((bed.accepted("Bootstrap"), bed.etcd_clusters()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_the_cluster_was_begun_outlives_the_node_it_began_on() {
+    let mut bed = living(68, 3, 0).await;
+    bed.desired = without(&bed.desired, &["cp-1"]);
+    let plan = bed.plan(&removing(&["cp-1"])).await;
+    assert!(steps(&plan).contains(&"cp-2/record-bootstrap"), "{plan:#?}");
+    let removal = plan.steps.iter().find(|step| step.id.as_str() == "cp-1/remove").unwrap();
+    assert!(removal.needs.iter().any(|need| need.as_str() == "cp-2/record-bootstrap"), "{removal:?}");
+    carried_out(&bed, &removing(&["cp-1"]), 2).await;
+    assert!(bed.plan(&healthy()).await.is_empty());
+    is_never_begun_again(&bed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_the_cluster_was_begun_outlives_nodes_that_are_built_anew() {
+    let bed = living(69, 3, 0).await;
+    carried_out(&bed, &replacing(&["cp-1", "cp-2", "cp-3"]), 2).await;
+    assert!(bed.plan(&healthy()).await.is_empty());
+    is_never_begun_again(&bed).await;
+}

@@ -13,7 +13,7 @@ mod schematic;
 mod secrets;
 mod template;
 
-pub(crate) use adopt::{Adopt, RoleWord};
+pub(crate) use adopt::{Adopt, AdoptCluster, AdoptWhat, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
@@ -26,8 +26,8 @@ pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBeha
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
 pub(crate) use secrets::{
-    Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateClient, SecretsShow,
-    SecretsWhat,
+    Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateCa,
+    SecretsRotateClient, SecretsShow, SecretsWhat,
 };
 
 pub(crate) use template::{

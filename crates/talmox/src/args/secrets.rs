@@ -18,7 +18,8 @@ use super::{Connection, Description, Output};
   talmox secrets generate -f lab                make the bundle, once
   talmox secrets show -f lab                    what it holds, and when certificates end
   talmox secrets encrypt lab/secrets.yaml --age age1…
-  talmox secrets decrypt lab/secrets.sops.yaml --stdout")]
+  talmox secrets decrypt lab/secrets.sops.yaml --stdout
+  talmox secrets rotate-ca -f lab               new authorities, then talmox apply")]
 pub(crate) struct Secrets {
     #[command(subcommand)]
     pub what: SecretsWhat,
@@ -32,6 +33,7 @@ pub(crate) enum SecretsWhat {
     Encrypt(SecretsEncrypt),
     Decrypt(SecretsDecrypt),
     RotateClient(SecretsRotateClient),
+    RotateCa(SecretsRotateCa),
 }
 
 /// Make the secrets of a new cluster, or take over those of one that exists
@@ -133,6 +135,30 @@ pub(crate) struct SecretsDecrypt {
     /// Overwrite a file that is there
     #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
     pub force: bool,
+}
+
+/// Have the authorities of Talos and Kubernetes replaced by new ones
+///
+/// Makes the new authorities and writes them into the secrets beside the present ones; nothing else. `talmox plan` then shows,
+/// and `talmox apply` goes through, the phases: every machine accepts the new one, signs with it, drops the old one; at the end
+/// the secrets hold the new one alone. Run again meanwhile it changes nothing. Commit the file before the apply, if it is in
+/// version control: whoever has another copy of it is locked out.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  talmox secrets rotate-ca -f lab               both, Talos first; then: talmox apply -f lab
+  talmox secrets rotate-ca -f lab --talos       that of Talos alone
+  talmox secrets rotate-ca -f lab --kubernetes")]
+pub(crate) struct SecretsRotateCa {
+    #[command(flatten)]
+    pub description: Description,
+    /// That of Talos (default: both)
+    #[arg(long, env = "TALMOX_TALOS", value_parser = FalseyValueParser::new())]
+    pub talos: bool,
+    /// That of Kubernetes (default: both)
+    #[arg(long, env = "TALMOX_KUBERNETES", value_parser = FalseyValueParser::new())]
+    pub kubernetes: bool,
+    #[command(flatten)]
+    pub connection: Connection,
 }
 
 /// Renew the client certificate of a talosconfig

@@ -94,6 +94,13 @@ impl Clients {
         Ok(())
     }
 
+    /// Takes the place of contexts that were made with the authority before; those that are not there stay away.
+    pub(super) fn succeed(&self, old: &Self, home: &Home) -> anyhow::Result<()> {
+        let Some((talosconfig, kubeconfig)) = home.paths() else { return Ok(()) };
+        succeed(&talosconfig, &old.talosconfig, &self.talosconfig)?;
+        succeed(&kubeconfig, &old.kubeconfig, &self.kubeconfig)
+    }
+
     /// Certificates of this cluster's contexts that end soon. Every `apply` renews them long before.
     pub(super) fn ending(&self, home: &Home, now: Time) -> Vec<Ending> {
         let Some((talosconfig, kubeconfig)) = home.paths() else { return Vec::new() };
@@ -142,6 +149,15 @@ fn is_good<C: ClientConfig>(path: &Path, made: &C) -> bool {
         .is_some_and(|(_, certificate, leads_alike)| leads_alike && !near_its_end(&certificate, now()))
 }
 
+fn succeed<C: ClientConfig>(path: &Path, old: &C, new: &C) -> anyhow::Result<()> {
+    let Some(mut file) = opened::<C>(path) else { return Ok(()) };
+    if file.succeed_to(old, new).is_some() {
+        private_file::write(path, file.text().expose_secret(), Overwrite::Replace)
+            .with_context(|| format!("could not write {}", path.display()))?;
+    }
+    Ok(())
+}
+
 fn remove<C: ClientConfig>(path: &Path, made: &C, printer: &Printer) -> anyhow::Result<()> {
     let Some(mut file) = opened::<C>(path) else { return Ok(()) };
     let name = path.display();
@@ -161,6 +177,8 @@ trait ClientConfig: Sized {
     /// The context of the same cluster, its certificate, and whether it leads to the same place.
     fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)>;
     fn take(&mut self, made: &Self) -> Vec<Rename>;
+    /// Puts what `new` says into the context of the cluster `old` leads to; gives its name.
+    fn succeed_to(&mut self, old: &Self, new: &Self) -> Option<String>;
     /// Takes the context of the same cluster out; gives its name.
     fn drop_context(&mut self, made: &Self) -> Option<String>;
 }
@@ -185,6 +203,10 @@ impl ClientConfig for Talosconfig {
 
     fn take(&mut self, made: &Self) -> Vec<Rename> {
         self.renew(made)
+    }
+
+    fn succeed_to(&mut self, old: &Self, new: &Self) -> Option<String> {
+        self.succeed(old, new)
     }
 
     fn drop_context(&mut self, made: &Self) -> Option<String> {
@@ -212,6 +234,10 @@ impl ClientConfig for Kubeconfig {
 
     fn take(&mut self, made: &Self) -> Vec<Rename> {
         self.renew(made)
+    }
+
+    fn succeed_to(&mut self, old: &Self, new: &Self) -> Option<String> {
+        self.succeed(old, new)
     }
 
     fn drop_context(&mut self, made: &Self) -> Option<String> {
@@ -290,7 +316,7 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var(name).ok().filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-fn default_talosconfig() -> Option<PathBuf> {
+pub(super) fn default_talosconfig() -> Option<PathBuf> {
     let home = || variable("TALOS_HOME").or_else(|| Some(variable("HOME")?.join(".talos")));
     variable("TALOSCONFIG").or_else(|| Some(home()?.join("config")))
 }

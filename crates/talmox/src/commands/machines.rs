@@ -19,12 +19,12 @@ use talmox_exec::{
 };
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
-use talmox_machine::{SystemRandom, Time};
-use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
+use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
+use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, rotation_standing, view};
 use talmox_secrets::age::Recipient;
 use talmox_talos::{Identity, kinds};
-use talmox_types::NodeName;
 use talmox_types::desired::{Node, NodeAddress, Role};
+use talmox_types::{NodeName, Phases, Realm};
 
 use super::client_files::{Clients, Home};
 use super::configs::{Ingredients, Whole, now, open_secrets, read_text};
@@ -46,7 +46,7 @@ const LARGEST: usize = 16 << 20;
 pub(super) struct Inside<'a> {
     job: &'a Job,
     /// None while the cluster has no secrets, and so no machine that knows us.
-    known: Option<Known>,
+    known: Mutex<Option<Arc<Known>>>,
     ways: Ways,
     clock: SystemClock,
     /// Where machines were found.
@@ -58,7 +58,7 @@ pub(super) struct Inside<'a> {
 /// What a cluster with secrets has.
 struct Known {
     secrets: Loaded,
-    ingredients: Ingredients,
+    ingredients: Arc<Ingredients>,
     talos: Arc<Identity>,
     kubernetes: Arc<talmox_k8s::Identity>,
 }
@@ -69,14 +69,14 @@ impl<'a> Inside<'a> {
         let simulation = job.session.simulated_in();
         let has = simulation.is_some()
             || secrets_file::find(&job.desired, &job.folder).is_some_and(|path| path.exists());
-        let known = if has { Some(Known::open(job, simulation, printer)?) } else { None };
-        let ways = job.session.ways();
+        let known = if has { Some(Arc::new(Known::open(job, simulation, printer)?)) } else { None };
+        let (known, ways) = (Mutex::new(known), job.session.ways());
         let (addresses, kept) = (Mutex::default(), Mutex::default());
         Ok(Self { job, known, ways, clock: SystemClock, addresses, kept })
     }
 
     pub(super) fn has_secrets(&self) -> bool {
-        self.known.is_some()
+        self.known().is_ok()
     }
 
     /// Everything a run reaches machines with.
@@ -108,7 +108,8 @@ impl<'a> Inside<'a> {
 
     /// When the first of the cluster's certificates ends that nobody renews by itself.
     pub(super) fn certificates_end(&self) -> Option<Time> {
-        let bundle = &self.known.as_ref()?.secrets.bundle;
+        let known = self.known().ok()?;
+        let bundle = &known.secrets.bundle;
         let authorities = [&bundle.os, &bundle.kubernetes, &bundle.etcd];
         authorities.into_iter().map(|authority| authority.certificate.not_after()).min()
     }
@@ -150,16 +151,23 @@ impl<'a> Inside<'a> {
 
     /// What of the cluster's authorities and of this user's certificates ends soon.
     fn ending(&self, now: Time) -> Vec<Ending> {
-        let Some(known) = &self.known else { return Vec::new() };
+        let Ok(known) = self.known() else { return Vec::new() };
         let bundle = &known.secrets.bundle;
+        let remedy = |realm: Realm| match bundle.next(realm) {
+            Some(_) => "another is to take its place: talmox apply goes on with that".to_owned(),
+            None => {
+                let command = self.job.command(&format!("secrets rotate-ca --{}", realm.word()));
+                format!("everything it signed ends with it; before that: {command}, then talmox apply")
+            }
+        };
+        let by_hand = "everything it signed ends with it, and talmox does not replace it".to_owned();
         let authorities = [
-            ("the Talos authority", &bundle.os),
-            ("the Kubernetes authority", &bundle.kubernetes),
-            ("the etcd authority", &bundle.etcd),
-            ("the authority of Kubernetes' front proxy", &bundle.aggregator),
+            ("the Talos authority", &bundle.os, remedy(Realm::Talos)),
+            ("the Kubernetes authority", &bundle.kubernetes, remedy(Realm::Kubernetes)),
+            ("the etcd authority", &bundle.etcd, by_hand.clone()),
+            ("the authority of Kubernetes' front proxy", &bundle.aggregator, by_hand),
         ];
-        let remedy = "everything it signed ends with it: it has to be rotated before";
-        let soon = authorities.into_iter().filter_map(|(name, authority)| {
+        let soon = authorities.into_iter().filter_map(|(name, authority, remedy)| {
             Ending::soon(name, authority.certificate.not_after(), now, remedy)
         });
         let mut soon: Vec<Ending> = soon.collect();
@@ -186,11 +194,12 @@ impl<'a> Inside<'a> {
             None => None,
         };
         let health = self.health(cluster.as_ref(), &observed).await;
+        let rotation = rotation_words(&observed);
         let Observed { talos, kubernetes, .. } = observed;
         let end = self.certificates_end().map(|end| end.to_string());
         let certificates_end = end.map(|end| end.split('T').next().unwrap_or(&end).to_owned());
         let ending = self.ending(now());
-        InsideView { health, talos, kubernetes, etcd, certificates_end, ending }
+        InsideView { health, talos, kubernetes, etcd, certificates_end, ending, rotation }
     }
 
     /// Asked only where every machine is there: the answer would take as long as the slowest call that fails.
@@ -253,8 +262,10 @@ impl<'a> Inside<'a> {
         let found = found.ok_or_else(|| Failure::new(format!("{} has no configuration yet", node.name)))?;
         let has = String::from_utf8(found.spec.yaml_marshalled)
             .map_err(|_| Failure::new(format!("the configuration of {} is no text", node.name)))?;
+        let has = SecretString::from(has);
+        let at = Whereabouts { phases: self.phases_of(&has), ..at };
         let wanted = self.make(&node.name, &at).map_err(Failure::new)?;
-        Ok((SecretString::from(has), wanted.text))
+        Ok((has, wanted.text))
     }
 
     /// Where a node's machine is.
@@ -267,12 +278,18 @@ impl<'a> Inside<'a> {
         let vmid = seen.as_ref().and_then(|seen| seen.vmid);
         let guest = vmid.and_then(|vmid| observed.guests.get(&vmid));
         let uuid = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
-        Ok(Whereabouts { address, vmid, host: seen.and_then(|seen| seen.host), uuid })
+        Ok(Whereabouts {
+            address,
+            vmid,
+            host: seen.and_then(|seen| seen.host),
+            uuid,
+            phases: Phases::default(),
+        })
     }
 
     /// The cluster as its health is asked; of a node whose address nobody knows yet nothing can be asked.
     pub(super) fn cluster(&self, observed: &Observed) -> Option<Cluster> {
-        let known = self.known.as_ref()?;
+        let known = self.known().ok()?;
         let desired = &self.job.desired;
         let addresses = assigned_addresses(desired, observed);
         let member = |node: &Node| {
@@ -281,7 +298,7 @@ impl<'a> Inside<'a> {
         };
         let members: Vec<Member> = desired.nodes.iter().filter_map(member).collect();
         Some(Cluster {
-            kubernetes: self.servers(known, &members),
+            kubernetes: self.servers(&known, &members),
             members,
             talos: Arc::clone(&self.ways.talos),
             identity: Arc::clone(&known.talos),
@@ -302,8 +319,9 @@ impl<'a> Inside<'a> {
         shared.into_iter().chain(own).map(client).collect()
     }
 
-    fn known(&self) -> Result<&Known, String> {
-        self.known.as_ref().ok_or_else(|| "there is no secrets bundle (talmox secrets generate)".to_owned())
+    fn known(&self) -> Result<Arc<Known>, String> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone().ok_or_else(|| "there is no secrets bundle (talmox secrets generate)".to_owned())
     }
 
     fn make(&self, node: &NodeName, at: &Whereabouts) -> Result<MachineConfig, String> {
@@ -312,13 +330,35 @@ impl<'a> Inside<'a> {
         let unknown = || format!("there is no node {node} in the description");
         let member = outcome.description.member(node.as_str()).map_err(|_| unknown())?;
         let declared = desired.nodes.iter().find(|one| one.name == *node).ok_or_else(unknown)?;
-        let Whereabouts { address, vmid, host, uuid } = at.clone();
+        let Whereabouts { address, vmid, host, uuid, phases } = at.clone();
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), address.primary());
         let whereabouts = talmox_render::Whereabouts { address, vmid, host, uuid };
-        let whole = Whole { outcome, desired, bundle: &known.secrets.bundle };
+        let bundle = known.secrets.bundle.issuing(phases);
+        let whole = Whole { outcome, desired, bundle: &bundle };
         let rendered = whole.render((declared, &member), &whereabouts, &whole.renderer(&known.ingredients));
-        let rendered = rendered.map_err(|failure| failure.to_string())?;
-        Ok(MachineConfig { text: SecretString::from(rendered.config.to_yaml()) })
+        let config = rendered.map_err(|failure| failure.to_string())?.config;
+        let config = known.secrets.bundle.accept(config, phases).map_err(|error| error.to_string())?;
+        Ok(MachineConfig { text: SecretString::from(config.to_yaml()) })
+    }
+
+    /// The files people reach the cluster by get the new authority first: they are found by the old one, which nobody knows any
+    /// more once the secrets are settled.
+    fn settle_in_files(&self, realm: Realm) -> anyhow::Result<()> {
+        let known = self.known().map_err(Failure::new)?;
+        let Loaded { path, bundle } = &known.secrets;
+        let settled = bundle.settled(realm);
+        let clients = |bundle: &Bundle| Clients::make(&self.job.desired, bundle, &self.endpoints());
+        clients(&settled)?.succeed(&clients(bundle)?, &self.home())?;
+        let path = match self.job.session.simulated_in() {
+            // The description's own secrets are those of a cluster that is not simulated.
+            Some(simulation) if !path.starts_with(simulation) => simulation.join("secrets.yaml"),
+            Some(_) | None => path.clone(),
+        };
+        secrets_file::store(&path, &settled)?;
+        let secrets = Loaded { path, bundle: settled };
+        let known = Known::of(secrets, Arc::clone(&known.ingredients))?;
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(known));
+        Ok(())
     }
 
     async fn texts(&self) -> Result<Vec<Manifest>, String> {
@@ -362,18 +402,54 @@ impl Known {
     fn open(job: &Job, simulation: Option<&Path>, printer: &Printer) -> anyhow::Result<Self> {
         let secrets = open_secrets(&job.desired, &job.folder, simulation, printer)?;
         let ingredients = Ingredients::read(&job.desired, &job.folder)?;
-        let (bundle, now) = (&secrets.bundle, now());
-        let talos = bundle.talos_client(&[TalosRole::Admin], now, DEFAULT_LIFETIME, &mut SystemRandom)?;
-        let kubernetes = bundle.kubernetes_admin(now, DEFAULT_LIFETIME, &mut SystemRandom)?;
-        let (certificate, key) = pem(&talos);
-        let talos = Identity::from_pem(bundle.os.certificate.pem(), &certificate, &key)
-            .context("the secrets bundle makes no identity for Talos")?;
-        let (certificate, key) = pem(&kubernetes);
-        let kubernetes =
-            talmox_k8s::Identity::from_pem(bundle.kubernetes.certificate.pem(), &certificate, &key)
-                .context("the secrets bundle makes no identity for Kubernetes")?;
+        Self::of(secrets, Arc::new(ingredients))
+    }
+
+    fn of(secrets: Loaded, ingredients: Arc<Ingredients>) -> anyhow::Result<Self> {
+        let bundle = &secrets.bundle;
+        let (mut talos, mut kubernetes) =
+            (talos_identity(bundle, bundle)?, kubernetes_identity(bundle, bundle)?);
+        // Whoever has gone on to the new authority, and whoever has not, must both know us.
+        for realm in bundle.rotating() {
+            let settled = bundle.settled(realm);
+            match realm {
+                Realm::Talos => talos = talos_identity(&settled, bundle)?.or_earlier(Arc::new(talos)),
+                Realm::Kubernetes => {
+                    kubernetes = kubernetes_identity(&settled, bundle)?.or_earlier(Arc::new(kubernetes));
+                }
+            }
+        }
         Ok(Self { secrets, ingredients, talos: Arc::new(talos), kubernetes: Arc::new(kubernetes) })
     }
+}
+
+/// The certificates of everybody who may vouch for a server.
+fn trusted(bundle: &Bundle, realm: Realm) -> String {
+    let next = bundle.next(realm).map(|next| next.certificate.pem()).unwrap_or_default();
+    format!("{}{next}", bundle.present(realm).certificate.pem())
+}
+
+/// An administrator by the present authority of a bundle, who believes those of another.
+fn talos_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<Identity> {
+    let made = bundle.talos_client(&[TalosRole::Admin], now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
+    let (certificate, key) = pem(&made);
+    Identity::from_pem(&trusted(believed, Realm::Talos), &certificate, &key)
+        .context("the secrets bundle makes no identity for Talos")
+}
+
+fn kubernetes_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<talmox_k8s::Identity> {
+    let (certificate, key) = pem(&bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?);
+    talmox_k8s::Identity::from_pem(&trusted(believed, Realm::Kubernetes), &certificate, &key)
+        .context("the secrets bundle makes no identity for Kubernetes")
+}
+
+/// How far each rotation is, for people.
+fn rotation_words(observed: &Observed) -> Vec<String> {
+    let phases = |realm: Realm| {
+        let seen = observed.talos.values().filter_map(SeenMachine::configured);
+        seen.map(|seen| seen.phases.of(realm)).collect::<Vec<_>>()
+    };
+    observed.rotating.iter().map(|realm| rotation_standing(*realm, &phases(*realm))).collect()
 }
 
 fn pem(client: &ClientCertificate) -> (String, SecretString) {
@@ -386,13 +462,29 @@ impl Machines for Inside<'_> {
     }
 
     fn identity(&self) -> Option<Arc<Identity>> {
-        self.known.as_ref().map(|known| Arc::clone(&known.talos))
+        self.known().ok().map(|known| Arc::clone(&known.talos))
     }
 
     fn kubernetes(&self) -> Option<talmox_k8s::Access> {
-        let known = self.known.as_ref()?;
+        let known = self.known().ok()?;
         let server = Server::from_url(&self.job.desired.network.endpoint).ok()?;
         Some(talmox_k8s::Access { server, identity: Arc::clone(&known.kubernetes) })
+    }
+
+    fn rotating(&self) -> Vec<Realm> {
+        self.known().map(|known| known.secrets.bundle.rotating().collect()).unwrap_or_default()
+    }
+
+    fn phases_of(&self, config: &SecretString) -> Phases {
+        let config = Config::parse(Source { name: "config", text: config.expose_secret() });
+        match (self.known(), config) {
+            (Ok(known), Ok(config)) => known.secrets.bundle.phases_of(&config),
+            _ => Phases::default(),
+        }
+    }
+
+    fn settle(&self, realm: Realm) -> Result<(), String> {
+        self.settle_in_files(realm).map_err(|error| format!("{error:#}"))
     }
 
     fn manifests(&self) -> MachinesFuture<'_, Vec<Manifest>> {

@@ -15,7 +15,7 @@ pub(crate) fn adoption_text(proposal: &Proposal, all: bool) -> String {
     let Proposal { adoptions, refused, already, unmatched, files } = proposal;
     let mut text = String::new();
     for adoption in adoptions {
-        text.push_str(&one(adoption));
+        text.push_str(&tell(adoption));
     }
     for one in already {
         text.push_str(&format!("  {DIM}={DIM:#}   {}  VM {} is this node's already\n", one.node, one.vmid));
@@ -48,7 +48,7 @@ pub(crate) fn question(proposal: &Proposal) -> String {
     }
 }
 
-fn one(adoption: &Adoption) -> String {
+pub(super) fn tell(adoption: &Adoption) -> String {
     let matched: Vec<String> = adoption.matched.iter().map(ToString::to_string).collect();
     let mut text = format!(
         "  {GREEN}+{GREEN:#}   {BOLD}{}{BOLD:#}  VM {} on {}, by {}\n",
@@ -76,7 +76,7 @@ fn one(adoption: &Adoption) -> String {
     text
 }
 
-fn refusal(refused: &Refused) -> String {
+pub(super) fn refusal(refused: &Refused) -> String {
     let Refused { node, vmid, problem, hints } = refused;
     let who = match (node, vmid) {
         (Some(node), Some(vmid)) => format!("{node}  VM {vmid}: "),

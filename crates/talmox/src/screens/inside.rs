@@ -24,6 +24,9 @@ pub(crate) struct InsideView {
     /// Certificates and tokens that end soon.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) ending: Vec<Ending>,
+    /// Authorities that are being replaced, and how far that is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rotation: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -86,9 +89,12 @@ impl InsideView {
         self.etcd.as_ref().map(|etcd| advice(&etcd.troubles, flags)).unwrap_or_default()
     }
 
-    /// A line for everything that ends soon.
+    /// A line for everything that is being replaced or ends soon.
     pub(super) fn warnings(&self) -> String {
-        self.ending.iter().map(|ending| format!("{YELLOW}!{YELLOW:#} {ending}\n")).collect()
+        let line = |words: &dyn std::fmt::Display| format!("{YELLOW}!{YELLOW:#} {words}\n");
+        let rotation =
+            self.rotation.iter().map(|words| line(&format!("{words}; talmox apply goes on with it")));
+        rotation.chain(self.ending.iter().map(|ending| line(ending))).collect()
     }
 
     pub(super) fn of(&self, node: &NodeName) -> Inside {

@@ -3,6 +3,7 @@
 mod adoption;
 mod adoption_data;
 mod check;
+mod cluster_adoption;
 mod conversion;
 mod ending;
 mod ends;
@@ -25,6 +26,7 @@ mod words;
 pub(crate) use adoption::{adoption_text, question};
 pub(crate) use adoption_data::AdoptionData;
 pub(crate) use check::{CheckData, check_text};
+pub(crate) use cluster_adoption::{ClusterAdoptionData, cluster_adoption_text};
 pub(crate) use conversion::conversion_text;
 pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use ends::Ending;

@@ -92,7 +92,7 @@ fn heading(story: &Story<'_>) -> String {
             plural(count(Role::Worker), "worker")
         );
     }
-    let machines = story.acts.iter().any(|act| act.node().is_some());
+    let machines = story.acts.iter().any(|act| act.node().is_some() || act.kind() == "cluster");
     match (story.desired.nodes.is_empty(), machines || story.acts.is_empty()) {
         (true, _) => format!("{BOLD}templates{BOLD:#}\n"),
         (false, true) => format!("cluster {BOLD}{cluster}{BOLD:#} ({uid})\n"),

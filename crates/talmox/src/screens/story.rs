@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Upkeep, Volume};
 use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
 use talmox_types::desired::{Desired, FactorySchematic, Node, NodeAddress};
-use talmox_types::{HostName, NodeName, PoolName, VmId};
+use talmox_types::{HostName, NodeName, PoolName, Realm, VmId};
 
 /// What happens to a thing as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -222,6 +222,13 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         Step::Upkeep(Upkeep::SnapshotEtcd { .. }) => (Sign::Create, Subject::Cluster("etcd snapshot"), None),
         Step::Upkeep(Upkeep::UpgradeKubernetes { .. }) => {
             (Sign::Change, Subject::Cluster("Kubernetes"), None)
+        }
+        Step::Upkeep(Upkeep::RotateAuthority { realm, .. } | Upkeep::SettleAuthority { realm, .. }) => {
+            let subject = match realm {
+                Realm::Talos => "Talos CA",
+                Realm::Kubernetes => "Kubernetes CA",
+            };
+            (Sign::Change, Subject::Cluster(subject), None)
         }
         Step::CloneVm { .. }
         | Step::CreateVm { .. }

@@ -357,6 +357,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         unmet: Vec::new(),
         config: Some(Vec::new()),
         images: BTreeMap::new(),
+        phases: talmox_types::Phases::default(),
         etcd,
         absent_pods: Some(Vec::new()),
         services: BTreeMap::new(),
@@ -406,6 +407,7 @@ fn status_of_what_is_inside() {
         ending: Ending::soon("the token", Time::from_unix(86_400), Time::from_unix(0), "make another")
             .into_iter()
             .collect(),
+        rotation: Vec::new(),
     };
     let view = View {
         nodes: vec![

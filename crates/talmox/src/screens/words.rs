@@ -1,8 +1,9 @@
 //! A step in words: before, during and after.
 
 use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Step, Upkeep};
+use talmox_types::Phase;
 
-use super::text::{host_of, safe, size};
+use super::text::{host_of, plural, safe, size};
 
 /// What a step does, and to what: `clone 9000 to 2000 on pve`.
 pub(crate) fn could(step: &Step) -> String {
@@ -46,8 +47,10 @@ pub(super) fn verb_of(word: &str) -> &str {
         "change-node" => "change the configuration of",
         "upgrade-node" => "upgrade Talos on",
         "upgrade-kubernetes" => "upgrade Kubernetes",
+        "rotate-authority" => "replace authorities",
+        "settle-authority" => "settle the secrets",
         "forget" => "forget",
-        "note-away" | "note-bootstrap" => "write into the notes of",
+        "note-away" => "write into the notes of",
         "make-shelf" => "keep disks of",
         "move-disk" => "carry over disks of",
         "remove-shelf" => "carry over all disks of",
@@ -198,6 +201,21 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         Upkeep::UpgradeKubernetes { from, to, .. } => {
             (verb("upgrade", "upgrading", "upgraded"), format!("Kubernetes {from} to {to}"))
         }
+        Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
+            let machines = plural(control_planes.len() + workers.len(), "machine");
+            let (number, how) = match phase {
+                Phase::Before | Phase::Accepted => (1, "accept the new one beside the old one"),
+                Phase::Issuing => (2, "sign with the new one, accept the old one"),
+                Phase::Alone => (3, "drop the old one and all others"),
+            };
+            let name = realm.name();
+            let rest = format!("the authority of {name}, phase {number} of 3 on {machines}: {how}");
+            (verb("replace", "replacing", "replaced"), rest)
+        }
+        Upkeep::SettleAuthority { realm, .. } => {
+            let rest = format!("the secrets: the new authority of {} is the cluster's", realm.name());
+            (verb("settle", "settling", "settled"), rest)
+        }
         Upkeep::RetireNode { address, .. } => {
             (verb("retire", "retiring", "retired"), format!("the machine at {address}, which wipes itself"))
         }
@@ -210,10 +228,6 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
                 None => "that it is back",
             };
             (verb("write", "writing", "wrote"), format!("in the notes of {} {what}", vm.vmid()))
-        }
-        Upkeep::NoteBootstrap { vm } => {
-            let rest = format!("in the notes of {} that the cluster is bootstrapped", vm.vmid());
-            (verb("write", "writing", "wrote"), rest)
         }
         Upkeep::MakeShelf { host, mark, .. } => {
             let rest = format!("{} on {host}, which holds the disks that are kept", mark.vmid);

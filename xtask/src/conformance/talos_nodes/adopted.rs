@@ -1,101 +1,113 @@
-//! talmox at a cluster it had no part in: the real `talosctl` made its secrets and configurations, gave them to machines
-//! somebody else made, and bootstrapped it.
+//! talmox at clusters it had no part in: the real `talosctl` made secrets and configurations, patched them as people do,
+//! gave them to machines somebody else made, and bootstrapped the cluster.
 
 use std::path::Path;
 
+use anyhow::ensure;
+
 use super::cluster::{Cluster, name};
+use super::drawn::Drawn;
 use super::layout::Layout;
 use super::own::talmox;
-use super::programs::Talosctl;
+use super::programs::{Program, Talosctl};
 use super::steps;
 use crate::scratch::Scratch;
+
+/// How many sets of patches running machines get, one after the other, beside those they begin with.
+const SETS: u64 = 5;
 
 /// Runs everything; gives the number of calls.
 pub(super) fn run(own: &Path, talosctl: &Path, cluster: &Cluster) -> anyhow::Result<usize> {
     let (layout, scratch) = (&cluster.layout, Scratch::new("talos-adopt")?);
     let talosconfig = scratch.path().join("talosconfig");
-    let mut talosctl = Talosctl::new(talosctl, scratch.path(), talosconfig, layout.first());
+    let program = talosctl;
+    let mut talosctl = Talosctl::new(program, scratch.path(), talosconfig, layout.first());
     talosctl.ask(&["gen", "secrets"])?.well(&[])?;
     steps::generate(&mut talosctl, &["--with-secrets", "secrets.yaml"])?;
     steps::configure(&mut talosctl, layout)?;
     steps::bootstrap(&mut talosctl, layout)?;
     steps::look(&mut talosctl, layout)?;
 
-    let (endpoint, authority, token) = cluster.proxmox()?;
-    scratch.write("proxmox.pem", authority)?;
-    scratch.write("token", token)?;
-    scratch.write("as-generated.yaml", AS_GENERATED)?;
-    scratch.write("cluster.yaml", &description(&endpoint, layout))?;
     let own = talmox(own, scratch.path());
-    own.ask(&["adopt", "--all-matching", "--auto-approve"])?.well(&["4 VMs adopted"])?;
-    own.ask(&["plan"])?.well(&["No changes."])?;
-    for number in 0..=layout.control_planes.len() {
-        own.ask(&["diff", &name(number)])?.well(&["No differences"])?;
+    adopt(&own, &scratch, cluster, "as-made")?;
+    let unmarked = ["adopt", "--all-matching", "--auto-approve", "-f", "as-made"];
+    own.ask(&unmarked)?.well(&["4 VMs adopted"])?;
+    unchanged(&own, cluster, &mut talosctl, "as-made")?;
+    own.ask(&["health", "-f", "as-made"])?.well(&[])?;
+    for set in 0..SETS {
+        let folder = scratch.inside(&format!("set-{set}"))?;
+        let (drawn, _) = Drawn::new(1000 + set, 4, true);
+        let endpoint = format!("https://{}:6443", layout.first());
+        let made = drawn.make(&folder, program, &endpoint, layout.control_planes.len())?;
+        for (node, text) in layout.everybody().zip(made) {
+            let (file, node) = (folder.write("apply.yaml", &text)?, node.to_string());
+            let words = ["apply-config", "-e", &node, "-n", &node, "--mode=no-reboot", "--file", &file];
+            talosctl.ask(&words)?.well(&[])?;
+        }
+        let adopted = format!("adopted-{set}");
+        adopt(&own, &scratch, cluster, &adopted)?;
+        unchanged(&own, cluster, &mut talosctl, &adopted)?;
     }
-    own.ask(&["health"])?.well(&[])?;
-    own.ask(&["apply", "--auto-approve"])?.well(&["No changes."])?;
     Ok(talosctl.calls)
 }
 
-/// What is not in configurations as `talosctl gen config` makes them, and talmox would add.
-const AS_GENERATED: &str = "machine:
-  kubelet:
-    nodeIP: {$patch: delete}
----
-apiVersion: v1alpha1
-kind: HostnameConfig
-$patch: delete
----
-apiVersion: v1alpha1
-kind: ResolverConfig
-$patch: delete
----
-apiVersion: v1alpha1
-kind: TimeSyncConfig
-$patch: delete
----
-apiVersion: v1alpha1
-kind: LinkAliasConfig
-name: net0
-$patch: delete
----
-apiVersion: v1alpha1
-kind: LinkConfig
-name: net0
-$patch: delete
-";
+/// Describes the cluster in a folder of its own.
+fn adopt(own: &Program<'_>, scratch: &Scratch, cluster: &Cluster, folder: &str) -> anyhow::Result<()> {
+    let (endpoint, authority, token) = cluster.proxmox()?;
+    std::fs::create_dir(scratch.path().join(folder))?;
+    scratch.write(&format!("{folder}/proxmox.pem"), authority)?;
+    scratch.write(&format!("{folder}/token"), token)?;
+    let (first, before) = (cluster.layout.first(), cluster.writes()?);
+    let words = [
+        "adopt",
+        "cluster",
+        "-f",
+        folder,
+        "--talosconfig",
+        "talosconfig",
+        "--nodes",
+        &first,
+        "--endpoint",
+        &endpoint,
+        "--api-token",
+        "file:token",
+        "--ca-file",
+        "proxmox.pem",
+    ];
+    own.ask(&words)?.well(&["Proven: rendered, the description is what every node runs with"])?;
+    ensure!(cluster.writes()? == before, "describing a cluster changed something in Proxmox");
+    for file in ["cluster.yaml", "nodes.yaml", "patches/cluster.yaml"] {
+        ensure!(!scratch.read(&format!("{folder}/{file}"))?.contains("hush"), "{file} has a secret in it");
+    }
+    Ok(())
+}
 
-fn description(endpoint: &str, layout: &Layout) -> String {
-    let nodes = layout.everybody().enumerate().map(|(index, address)| {
-        let controller = index < layout.control_planes.len();
-        format!("  - {{name: {}, address: {address}, controller: {controller}}}\n", name(index))
-    });
-    let nodes: String = nodes.collect();
-    let (version, first) = (layout.version, layout.first());
-    let (network, gateway) = (layout.address(0), layout.address(1));
-    format!(
-        "cluster_name: lab
-cluster_uid: \"5d2c9e7f10ab4368\"
-proxmox_endpoint: {endpoint}
-proxmox_ca_file: proxmox.pem
-proxmox_api_token: file:token
-proxmox_storage: local-zfs
-proxmox_pool: none
-node_cidr: {network}/24
-node_gateway: {gateway}
-cluster_endpoint: https://{first}:6443
-cluster_pod_cidr: 10.244.0.0/16
-cluster_svc_cidr: 10.96.0.0/12
-talos_version: {version}
-install_images:
-  default: ghcr.io/siderolabs/installer:v{version}
-patches:
-  - as-generated.yaml
-  - {{apiVersion: v1alpha1, kind: HostnameConfig, auto: stable}}
-proxmox_vm_controller_defaults:
-  patches:
-    - cluster: {{etcd: {{advertisedSubnets: {{$patch: delete}}}}}}
-nodes:
-{nodes}"
-    )
+/// There is nothing to do, and nothing is done.
+fn unchanged(
+    own: &Program<'_>,
+    cluster: &Cluster,
+    talosctl: &mut Talosctl<'_>,
+    folder: &str,
+) -> anyhow::Result<()> {
+    let before = (cluster.writes()?, versions(talosctl, &cluster.layout)?);
+    own.ask(&["plan", "-f", folder])?.well(&["No changes."])?;
+    for number in 0..=cluster.layout.control_planes.len() {
+        own.ask(&["diff", &name(number), "-f", folder])?.well(&["No differences"])?;
+    }
+    own.ask(&["apply", "--auto-approve", "-f", folder])?.well(&["No changes."])?;
+    let after = (cluster.writes()?, versions(talosctl, &cluster.layout)?);
+    ensure!(before == after, "an empty plan changed something: {before:?}, then {after:?}");
+    Ok(())
+}
+
+/// What the machines say of their configurations: a version counts every change.
+fn versions(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for node in layout.everybody() {
+        let node = node.to_string();
+        let said =
+            talosctl.ask(&["-e", &node, "-n", &node, "get", "machineconfigs"])?.well(&["MachineConfig"])?;
+        all.push(said.text);
+    }
+    Ok(all)
 }

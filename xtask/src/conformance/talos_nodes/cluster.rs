@@ -1,15 +1,17 @@
 //! Machines on a simulated Proxmox that boot Talos.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, ensure};
-use talmox_sim::serve::{Server, Settings};
+use talmox_sim::serve::{CallLog, LoggedCall, Server, Settings};
 use talmox_sim::{Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
 use super::layout::Layout;
+use crate::scratch::Scratch;
 
 /// Simulated seconds per second.
 const SPEED: f64 = 4.0;
@@ -25,7 +27,12 @@ pub(super) struct Cluster {
     server: Server,
     nodes: NodesServer,
     token: String,
+    /// Where every call to Proxmox is written down.
+    log: Scratch,
 }
+
+/// The file of the calls.
+const CALLS: &str = "calls.jsonl";
 
 /// The machine of an address: its VMID.
 const FIRST_ID: usize = 101;
@@ -46,7 +53,9 @@ impl Cluster {
         }
         let token = world.starter_token().context("there is a token")?;
         let beside = Arc::new(Beside::of_world(&mut world, epoch));
+        let log = Scratch::new("talos-calls")?;
         let settings = Settings {
+            log: Some(CallLog::create(Path::new(&log.file(CALLS)))?),
             latency: Duration::from_millis(1),
             speed: SPEED,
             companion: Some(Arc::<Beside>::clone(&beside)),
@@ -54,13 +63,20 @@ impl Cluster {
         };
         let server = Server::start(world, settings).await?;
         let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), []).await?;
-        Ok(Self { layout, beside, server, nodes, token })
+        Ok(Self { layout, beside, server, nodes, token, log })
     }
 
     /// Where Proxmox listens, the certificate that vouches for it, and a token.
     pub(super) fn proxmox(&self) -> anyhow::Result<(String, &str, &str)> {
         let host = self.server.hosts().first().context("there is a host")?;
         Ok((host.endpoint(), self.server.authority(), &self.token))
+    }
+
+    /// How often Proxmox was told to change something so far.
+    pub(super) fn writes(&self) -> anyhow::Result<usize> {
+        let calls = self.log.read(CALLS)?;
+        let calls: Result<Vec<LoggedCall>, _> = calls.lines().map(serde_json::from_str).collect();
+        Ok(calls?.iter().filter(|call| call.method != "GET").count())
     }
 
     /// Machines take as long to boot as real ones from now on.

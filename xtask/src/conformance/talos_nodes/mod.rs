@@ -5,12 +5,13 @@
 //! talos-nodes     talosctl alone: from machines in maintenance mode to a healthy cluster, an upgrade and a reset
 //! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote, and talosctl upgrades and
 //!                 resets a node of it
-//! talos-adopt     talosctl makes a cluster, talmox adopts it, and has nothing to change
+//! talos-adopt     talosctl makes clusters, with patches drawn from a seed; talmox describes and adopts them, and has nothing to change
 //! ```
 
 mod adopted;
 mod brought_up;
 mod cluster;
+mod drawn;
 mod layout;
 mod own;
 mod programs;
@@ -62,9 +63,13 @@ pub(super) fn judge_adopted() -> anyhow::Result<String> {
         Peer::Unavailable(excuse) => return Ok(format!("{title}: not run: {excuse}")),
     };
     let own = own_program::build(&[])?;
+    let talosctl = folder.join("talosctl");
     let begin = Instant::now();
-    let count = with_machines("1.13", |cluster| adopted::run(&own, &folder.join("talosctl"), cluster))?;
-    Ok(told(title, count, begin))
+    let sets = drawn::compare(&talosctl)?;
+    let drawn = format!("{title}: {sets}, {:.1} s", begin.elapsed().as_secs_f64());
+    let begin = Instant::now();
+    let count = with_machines("1.13", |cluster| adopted::run(&own, &talosctl, cluster))?;
+    Ok(format!("{drawn}\n{}", told(title, count, begin)))
 }
 
 /// Does something with machines in maintenance mode.

@@ -16,6 +16,8 @@ const PARTS: [(&str, &str); 3] = [
     ("SchedulerConfigs.kubernetes.talos.dev", "kube-scheduler"),
 ];
 const VERSION: &str = "talos.dev/config-version";
+/// Of the certificates it was made with: it grows with every phase of a rotation, the other does not.
+const SECRETS: &str = "talos.dev/secrets-version";
 
 /// The first part that does not run with its settings of now, and why nobody can tell otherwise; nothing if all do.
 pub(super) async fn stale(client: &Client, servers: &Servers, node: &NodeName) -> Option<String> {
@@ -33,6 +35,14 @@ pub(super) async fn stale(client: &Client, servers: &Servers, node: &NodeName) -
                 let has = pod.metadata.annotations.get(VERSION).map(String::as_str).unwrap_or_default();
                 if has != wanted {
                     return Some(format!("{name} still runs with settings {has}, not {wanted}"));
+                }
+                let secrets = match client.static_pod_annotation(name, SECRETS).await {
+                    Ok(secrets) => secrets.unwrap_or_default(),
+                    Err(error) => return Some(error.to_string()),
+                };
+                let has = pod.metadata.annotations.get(SECRETS).map(String::as_str).unwrap_or_default();
+                if has != secrets {
+                    return Some(format!("{name} still runs with certificates {has}, not {secrets}"));
                 }
                 if !pod.is_ready() {
                     return Some(format!("{name} is not ready"));

@@ -33,9 +33,9 @@ use talmox_types::support::line_of;
 use talmox_types::{NodeName, Version};
 use tokio::time::Instant;
 
-use crate::machine::{last_words, looking, places};
+use crate::machine::{last_words, looking, phases_at, places};
 use crate::work::{End, Result, Work};
-use crate::{Event, Reach, StepError, observe_for};
+use crate::{Event, Reach, StepError, Whereabouts, observe_for};
 
 use config::Described;
 
@@ -116,7 +116,8 @@ async fn members(
         }
         let no_secrets = StepError::NoReach { lacks: "the cluster's secrets are not at hand" };
         let client = reach.secure(*address).ok_or(no_secrets)?;
-        let described = Described::of(reach, name, &at)?;
+        let phases = phases_at(reach, *address).await;
+        let described = Described::of(reach, name, &Whereabouts { phases, ..at })?;
         members.push(Member { name: name.clone(), role: node.role, address: *address, client, described });
     }
     Ok(members)

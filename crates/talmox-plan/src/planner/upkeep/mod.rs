@@ -9,6 +9,7 @@ mod quorum;
 mod restore;
 mod retire;
 mod returning;
+mod rotation;
 mod snapshot;
 mod talos;
 
@@ -35,5 +36,6 @@ impl<'a> Planner<'a> {
         self.config_changes(living);
         self.kubernetes_upgrade(living);
         self.return_nodes(living);
+        self.rotation(living);
     }
 }

@@ -56,8 +56,9 @@ impl Planner<'_> {
             | Upkeep::ReturnNode { .. }
             | Upkeep::ChangeNode { .. }
             | Upkeep::ForgetNode { .. }
+            | Upkeep::RotateAuthority { .. }
+            | Upkeep::SettleAuthority { .. }
             | Upkeep::NoteAway { .. }
-            | Upkeep::NoteBootstrap { .. }
             | Upkeep::MakeShelf { .. }
             | Upkeep::MoveDisk { .. }
             | Upkeep::MoveShelf { .. }

@@ -89,6 +89,21 @@ impl FirstBundle {
         Ok(Self { folder, target: Some(Target { path, rule }) })
     }
 
+    /// The same for a cluster that runs. `age` are recipients somebody named.
+    pub(in crate::commands) fn choose_for(folder: &Path, age: &[Recipient]) -> Result<Self, Failure> {
+        let asked = (!age.is_empty()).then(|| Rule::for_recipients(age.to_vec()));
+        let rule = asked.map_or_else(|| files::rule_for(&folder.join(ENCRYPTED)), |rule| Ok(Some(rule)))?;
+        let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
+        Ok(Self { folder: folder.to_owned(), target: Some(Target { path, rule }) })
+    }
+
+    /// Keeps secrets that are a cluster's already.
+    pub(in crate::commands) fn keep(self, bundle: &Bundle, printer: &Printer) -> anyhow::Result<()> {
+        let Some(target) = self.target else { return Ok(()) };
+        target.write(bundle, Overwrite::Refuse, printer)?;
+        if target.rule.is_none() { ignore(&self.folder, &target.path, printer) } else { Ok(()) }
+    }
+
     pub(in crate::commands) fn make(self, contract: Contract, printer: &Printer) -> anyhow::Result<()> {
         let Some(target) = self.target else { return Ok(()) };
         let bundle = Bundle::generate(contract, now(), &mut SystemRandom)
@@ -96,6 +111,21 @@ impl FirstBundle {
         target.write(&bundle, Overwrite::Refuse, printer)?;
         if target.rule.is_none() { ignore(&self.folder, &target.path, printer) } else { Ok(()) }
     }
+}
+
+/// Writes a file of secrets that is not there yet, encrypted under another name where a recipient is known.
+pub(in crate::commands) fn write_new_secrets(
+    folder: &Path,
+    (plain, encrypted): (&str, &str),
+    text: &str,
+    age: &[Recipient],
+    printer: &Printer,
+) -> anyhow::Result<()> {
+    let asked = (!age.is_empty()).then(|| Rule::for_recipients(age.to_vec()));
+    let rule = asked.map_or_else(|| files::rule_for(&folder.join(encrypted)), |rule| Ok(Some(rule)))?;
+    let target = Target { path: folder.join(if rule.is_some() { encrypted } else { plain }), rule };
+    target.write_text(text, Overwrite::Refuse, printer)?;
+    if target.rule.is_none() { ignore(folder, &target.path, printer) } else { Ok(()) }
 }
 
 /// Where the bundle goes, and for whom.
@@ -124,14 +154,16 @@ impl Target {
     }
 
     fn write(&self, bundle: &Bundle, overwrite: Overwrite, printer: &Printer) -> anyhow::Result<()> {
-        let plain = bundle.to_yaml();
+        self.write_text(bundle.to_yaml().expose_secret(), overwrite, printer)
+    }
+
+    fn write_text(&self, plain: &str, overwrite: Overwrite, printer: &Printer) -> anyhow::Result<()> {
         match &self.rule {
-            None => write_secret_file(&self.path, plain.expose_secret().as_bytes(), overwrite)?,
+            None => write_secret_file(&self.path, plain.as_bytes(), overwrite)?,
             Some(rule) => {
                 let time = now().to_string();
-                let text =
-                    sops::encrypt(plain.expose_secret(), rule, &time, &mut talmox_secrets::SystemRandom)
-                        .with_context(|| format!("could not encrypt {}", self.path.display()))?;
+                let text = sops::encrypt(plain, rule, &time, &mut talmox_secrets::SystemRandom)
+                    .with_context(|| format!("could not encrypt {}", self.path.display()))?;
                 write_secret_file(&self.path, text.as_bytes(), overwrite)?;
             }
         }
@@ -203,7 +235,7 @@ fn refuse_with_vms(
 }
 
 /// A bundle from a file of another tool, or from a control plane's config.
-fn import(file: &Path) -> anyhow::Result<Bundle> {
+pub(in crate::commands) fn import(file: &Path) -> anyhow::Result<Bundle> {
     let text = files::read(file)?;
     let opened;
     let plain = if is_sops(&text) {

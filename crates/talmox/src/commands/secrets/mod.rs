@@ -3,12 +3,13 @@
 mod convert;
 mod generate;
 mod rotate;
+mod rotate_ca;
 mod show;
 
 use crate::args::{Secrets, SecretsWhat};
 use crate::printer::Printer;
 
-pub(super) use generate::FirstBundle;
+pub(super) use generate::{FirstBundle, import, write_new_secrets};
 
 pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {
@@ -18,5 +19,6 @@ pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
         SecretsWhat::Encrypt(args) => convert::encrypt(args, printer),
         SecretsWhat::Decrypt(args) => convert::decrypt(args, printer),
         SecretsWhat::RotateClient(args) => rotate::run(args, printer),
+        SecretsWhat::RotateCa(args) => rotate_ca::run(args, printer),
     }
 }

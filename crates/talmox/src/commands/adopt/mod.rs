@@ -1,18 +1,24 @@
 //! `talmox adopt`
 
+mod cluster;
+mod found;
+
 use talmox_adopt::{Marked, Proposal, ProposeError, Selection, mark, probe, propose};
 use talmox_types::desired::Role;
 use talmox_types::{FamilyPair, VmId};
 
 use super::replace_files::replace;
 use super::shared::{Job, block_on, nonce};
-use crate::args::{Adopt, Format, RoleWord};
+use crate::args::{Adopt, AdoptWhat, Format, RoleWord};
 use crate::failure::{Failure, Told, causes};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::{AdoptionData, adoption_text, plural, question};
 
 pub(super) fn run(args: &Adopt, printer: &Printer) -> anyhow::Result<()> {
+    if let Some(AdoptWhat::Cluster(args)) = &args.what {
+        return cluster::run(args, printer);
+    }
     let selection = selection(args)?;
     block_on(async {
         let job = Job::open(&args.description, &args.connection, printer).await?;

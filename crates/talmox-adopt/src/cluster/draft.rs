@@ -1,0 +1,157 @@
+//! The description as it is being written.
+
+use talmox_config::edit::{Setting, Yaml, edit};
+use talmox_config::{Files, Outcome, read_files};
+use talmox_plan::{Nonce, Observed};
+use talmox_types::desired::{Desired, Role};
+use talmox_types::{Contract, NodeName};
+
+use super::facts::Facts;
+use super::patches::Written;
+use super::{DescribeError, LiveCluster, LiveNode, errors};
+use crate::{Proposal, Selection, propose};
+
+/// Texts that were read and are valid.
+pub(super) struct Draft {
+    head: String,
+    lines: Vec<(&'static str, Yaml)>,
+    nodes: String,
+    outcome: Box<Outcome>,
+}
+
+impl Draft {
+    pub(super) fn new(live: &LiveCluster<'_>, facts: &Facts) -> Result<Self, DescribeError> {
+        let name = Yaml::text(&facts.name).print();
+        let head = format!(
+            "# The cluster, as it was found. The nodes are in nodes.yaml, and what neither has a word for in patches.\n\
+             cluster_name: {name}\n\
+             # Tells this cluster from others of its name. Never change it: VMs are recognised by it.\n\
+             cluster_uid: \"{}\"\n\n{}\n",
+            live.uid, live.proxmox
+        );
+        let nodes: Vec<String> = live.nodes.iter().map(node).collect();
+        let nodes = format!("# The nodes, as they were found.\nnodes:\n{}", nodes.concat());
+        let lines = facts.needed.clone();
+        let outcome = read(&head, &lines, &nodes);
+        let mut draft = Self { head, lines, nodes, outcome };
+        draft.valid()?;
+        for wanted in &facts.wanted {
+            draft.lines.push(wanted.clone());
+            let outcome = draft.read();
+            // What the rules do not have is left to patches.
+            if outcome.desired.is_some() && !outcome.has_errors() {
+                draft.outcome = outcome;
+            } else {
+                draft.lines.pop();
+            }
+        }
+        Ok(draft)
+    }
+
+    fn read(&self) -> Box<Outcome> {
+        read(&self.head, &self.lines, &self.nodes)
+    }
+
+    fn valid(&self) -> Result<(), DescribeError> {
+        if self.outcome.desired.is_some() && !self.outcome.has_errors() {
+            return Ok(());
+        }
+        Err(DescribeError::Invalid(errors(&self.outcome)))
+    }
+
+    fn set(&mut self, key: &'static str, value: Yaml) {
+        self.lines.retain(|(known, _)| *known != key);
+        self.lines.push((key, value));
+    }
+
+    pub(super) fn desired(&self) -> &Desired {
+        self.outcome.desired.as_ref().expect("a draft is kept only while it is valid")
+    }
+
+    pub(super) fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// `cluster.yaml` and `nodes.yaml`.
+    pub(super) fn texts(&self) -> (String, String) {
+        (cluster(&self.head, &self.lines), self.nodes.clone())
+    }
+
+    /// Writes down what the VMs are, as adopting them one by one would.
+    pub(super) fn take_vms(&mut self, observed: &Observed, nonce: &Nonce) -> Result<Proposal, DescribeError> {
+        let proposal = propose(self.read(), observed, &Selection::AllMatching, nonce)?;
+        if let Some(file) = proposal.files.iter().find(|file| file.name == "nodes.yaml") {
+            self.nodes.clone_from(&file.after);
+        }
+        self.outcome = self.read();
+        self.valid()?;
+        Ok(proposal)
+    }
+
+    pub(super) fn set_contract(&mut self, contract: Contract) -> Result<(), DescribeError> {
+        self.set("talos_contract", Yaml::Text(contract.to_string()));
+        self.outcome = self.read();
+        self.valid()
+    }
+
+    /// Names the files of patches where they belong.
+    pub(super) fn refer(&mut self, written: &Written) -> Result<(), DescribeError> {
+        let files = |names: &[String]| Yaml::List(names.iter().map(Yaml::text).collect());
+        if !written.cluster.is_empty() {
+            self.set("patches", files(&written.cluster));
+        }
+        for (role, key) in [
+            (Role::Controller, "proxmox_vm_controller_defaults"),
+            (Role::Worker, "proxmox_vm_worker_defaults"),
+        ] {
+            if let Some(names) = written.roles.get(&role).filter(|names| !names.is_empty()) {
+                self.set(key, Yaml::Map(vec![("patches".to_owned(), files(names))]));
+            }
+        }
+        for (node, names) in written.nodes.iter().filter(|(_, names)| !names.is_empty()) {
+            self.outcome = self.read();
+            self.write(node, &Setting::Value { key: "patches", value: files(names) })?;
+        }
+        self.outcome = self.read();
+        self.valid()
+    }
+
+    fn write(&mut self, node: &NodeName, setting: &Setting) -> Result<(), DescribeError> {
+        let edited = edit(&self.outcome.description, node, std::slice::from_ref(setting));
+        let edited = edited.map_err(|error| DescribeError::Invalid(vec![error.to_string()]))?;
+        if let Some(edited) = edited {
+            self.nodes = edited.text;
+        }
+        Ok(())
+    }
+}
+
+fn cluster(head: &str, lines: &[(&'static str, Yaml)]) -> String {
+    let line = |(key, value): &(&'static str, Yaml)| format!("{key}: {}\n", value.print());
+    format!("{head}{}", lines.iter().map(line).collect::<String>())
+}
+
+/// On the heap: a description has a field for every key there is.
+fn read(head: &str, lines: &[(&'static str, Yaml)], nodes: &str) -> Box<Outcome> {
+    Box::new(read_files(Files::from_texts(&cluster(head, lines), Some(nodes))))
+}
+
+fn node(node: &LiveNode) -> String {
+    let mut text = format!(
+        "  - name: {}\n    address: {}\n",
+        Yaml::text(&node.name).print(),
+        Yaml::text(node.address).print()
+    );
+    if node.role == Role::Controller {
+        text.push_str("    controller: true\n");
+    }
+    let Some(vm) = &node.vm else { return text };
+    text.push_str(&format!("    vm_id: {}\n", vm.vmid));
+    if let Some(mac) = &vm.mac {
+        text.push_str(&format!("    mac_addr: {}\n", Yaml::text(mac).print()));
+    }
+    if vm.other_name.is_some() {
+        text.push_str("    drift: {name: ignore}\n");
+    }
+    text
+}

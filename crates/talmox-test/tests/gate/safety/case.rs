@@ -1,0 +1,325 @@
+//! One case: a cluster, changes, trouble, and what must hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future::join;
+use talmox_plan::{Goal, HostsRequest, Request};
+use talmox_sim_talos::MachineId;
+use talmox_test::{BYSTANDER, ClientId, Fault, Lab, When};
+use talmox_types::NodeName;
+
+use super::Sum;
+use super::trouble::Trouble;
+use super::wish::{Ask, Wish};
+use crate::bed::{Bed, Handed};
+use crate::chance::Chance;
+
+/// How often a description changes.
+const CHANGES: usize = 4;
+/// VMs of somebody else's: one off, one that runs amidst ours, and a template.
+const FOREIGN: [u32; 3] = [150, 2002, 9005];
+
+/// Who makes calls: two actors, others with their hands on Proxmox, and whoever looks after it.
+const ACTORS: [ClientId; 2] = [0, 1];
+const OTHERS: ClientId = BYSTANDER;
+const CHECKER: ClientId = BYSTANDER + 1;
+
+pub(super) struct Case {
+    lab: Lab,
+    number: u32,
+    sum: Sum,
+    /// What happened so far, for whoever has to understand a failure.
+    pub(super) story: Vec<String>,
+}
+
+impl Case {
+    pub(super) fn new(seed: u64) -> Self {
+        let lab = Lab::one_host(seed).with_nodes();
+        let vm = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        lab.world(|world| {
+            let disk = |id: u32| format!("local-zfs:vm-{id}-disk-0,size=8G");
+            let [web, running, template] = FOREIGN;
+            world.add_vm("pve1", web, vm(&[("name", "web"), ("scsi0", &disk(web))]), false);
+            // It has the name of one of ours, and is none.
+            world.add_vm("pve1", running, vm(&[("name", "worker-9"), ("memory", "1024")]), true);
+            world.add_vm("pve1", template, vm(&[("name", "talos"), ("template", "1")]), false);
+        });
+        lab.transport().watch_etcd();
+        Self { lab, number: 1, sum: Sum::default(), story: Vec::new() }
+    }
+
+    /// A cluster that is brought up and changed, again and again.
+    pub(super) async fn run(&mut self, chance: &Chance) -> Sum {
+        let theirs = self.foreign();
+        let mut wish = Wish::first(chance);
+        let first = wish.ask();
+        let trouble = Trouble::draw_first(chance);
+        wish = self.change(wish, first, &trouble, chance).await;
+        for _ in 0..CHANGES {
+            let ask = wish.change(chance);
+            let trouble = Trouble::draw(chance, &wish, &ask);
+            wish = self.change(wish, ask, &trouble, chance).await;
+            assert_eq!(self.foreign(), theirs, "somebody else's VM was touched");
+        }
+        self.nothing_foreign_was_asked_for();
+        assert_eq!(self.bootstraps(), 1);
+        if chance.percent(40) {
+            self.all_data_is_lost(&wish).await;
+        }
+        let transport = self.lab.transport();
+        let watched = transport.watched();
+        self.sum.calls = ACTORS.iter().map(|client| transport.call_count(*client)).sum();
+        (self.sum.looks, self.sum.falls) = (watched.looks, watched.falls);
+        (self.sum.lost_by_others, self.sum.struck) = (watched.lost_by_others, transport.faults_struck());
+        std::mem::take(&mut self.sum)
+    }
+
+    /// The cluster in the hands of somebody who has this description.
+    fn bed(&self, client: ClientId, wish: &Wish) -> Bed {
+        let bed = Bed::in_lab(self.lab.by(client), wish.desired());
+        Bed { handed: Handed { patches: wish.patches(), ..Handed::default() }, ..bed }
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.number += 1;
+        self.number
+    }
+
+    /// A change with its trouble, until it is there; gives what is wanted now.
+    async fn change(&mut self, before: Wish, ask: Ask, trouble: &Trouble, chance: &Chance) -> Wish {
+        let Request { remove, replace, targets, prune, .. } = &ask.request;
+        self.story.push(format!(
+            "{}: {:?}, remove {remove:?}, prune {prune}, replace {replace:?}, targets {targets:?}; {trouble:?}",
+            ask.kind, ask.wish
+        ));
+        *self.sum.changes.entry(ask.kind).or_default() += 1;
+        *self.sum.troubles.entry(trouble.kind()).or_default() += 1;
+        let mut last = ask.clone();
+        match trouble {
+            Trouble::Killed(calls) => {
+                for (call, sent) in calls {
+                    self.lab.plan(When::call(*call), Fault::KillClient { sent: *sent });
+                    self.attempt(&ask).await;
+                    self.calm();
+                }
+            }
+            Trouble::NodeOff { node, after, seconds } => self.while_off(&ask, node, *after, *seconds).await,
+            Trouble::Sick(node, sick) => {
+                let machine = self.machine(node);
+                if let Some(machine) = machine {
+                    self.lab.nodes(|nodes| nodes.faults.trouble(machine, sick.clone()));
+                }
+                self.attempt(&ask).await;
+                if let Some(machine) = machine {
+                    self.lab.nodes(|nodes| nodes.faults.mend(machine));
+                }
+            }
+            Trouble::TwoActors { other, after, .. } => {
+                trouble.plan(&self.lab);
+                let other = other.as_ref().map_or(&ask, |other| &**other);
+                self.both(&ask, other, *after).await;
+                last = both_asked(&before, &ask, other);
+            }
+            Trouble::None | Trouble::Faults(_) => {
+                trouble.plan(&self.lab);
+                self.attempt(&ask).await;
+            }
+        }
+        self.calm();
+        self.arrives(last, chance).await
+    }
+
+    /// Nothing goes wrong from now on, and who died is replaced.
+    fn calm(&mut self) {
+        let transport = self.lab.transport();
+        self.sum.kills += ACTORS.iter().filter(|client| transport.died(**client)).count();
+        transport.forget_faults();
+        transport.revive_client();
+    }
+
+    /// Runs until the change is there or the run gives up; any end is a good one but for what is checked after.
+    async fn attempt(&mut self, ask: &Ask) {
+        let number = self.next_number();
+        let bed = self.bed(ACTORS[0], &ask.wish);
+        let ended = Box::pin(bed.converge_mortally(&ask.request, number)).await;
+        self.note(0, ended.map(drop));
+    }
+
+    async fn both(&mut self, one: &Ask, other: &Ask, after: u64) {
+        let numbers = (self.next_number(), self.next_number());
+        let beds = (self.bed(ACTORS[0], &one.wish), self.bed(ACTORS[1], &other.wish));
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(after)).await;
+            beds.1.converge_mortally(&other.request, numbers.1).await
+        };
+        let (first, second) = Box::pin(join(beds.0.converge_mortally(&one.request, numbers.0), later)).await;
+        self.note(0, first.map(drop));
+        self.note(1, second.map(drop));
+    }
+
+    fn note(&mut self, actor: usize, ended: Result<(), String>) {
+        self.sum.runs += 1;
+        self.sum.failed += usize::from(ended.is_err());
+        let words = ended.map_or_else(|error| error, |()| "there".to_owned());
+        self.story.push(format!("  actor {actor}: {words}"));
+    }
+
+    /// Runs while others switch a node off and on again.
+    async fn while_off(&mut self, ask: &Ask, node: &NodeName, after: u64, seconds: u64) {
+        if after == 0 {
+            self.switch(node, false).await;
+        }
+        let number = self.next_number();
+        let bed = self.bed(ACTORS[0], &ask.wish);
+        let hands = async {
+            if after > 0 {
+                tokio::time::sleep(Duration::from_secs(after)).await;
+                self.switch(node, false).await;
+            }
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            self.switch(node, true).await;
+        };
+        let (ended, ()) = Box::pin(join(bed.converge_mortally(&ask.request, number), hands)).await;
+        self.note(0, ended.map(drop));
+    }
+
+    /// The machine of a node, by the name of its VM.
+    fn machine(&self, node: &NodeName) -> Option<MachineId> {
+        let vms = self.lab.world(|world| world.dump()).vms;
+        let is = |name: Option<&String>| name.is_some_and(|name| name == node.as_str());
+        vms.into_iter().find(|(_, vm)| is(vm.config.get("name"))).map(|(vmid, _)| MachineId(vmid))
+    }
+
+    /// Somebody at Proxmox switches a VM off or on, if it is there.
+    async fn switch(&self, node: &NodeName, on: bool) {
+        let Some(machine) = self.machine(node) else { return };
+        let (lab, host, vmid) = (self.lab.by(OTHERS), talmox_test::host(1), talmox_test::vmid(machine.0));
+        let client = lab.root();
+        if !on {
+            lab.transport().others_take(machine);
+        }
+        let task =
+            if on { client.start_vm(&host, vmid).await } else { client.stop_vm(&host, vmid, false).await };
+        if let Ok(task) = task {
+            let _ = lab.done(&client, &task).await;
+        }
+    }
+
+    /// Whatever happened before, runs without trouble get there.
+    async fn arrives(&mut self, ask: Ask, chance: &Chance) -> Wish {
+        let Ask { wish, mut request, kind } = ask;
+        if kind == "host drained" {
+            let hosts = HostsRequest { back: Some(talmox_test::host(1)), ..HostsRequest::default() };
+            let back = Request { hosts, targets: BTreeSet::new(), ..request.clone() };
+            self.must_converge(&wish, &back).await;
+            (request.goal, request.hosts, request.targets) =
+                (Goal::Converge, HostsRequest::default(), BTreeSet::new());
+        }
+        // A node that is half built anew is finished without being asked for again.
+        if chance.percent(50) {
+            request.replace.clear();
+        }
+        self.must_converge(&wish, &request).await;
+        request.replace.clear();
+        self.holds(&wish, &request).await;
+        wish
+    }
+
+    async fn must_converge(&mut self, wish: &Wish, request: &Request) {
+        let mut last = String::new();
+        // A lease of a run that died is waited for; a machine that was cut off may need one more.
+        for _ in 0..3 {
+            let number = self.next_number();
+            let bed = self.bed(ACTORS[0], wish);
+            self.sum.runs += 1;
+            match Box::pin(bed.converge(request, number)).await {
+                Ok(_) => return,
+                Err(error) => last = error,
+            }
+            self.story.push(format!("  again, because {last}"));
+            tokio::time::sleep(Duration::from_mins(2)).await;
+        }
+        panic!("it does not get there: {last}");
+    }
+
+    /// What must hold after every change.
+    async fn holds(&self, wish: &Wish, request: &Request) {
+        let watched = self.lab.transport().watched();
+        let faults: Vec<String> = watched.faults.iter().map(ToString::to_string).collect();
+        assert!(faults.is_empty(), "{faults:#?}");
+        let bed = self.bed(CHECKER, wish);
+        bed.settles().await;
+        assert_eq!(bed.cordoned().await, [""; 0], "closed to pods");
+        assert_eq!((bed.etcd_clusters(), self.bootstraps()), (1, 1));
+        let [quorum] = &self.lab.nodes(|nodes| nodes.quorums())[..] else { panic!("one etcd") };
+        assert_eq!(quorum.voters.len(), wish.controller_count(), "{quorum:?}");
+        let address = bed.control_planes().into_values().next().unwrap();
+        let nodes = bed.kubernetes_at(&address.to_string()).nodes().await.unwrap();
+        let names: BTreeSet<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
+        assert_eq!(names, wish.nodes());
+        let plan = bed.plan(request).await;
+        assert!(plan.is_empty(), "{plan:#?}");
+    }
+
+    /// How often a machine was told to begin an etcd, and did: whether or not anybody heard of it.
+    fn bootstraps(&self) -> usize {
+        self.lab.calls().asking("CALL", "/Bootstrap").filter(|call| call.status() == Some(200)).count()
+    }
+
+    /// The last that happens to a cluster: every member's data is gone. Whoever comes then must not begin anew.
+    async fn all_data_is_lost(&mut self, wish: &Wish) {
+        self.story.push("all data of etcd is lost".to_owned());
+        for node in wish.nodes().iter().filter(|name| name.starts_with("cp-")) {
+            let machine = self.machine(&NodeName::parse(node).unwrap()).unwrap();
+            self.lab.transport().others_take(machine);
+            self.lab.nodes(|nodes| nodes.lose_etcd(machine));
+        }
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let number = self.next_number();
+        let bed = self.bed(ACTORS[0], wish);
+        let ended = Box::pin(bed.converge(&wish.ask().request, number)).await;
+        self.note(0, ended.map(drop));
+        assert_eq!((self.bootstraps(), bed.etcd_clusters()), (1, 1), "a second etcd was begun");
+        self.sum.emptied += 1;
+    }
+
+    /// What is left of VMs of somebody else's.
+    fn foreign(&self) -> Vec<Option<serde_json::Value>> {
+        let vms = self.lab.world(|world| world.dump()).vms;
+        let left = |id: &u32| vms.get(id).map(|vm| serde_json::json!([vm.running, vm.config]));
+        FOREIGN.iter().map(left).collect()
+    }
+
+    fn nothing_foreign_was_asked_for(&self) {
+        let calls = self.lab.calls();
+        let theirs = |path: &str| FOREIGN.iter().any(|id| path.contains(&format!("/qemu/{id}/")));
+        let touched: Vec<String> = calls
+            .writes()
+            .filter(|call| theirs(&format!("{}/", call.path)))
+            .map(ToString::to_string)
+            .collect();
+        assert!(touched.is_empty(), "{touched:#?}");
+    }
+}
+
+/// What two who had their own copies of a file agree on, and what was asked for by either.
+fn both_asked(before: &Wish, one: &Ask, other: &Ask) -> Ask {
+    let wish = before.merged(&one.wish, &other.wish);
+    let mut last = wish.ask();
+    last.request.prune = true;
+    // What either had drained is taken up again.
+    let drained = [one, other].into_iter().find(|ask| ask.kind == "host drained");
+    if let Some(drained) = drained {
+        (last.kind, last.request.goal) = (drained.kind, Goal::Hosts);
+    }
+    last
+}
+
+/// Counts by name, in one line.
+pub(super) fn counted(counts: &BTreeMap<&'static str, usize>) -> String {
+    let one = |(name, count): (&&str, &usize)| format!("{count} {name}");
+    counts.iter().map(one).collect::<Vec<_>>().join(", ")
+}

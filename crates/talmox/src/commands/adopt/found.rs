@@ -1,0 +1,201 @@
+//! Machines of a cluster nobody described yet: who they are, and what they run with.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use talmox_machine::client::{DEFAULT_LIFETIME, TalosRole, Talosconfig};
+use talmox_machine::{Bundle, Config, Source, SystemRandom, Value};
+use talmox_talos::{Access, Client, Identity, Transport, kinds};
+use talmox_types::desired::Role;
+use talmox_types::{NodeName, Version};
+
+use crate::args::AdoptCluster;
+use crate::commands::client_files::default_talosconfig;
+use crate::commands::secrets::import;
+use crate::failure::Failure;
+use crate::secrets_file::now;
+use crate::sops;
+
+/// Where Talos listens.
+const TALOS_PORT: u16 = 50_000;
+
+/// A machine that answered.
+pub(super) struct Found {
+    pub(super) name: NodeName,
+    pub(super) role: Role,
+    pub(super) address: IpAddr,
+    pub(super) prefix: Option<u8>,
+    pub(super) config: Config,
+    pub(super) talos: Version,
+    /// The SMBIOS uuid it sees.
+    pub(super) uuid: String,
+    /// Whether another configuration waits for its restart.
+    pub(super) waits: bool,
+}
+
+/// Who we are to the machines, where they are said to be, and the secrets if somebody gave them.
+pub(super) struct Way {
+    identity: Arc<Identity>,
+    seeds: Vec<String>,
+    pub(super) bundle: Option<Bundle>,
+}
+
+impl Way {
+    pub(super) fn of(args: &AdoptCluster) -> anyhow::Result<Self> {
+        let nodes: Vec<String> = args.nodes.iter().map(ToString::to_string).collect();
+        if let Some(file) = &args.secrets {
+            let bundle = import(file)?;
+            let client =
+                bundle.talos_client(&[TalosRole::Admin], now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
+            let key = SecretString::from(client.key.pem().expose_secret().to_owned());
+            let identity = Identity::from_pem(bundle.os.certificate.pem(), client.certificate.pem(), &key)
+                .context("the secrets make no identity for Talos")?;
+            return Ok(Self { identity: Arc::new(identity), seeds: nodes, bundle: Some(bundle) });
+        }
+        let path = args.talosconfig.clone().or_else(default_talosconfig).ok_or_else(|| {
+            Failure::new("there is no talosconfig").with_hint("name one with --talosconfig, or --secrets")
+        })?;
+        let name = path.display().to_string();
+        let text = sops::read(&path).map_err(|failure| {
+            failure.with_hint("--talosconfig names another; --secrets takes the cluster's secrets instead")
+        })?;
+        let file = Talosconfig::parse(Source { name: &name, text: &text })
+            .map_err(|faults| Failure::new(format!("{name} is not a talosconfig:\n{faults}")))?;
+        let context = args.context.as_deref().or_else(|| file.current());
+        let context = context.ok_or_else(|| {
+            Failure::new(format!("{name} has no current context")).with_hint("name one with --context")
+        })?;
+        let (authority, certificate, key) = file.identity(context).ok_or_else(|| {
+            let known: Vec<&str> = file.contexts().collect();
+            Failure::new(format!("{name} has no context {context} with a certificate"))
+                .with_hint(format!("it has {}", known.join(", ")))
+        })?;
+        let identity = Identity::from_pem(&authority, &certificate, &key)
+            .with_context(|| format!("the context {context} of {name} is of no use"))?;
+        let (endpoints, listed) = file.places(context);
+        let seeds = if nodes.is_empty() { [listed, endpoints].concat() } else { nodes };
+        if seeds.is_empty() {
+            return Err(Failure::new(format!("the context {context} of {name} names no machine"))
+                .with_hint("name them with --nodes")
+                .into());
+        }
+        Ok(Self { identity: Arc::new(identity), seeds, bundle: None })
+    }
+
+    /// Everybody: those that were named, and whoever they know as members. `only` takes the named ones alone.
+    pub(super) async fn machines(
+        &self,
+        transport: &Arc<dyn Transport>,
+        only: bool,
+    ) -> anyhow::Result<Vec<Found>> {
+        let client =
+            |address| Client::new(Arc::clone(transport), address, Access::Secure(Arc::clone(&self.identity)));
+        let mut addresses: Vec<IpAddr> = Vec::new();
+        for seed in &self.seeds {
+            addresses.extend(resolve(seed).await?);
+        }
+        let mut wanted = addresses.clone();
+        if !only {
+            let mut members = None;
+            for address in &addresses {
+                if let Ok(found) = client(*address).list::<kinds::Member>().await {
+                    members = Some(found);
+                    break;
+                }
+            }
+            for member in members.unwrap_or_default() {
+                let all: Vec<IpAddr> = member.spec.addresses.iter().filter_map(|ip| ip_of(&ip.ip)).collect();
+                if !all.iter().any(|address| wanted.contains(address)) {
+                    wanted.extend(all.first());
+                }
+            }
+        }
+        let mut found: Vec<Found> = Vec::new();
+        let mut known = BTreeSet::new();
+        for address in wanted {
+            let machine = read(&client(address)).await.map_err(|error| unread(address, &error))?;
+            // An address that several share is one of theirs for the moment.
+            if known.insert(machine.uuid.clone()) {
+                found.push(machine);
+            }
+        }
+        found.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
+        Ok(found)
+    }
+}
+
+fn unread(address: IpAddr, error: &anyhow::Error) -> Failure {
+    let words: Vec<String> = error.chain().map(ToString::to_string).collect();
+    Failure::new(format!("the machine at {address} could not be read: {}", words.join(": ")))
+        .with_hint("nothing was written; every machine of the cluster has to answer")
+}
+
+/// The addresses of a name; one that is an address already stays so.
+async fn resolve(seed: &str) -> Result<Vec<IpAddr>, Failure> {
+    let bare = seed.trim_start_matches('[').split(']').next().unwrap_or(seed);
+    let failed = |why: String| Failure::new(format!("{seed} is no machine: {why}"));
+    if let Ok(address) = bare.parse() {
+        return Ok(vec![address]);
+    }
+    let host = seed.split_once(':').map_or(seed, |(host, _)| host);
+    if let Ok(address) = host.parse() {
+        return Ok(vec![address]);
+    }
+    let found =
+        tokio::net::lookup_host((host, TALOS_PORT)).await.map_err(|error| failed(error.to_string()))?;
+    Ok(found.map(|address| address.ip()).take(1).collect())
+}
+
+fn ip_of(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+}
+
+async fn read(client: &Client) -> anyhow::Result<Found> {
+    let release = client.version().await?;
+    let talos = Version::parse(release.tag.trim_start_matches('v'))
+        .with_context(|| format!("{} is no release of Talos", release.tag))?;
+    let (config, waits) = config(client).await?;
+    let names = client.list::<kinds::HostnameStatus>().await?;
+    let name = names.first().map(|found| found.spec.hostname.clone()).unwrap_or_default();
+    let name = NodeName::parse(&name).with_context(|| format!("{name:?} can be no name of a node"))?;
+    let role = match config.at(&["machine", "type"]).and_then(Value::as_text) {
+        Some("controlplane" | "init") => Role::Controller,
+        _ => Role::Worker,
+    };
+    let system = client.list::<kinds::SystemInformation>().await?;
+    let uuid = system.first().map(|found| found.spec.uuid.to_ascii_lowercase()).unwrap_or_default();
+    let address = client.node();
+    let networks = client.list::<kinds::NodeAddress>().await?;
+    let networks = networks.iter().flat_map(|found| &found.spec.addresses);
+    let own = networks.filter(|network| ip_of(&network.ip) == Some(address));
+    let lengths = own.filter_map(|network| u8::try_from(network.prefix_length).ok());
+    // An address that is shared has one of its own.
+    let prefix = lengths.min().filter(|length| *length < if address.is_ipv4() { 32 } else { 128 });
+    Ok(Found { name, role, address, prefix, config, talos, uuid, waits })
+}
+
+/// What is on its disk; Talos from before it told them apart has the one in force alone.
+async fn config(client: &Client) -> anyhow::Result<(Config, bool)> {
+    let (mut kept, mut active) = (None, None);
+    for found in client.list::<kinds::MachineConfig>().await? {
+        let text = SecretString::from(String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned());
+        match found.id.as_str() {
+            "persistent" => kept = Some(text),
+            "v1alpha1" => active = Some(text),
+            _ => {}
+        }
+    }
+    let parse = |text: &SecretString| {
+        let source = Source { name: "its configuration", text: text.expose_secret() };
+        Config::parse(source).map_err(|faults| anyhow::anyhow!("{faults}"))
+    };
+    let active = active.as_ref().map(parse).transpose()?;
+    let kept = kept.as_ref().map(parse).transpose()?;
+    let waits = kept.is_some() && active.is_some() && kept != active;
+    let config = kept.or(active).context("it has no configuration")?;
+    Ok((config, waits))
+}

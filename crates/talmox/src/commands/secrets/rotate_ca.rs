@@ -1,0 +1,77 @@
+//! `talmox secrets rotate-ca`
+
+use anyhow::Context as _;
+use talmox_machine::SystemRandom;
+use talmox_types::Realm;
+
+use crate::args::{SecretsRotateCa, Simulate};
+use crate::commands::configs::now;
+use crate::commands::shared::{Job, block_on, boxed};
+use crate::connect::folder;
+use crate::failure::Failure;
+use crate::printer::Printer;
+use crate::secrets_file::{self, Loaded};
+
+pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<()> {
+    let Loaded { path, mut bundle } = open(args, printer)?;
+    let name = path.display();
+    let asked = match (args.talos, args.kubernetes) {
+        (true, false) => vec![Realm::Talos],
+        (false, true) => vec![Realm::Kubernetes],
+        (true, true) | (false, false) => Realm::ALL.to_vec(),
+    };
+    let (pending, new): (Vec<Realm>, Vec<Realm>) =
+        asked.into_iter().partition(|realm| bundle.next(*realm).is_some());
+    for realm in &pending {
+        printer.say(&format!(
+            "the authority of {} is being replaced already: the new one is in {name}, and stays",
+            realm.name()
+        ));
+    }
+    for realm in &new {
+        bundle
+            .begin_rotation(*realm, now(), &mut SystemRandom)
+            .with_context(|| format!("could not make an authority of {}", realm.name()))?;
+    }
+    if !new.is_empty() {
+        secrets_file::store(&path, &bundle)?;
+        for realm in &new {
+            let ends = bundle.next(*realm).map(|next| next.certificate.not_after().to_string());
+            let day = ends.as_deref().and_then(|ends| ends.split('T').next()).unwrap_or_default();
+            printer.say(&format!(
+                "wrote a new authority of {} into {name}, good until {day}; no machine knows it yet",
+                realm.name()
+            ));
+        }
+    }
+    let flags = if args.connection.simulate == Simulate::Off { "" } else { " --simulate" };
+    let file = args.description.file.display();
+    printer.say(&format!("look: talmox plan{flags} -f {file}\nthen: talmox apply{flags} -f {file}"));
+    Ok(())
+}
+
+/// The secrets: those of the simulation, if that is meant. Those of the description are never changed for it.
+fn open(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<Loaded> {
+    let own = folder(&args.description.file);
+    if args.connection.simulate == Simulate::Off {
+        let (_, desired) = boxed(&args.description.file, printer)?;
+        return Ok(secrets_file::load(&desired, &own)?);
+    }
+    block_on(async {
+        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let simulation = job.session.simulated_in().map(std::path::Path::to_owned);
+        let desired = job.desired.clone();
+        job.session.close().await?;
+        let Some(simulation) = simulation else { return Ok(secrets_file::load(&desired, &own)?) };
+        let loaded = secrets_file::load_simulated(&desired, &own, &simulation)?;
+        if loaded.path.starts_with(&simulation) {
+            return Ok(loaded);
+        }
+        let name = loaded.path.display();
+        Err(Failure::new(format!("the simulation uses {name}, which is not only its own"))
+            .with_hint(
+                "without --simulate it is changed there; a simulated apply then leaves the file as it is",
+            )
+            .into())
+    })
+}

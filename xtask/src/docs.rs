@@ -19,6 +19,7 @@ const VERBS: [&[&str]; 48] = [
     &["health"],
     &["destroy"],
     &["adopt"],
+    &["adopt", "cluster"],
     &["host"],
     &["host", "drain"],
     &["host", "return"],

@@ -377,3 +377,46 @@ fn init_makes_the_bundle_too() {
     );
     check.succeeded();
 }
+
+#[test]
+fn new_authorities_lie_beside_the_present_ones_and_no_key_is_shown() {
+    let lab = Lab::new("secrets-rotate").with_bundle();
+    let first = lab.run(&["secrets", "rotate-ca", "--talos"]).succeeded();
+    assert!(first.stderr.contains("wrote a new authority of Talos"), "{}", first.whole());
+    let begun = lab.read("secrets.yaml");
+    assert!(begun.starts_with(bundle().trim_end()) && begun.contains("rotation:"), "the rest is as it was");
+    assert_eq!(lab.mode("secrets.yaml"), 0o600);
+    // A second one would be another authority; the first is known to machines by then.
+    let second = lab.run(&["secrets", "rotate-ca"]).succeeded();
+    assert!(second.stderr.contains("of Talos is being replaced already"), "{}", second.whole());
+    let both = lab.read("secrets.yaml");
+    let talos = begun.split("    os:").last().unwrap();
+    assert!(both.ends_with(talos) && both.len() > begun.len(), "that of Kubernetes was added");
+    let third = lab.run(&["secrets", "rotate-ca"]).succeeded();
+    assert_eq!(lab.read("secrets.yaml"), both);
+    lab.run(&["secrets", "check"]).succeeded();
+    let shown = lab.run(&["secrets", "show"]).succeeded();
+    assert!(shown.stdout.contains("new Talos authority, not in force everywhere yet"), "{}", shown.whole());
+    let keys: Vec<&str> = both.lines().filter_map(|line| line.trim().strip_prefix("key: ")).collect();
+    assert!(keys.len() >= 6);
+    for run in [&first, &second, &third, &shown] {
+        assert!(keys.iter().all(|key| !run.whole().contains(key)));
+    }
+}
+
+#[test]
+fn new_authorities_are_encrypted_as_the_file_is() {
+    let lab = Lab::new("secrets-rotate-sops").with_rules();
+    lab.write("talsecret.txt", bundle());
+    lab.run(&["secrets", "generate", "--from", "talsecret.txt", "--offline"]).succeeded();
+    let before = lab.read("secrets.sops.yaml");
+    lab.run(&["secrets", "rotate-ca"]).succeeded();
+    let file = lab.read("secrets.sops.yaml");
+    let rotation = file.split("rotation:").nth(1).unwrap().split("sops:").next().unwrap();
+    assert_eq!(rotation.matches("ENC[").count(), 4, "{rotation}");
+    let same = before.lines().filter(|line| file.contains(*line)).count();
+    assert!(same + 4 > before.lines().count(), "what did not change keeps its lines");
+    lab.run(&["secrets", "check"]).succeeded();
+    let plain = lab.run(&["secrets", "decrypt", "secrets.sops.yaml", "--stdout"]).succeeded().stdout;
+    assert!(plain.contains("rotation:"));
+}

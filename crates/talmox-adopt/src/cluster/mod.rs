@@ -13,6 +13,7 @@
 
 mod draft;
 mod facts;
+mod marks;
 mod patches;
 mod proof;
 
@@ -152,7 +153,12 @@ pub fn describe(live: &LiveCluster<'_>, nonce: &Nonce) -> Result<Described, Desc
     let facts = facts::Facts::of(live)?;
     let mut draft = Draft::new(live, &facts)?;
     let vms = match live.observed {
-        Some(observed) => Some(draft.take_vms(observed, nonce)?),
+        Some(observed) => {
+            let (unmarked, marked) = marks::taken_off(observed, &live.uid);
+            let mut proposal = draft.take_vms(&unmarked, nonce)?;
+            marks::put_back(&mut proposal, &marked);
+            Some(proposal)
+        }
         None => None,
     };
     let contract = proof::contract(live, &draft)?;

@@ -66,8 +66,8 @@ impl Planner<'_> {
 
     /// Whether the VM of a control plane is gone, and with it perhaps the word.
     fn lacks_a_control_plane(&self) -> bool {
-        let controllers = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
-        controllers.into_iter().any(|node| self.identities.of_node(&node.name).next().is_none())
+        let mut controllers = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        controllers.any(|node| self.identities.of_node(&node.name).next().is_none())
     }
 
     /// The first member by name that stays where it is and bears no word yet.

@@ -55,10 +55,11 @@ fn only_phases_that_are_to_come_are_planned() {
 fn a_machine_that_does_not_answer_is_named_with_choices() {
     let desired = described();
     let mut observed = in_phases(&desired, &[Phase::Accepted; 4], &[Phase::Before; 4]);
-    observed.talos.insert("worker-1".parse().unwrap(), silent(&desired, "worker-1"));
+    let lost = desired.nodes[3].name.clone();
+    observed.talos.insert(lost.clone(), silent(&desired, lost.as_str()));
     let plan = planned(&desired, &observed, &healthy());
     assert!(words(&plan).is_empty());
-    assert!(plan.refusals[0].problem.contains("worker-1 ("), "{:?}", plan.refusals);
+    assert!(plan.refusals[0].problem.contains(&format!("{lost} (")), "{:?}", plan.refusals);
     assert_eq!(plan.refusals[0].choices.len(), 3);
 }
 

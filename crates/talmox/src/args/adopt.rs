@@ -115,7 +115,7 @@ pub(crate) struct AdoptCluster {
     /// Proxmox API (default: as the environment says)
     #[arg(long, env = "TALMOX_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
-    /// Where the API token is: env:NAME, file:PATH, sops:FILE#KEY (default: `env:PROXMOX_VE_API_TOKEN`)
+    /// Where the API token is, as in a description: `env:NAME`, `file:PATH` … (default: `env:PROXMOX_VE_API_TOKEN`)
     #[arg(long, env = "TALMOX_API_TOKEN", value_name = "REFERENCE", requires = "endpoint")]
     pub api_token: Option<String>,
     /// Fingerprint of the certificate the endpoint must show

@@ -20,14 +20,14 @@ pub(crate) fn cluster_adoption_text(described: &Described) -> String {
         "{BOLD}{name}{BOLD:#}  Talos {talos}, Kubernetes {kubernetes}, configuration in the layout of {contract}\n\n"
     );
     if let Some(Proposal { adoptions, refused, already, .. }) = vms {
-        adoptions.iter().for_each(|one| text.push_str(&tell(one)));
+        text.extend(adoptions.iter().map(tell));
         for one in already {
             text.push_str(&format!(
                 "  {DIM}={DIM:#}   {}  VM {} carries its mark already\n",
                 one.node, one.vmid
             ));
         }
-        refused.iter().for_each(|one| text.push_str(&refusal(one)));
+        text.extend(refused.iter().map(refusal));
         text.push('\n');
     }
     let Counts { cluster, roles, nodes } = patches;

@@ -2,10 +2,13 @@
 
 #![expect(clippy::disallowed_methods, reason = "files the test itself had written")]
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::support::{command, finish};
 
 /// Somebody tidies up: the VM loses everything that says whose it is, and gets more memory.
 fn tidy_up(lab: &Lab, vmid: &str) {
@@ -81,4 +84,33 @@ fn differences_can_be_left_alone() {
     assert!(wrong.stderr.ends_with(told), "{}", wrong.stderr);
     let markdown = lab.run(&["plan", "--allow-reboot", "-o", "markdown"]).succeeded();
     assert!(markdown.stdout.contains("`net0 queues 4 → 8`"), "{}", markdown.stdout);
+}
+
+/// The description is lost, and got back from what runs: nothing is left to do, and nothing that exists is overwritten.
+#[test]
+fn a_lost_description_is_written_again() {
+    let lab = Lab::new("adopt-cluster");
+    finish(lab.command(&["apply", "--auto-approve"]).env_remove("TALMOX_UNTIL")).succeeded();
+    let here = lab.run(&["adopt", "cluster"]).failed();
+    assert!(here.stderr.contains("cluster.yaml is there already"), "{}", here.stderr);
+    let world = format!("--simulate={}", lab.scratch.path("world"));
+    let run = |folder: &str, words: &[&str]| {
+        finish(command(&[words, &[&world, "-f", folder]].concat()).env_remove("TALMOX_UNTIL"))
+    };
+    let (folder, talosconfig) = (lab.scratch.path("again"), lab.scratch.path("world/talosconfig"));
+    let words = ["adopt", "cluster", "--talosconfig", &talosconfig];
+    let dry = run(&folder, &[&words[..], &["--dry-run", "-o", "json"]].concat()).succeeded();
+    let data: Value = serde_json::from_str(&dry.stdout).unwrap();
+    assert_eq!((&data["format"], &data["remaining"]), (&json!("talmox.cluster-adoption/v1"), &json!([])));
+    assert!(data["vms"].as_array().unwrap().iter().all(|vm| vm["marked"] == json!(true)), "{data}");
+    assert!(!std::path::Path::new(&folder).exists());
+    let made = run(&folder, &words).succeeded();
+    let proven = "Proven: rendered, the description is what every node runs with";
+    assert!(made.stdout.contains(proven), "{}", made.stdout);
+    let secrets = std::fs::metadata(format!("{folder}/secrets.yaml")).unwrap();
+    assert_eq!(secrets.permissions().mode() & 0o777, 0o600);
+    let plan = run(&folder, &["plan"]).succeeded();
+    assert!(plan.stdout.starts_with("No changes."), "{}", plan.stdout);
+    let none = run(&lab.scratch.path("nowhere"), &["adopt", "cluster", "--talosconfig", "none"]).failed();
+    assert!(none.stderr.contains("could not read none"), "{}", none.stderr);
 }

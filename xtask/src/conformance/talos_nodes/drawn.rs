@@ -162,9 +162,9 @@ impl Drawn {
                 continue;
             };
             let patch = patch.trim_end_matches("=====\n");
-            let path = scratch.write(&format!("node-{index}-patch.yaml"), patch)?;
+            let written = scratch.write(&format!("node-{index}-patch.yaml"), patch)?;
             let output = format!("node-{index}.yaml");
-            run(&["machineconfig", "patch", file, &format!("--patch=@{path}"), "--output", &output])?;
+            run(&["machineconfig", "patch", file, &format!("--patch=@{written}"), "--output", &output])?;
             made.push(scratch.read(&output)?);
         }
         Ok(made)

@@ -43,6 +43,17 @@ impl Trouble {
                 seconds: chance.number(60, 900),
             };
         }
+        if ask.upgrades() && chance.percent(40) {
+            let version = ask.wish.talos_version().to_owned();
+            let sick = [
+                Sick::BootFails(version.clone()),
+                Sick::BootFails(version.clone()),
+                Sick::DiesInUpgrade,
+                Sick::Sick(version),
+                Sick::InstallerFails(1),
+            ];
+            return Self::Sick(before.some_node(chance), chance.pick(&sick));
+        }
         match chance.number(0, 13) {
             0 => Self::None,
             1..=4 => {
@@ -55,17 +66,6 @@ impl Trouble {
                 after: chance.pick(&[0, chance.number(1, 400)]),
                 seconds: chance.number(5, 900),
             },
-            9 | 10 if ask.upgrades() => {
-                let version = ask.wish.talos_version().to_owned();
-                let sick = [
-                    Sick::BootFails(version.clone()),
-                    Sick::BootFails(version.clone()),
-                    Sick::DiesInUpgrade,
-                    Sick::Sick(version),
-                    Sick::InstallerFails(1),
-                ];
-                Self::Sick(before.some_node(chance), chance.pick(&sick))
-            }
             _ => Self::TwoActors {
                 other: chance.percent(70).then(|| Box::new(before.change(chance))),
                 after: chance.pick(&[0, chance.number(1, 120)]),

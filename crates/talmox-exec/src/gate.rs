@@ -13,7 +13,7 @@
 //! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. What cannot be told
 //! is refused. Only where nobody could ask, because no secrets of the cluster are at hand, it is left to a person.
 
-mod ask;
+pub(crate) mod ask;
 mod judge;
 
 use std::future::Future;

@@ -90,6 +90,8 @@ pub enum SeenEtcd {
         learners: usize,
         /// It runs and had no leader for longer than an election takes: too few of those that vote are there.
         leaderless: bool,
+        /// It is the leader.
+        leads: bool,
     },
 }
 

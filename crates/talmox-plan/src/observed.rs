@@ -39,7 +39,8 @@ pub struct Observed {
     pub kubernetes: SeenKubernetes,
     /// Whose authorities are being replaced, in the order that is done.
     pub rotating: Vec<Realm>,
-    /// Stopped VMs of control planes whose disks are older than they were when it last ran, and how that came.
+    /// VMs of control planes whose disks are older than they were when it last ran, and how that came: stopped ones, and those
+    /// whose member of etcd is not well.
     pub rewound: BTreeMap<VmId, Rewound>,
 }
 

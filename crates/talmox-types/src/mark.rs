@@ -19,7 +19,8 @@ pub struct Mark {
     pub vmid: VmId,
     /// Changes whenever the VM is built anew.
     pub incarnation: String,
-    /// Whether the cluster is to be bootstrapped on this node, or was. At most one VM of a cluster has it.
+    /// Whether the cluster is to be bootstrapped on this node, or was. At most one VM of a cluster has the intent; that it was done
+    /// may stand in another's too, where the VM it was done on goes.
     pub bootstrap: Option<BootstrapWord>,
     /// Who works on the cluster, where Kubernetes cannot tell yet.
     pub lease: Option<LeaseWord>,

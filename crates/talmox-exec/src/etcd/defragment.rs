@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Etcd, look};
 use crate::Reach;
+use crate::gate::ask::others_are_well;
 
 /// How long a member may take to be healthy again.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -25,7 +26,7 @@ pub struct Defragmented {
 /// Why the next member was not defragmented. Those before it are.
 #[derive(Debug, thiserror::Error)]
 pub enum DefragmentError {
-    #[error("{0} is not healthy: while a member is defragmented, all others must be")]
+    #[error("{0}; while a member is defragmented, all others must be well")]
     NotHealthy(String),
     #[error("{node} could not be defragmented")]
     Call { node: NodeName, source: talmox_talos::Error },
@@ -43,24 +44,14 @@ pub async fn defragment(
     let mut left: Vec<&NodeName> = control_planes.keys().collect();
     while !left.is_empty() {
         let etcd = look(reach, control_planes).await;
-        all_healthy(&etcd)?;
         // Who leads may have changed since.
         let next = left.iter().position(|node| Some(*node) != etcd.leader()).unwrap_or(0);
         let node = left.remove(next);
+        others_are_well(reach, control_planes, node).await.map_err(DefragmentError::NotHealthy)?;
         let one = one(reach, node, control_planes, &etcd).await?;
         done(&one);
     }
     Ok(())
-}
-
-fn all_healthy(etcd: &Etcd) -> Result<(), DefragmentError> {
-    if let Some(node) = etcd.nodes.keys().find(|node| !etcd.is_healthy(node)) {
-        return Err(DefragmentError::NotHealthy(node.to_string()));
-    }
-    match etcd.lost().into_iter().next() {
-        Some(lost) => Err(DefragmentError::NotHealthy(lost)),
-        None => Ok(()),
-    }
 }
 
 async fn one(
@@ -73,7 +64,7 @@ async fn one(
         Some(Ok(health)) => health.database_bytes,
         Some(Err(_)) | None => 0,
     };
-    let lost = || DefragmentError::NotHealthy(node.to_string());
+    let lost = || DefragmentError::NotHealthy(format!("{node} cannot be reached"));
     let client = control_planes.get(node).and_then(|address| reach.secure(*address)).ok_or_else(lost)?;
     client.etcd_defragment().await.map_err(|source| DefragmentError::Call { node: node.clone(), source })?;
     let begun = Instant::now();

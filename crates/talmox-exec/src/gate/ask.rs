@@ -11,9 +11,12 @@ use talmox_talos::{Client, Member};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
-use super::judge::{Asked, Said, Voice, peers};
+use super::judge::{Asked, Fate, Leaving, Said, Verdict, Voice, judge, peers};
 use crate::machine::{Probe, has_data, looking, probe};
 use crate::{ObserveError, Reach, Run, observe_for};
+
+/// What a member says that has no room left.
+const NO_SPACE: &str = "alarm:NOSPACE";
 
 type Asking<'a> = Pin<Box<dyn Future<Output = Asked> + Send + 'a>>;
 
@@ -55,6 +58,43 @@ pub(super) async fn members(
         asked.push(other);
     }
     Ok(Answers { asked, begun })
+}
+
+/// Whether a member and all beside it are well, by the judgement of the gate: it stays, but will answer nobody for a while. A lack of
+/// space is no reason to leave it alone.
+pub(crate) async fn others_are_well(
+    reach: &Reach<'_>,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+    node: &NodeName,
+) -> Result<(), String> {
+    let places = control_planes.iter().map(|(name, address)| Place {
+        name: name.to_string(),
+        addresses: vec![*address],
+        uuid: None,
+        machine: Machine::Runs,
+    });
+    let all: Vec<Asking<'_>> = places.map(|place| asking(reach, place)).collect();
+    let mut asked = join_all(all).await;
+    let others: Vec<Asking<'_>> = strangers(&asked).into_iter().map(|place| asking(reach, place)).collect();
+    asked.extend(join_all(others).await);
+    for one in &mut asked {
+        if let Said::Member(Voice { complaint, .. }) = &mut one.said
+            && complaint.as_ref().is_some_and(|text| text.split(", ").all(|part| part.contains(NO_SPACE)))
+        {
+            *complaint = None;
+        }
+    }
+    let own = asked.iter().find(|one| one.name == node.as_str());
+    if let Some(complaint) = own.and_then(Asked::complaint) {
+        return Err(complaint);
+    }
+    let declared = control_planes.len();
+    let leaving =
+        Leaving { node, declared, is_declared: true, fate: Fate::Busy, all_stop: false, begun: true };
+    match judge(&leaving, &asked) {
+        Verdict::Pass => Ok(()),
+        Verdict::NotYet(reason) | Verdict::Never(reason) => Err(reason),
+    }
 }
 
 fn asking<'a>(reach: &'a Reach<'a>, place: Place) -> Asking<'a> {

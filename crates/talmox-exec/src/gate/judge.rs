@@ -55,6 +55,8 @@ pub(super) enum Fate {
     /// It comes back with it.
     Returns,
     Gone,
+    /// It stays, and answers nobody for a moment.
+    Busy,
     /// A snapshot takes the place of what all members have: etcd will never have a majority again, somebody said.
     GivenUp,
     /// It leaves etcd before it goes, so that the others need no vote of its.
@@ -98,7 +100,7 @@ impl Asked {
     }
 
     /// Why it does not count as a member that is well.
-    fn complaint(&self) -> Option<String> {
+    pub(super) fn complaint(&self) -> Option<String> {
         let why = match &self.said {
             Said::Member(Voice { complaint: None, members: Some(_) }) => return None,
             Said::Member(Voice { complaint: Some(why), .. }) => why.clone(),
@@ -171,7 +173,11 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
         0 => only_member(leaving),
         _ if left > voters / 2 => Verdict::Pass,
         // The vote to let it go is taken while it is still there.
-        _ if leaving.fate == Fate::Leaves && own.and_then(Asked::complaint).is_none() => Verdict::Pass,
+        _ if matches!(leaving.fate, Fate::Leaves | Fate::Busy)
+            && own.and_then(Asked::complaint).is_none() =>
+        {
+            Verdict::Pass
+        }
         _ if leaving.all_stop => Verdict::Pass,
         _ if leaving.declared > voters => Verdict::NotYet(format!(
             "etcd has {voters} members and cannot do without one; others are to join"
@@ -184,6 +190,9 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
 
 /// Nothing keeps a quorum of one. Where one control plane is all that is described, whoever approved the plan knew.
 fn only_member(leaving: &Leaving<'_>) -> Verdict {
+    if leaving.fate == Fate::Busy {
+        return Verdict::Pass;
+    }
     if leaving.fate != Fate::Returns {
         return Verdict::Never(
             "it is the only member of etcd, and the cluster's data would go with it; `talmox destroy` is for a whole \

@@ -35,7 +35,8 @@ pub(crate) async fn seen_etcd(client: &Client) -> SeenEtcd {
     let members = members.map(|all| all.into_iter().map(|member| member.hostname).collect());
     // Who the members are, only a majority of them says.
     let leaderless = runs && members.is_none() && is_leaderless(client).await;
-    SeenEtcd::Member { healthy, members, learners, leaderless }
+    let leads = healthy && client.etcd_health().await.is_ok_and(|status| status.leader == Some(status.id));
+    SeenEtcd::Member { healthy, members, learners, leaderless, leads }
 }
 
 /// Whether a member has no leader, now and after an election would have had its time.

@@ -85,6 +85,11 @@ impl Order<'_> {
         if !self.is_listed().await? {
             return Ok(());
         }
+        // One whose etcd does not run cannot ask for anything: the others forget it by its number, once its VM is gone.
+        let service = client.service("etcd").await.ok().flatten();
+        if service.is_some_and(|service| service.state != "Running") {
+            return Ok(());
+        }
         let client = client.clone().with_deadlines(Deadlines { long: LEAVE_LIMIT, ..Deadlines::default() });
         // A leader that leaves makes the others elect in haste; one that cannot give it away leaves all the same.
         if let Err(error) = client.etcd_forfeit_leadership().await {

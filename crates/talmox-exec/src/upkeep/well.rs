@@ -11,6 +11,7 @@ use talmox_types::desired::Role;
 use tokio::time::Instant;
 
 use super::kubernetes::Servers;
+use crate::find::{find, vms};
 use crate::health::expects_network;
 use crate::machine::{Probe, last_words, looking, probe};
 use crate::work::{Result, Work};
@@ -20,6 +21,8 @@ use crate::{Event, StepError};
 /// seconds later.
 const SURE: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(4);
+/// Proxmox is asked whether the VM runs once in so many looks.
+const OFF_PAUSE: u32 = 5;
 
 /// A node that was touched.
 pub(super) struct Patient<'a> {
@@ -33,12 +36,21 @@ pub(super) struct Patient<'a> {
 pub(super) async fn until_well(patient: &Patient<'_>, limit: Duration) -> Result<()> {
     let Patient { work, node, address, .. } = patient;
     let (begun, name) = (Instant::now(), format!("{node} to be well"));
-    let mut well = 0;
+    let (mut well, mut off) = (0, Off::default());
     loop {
         let complaint = patient.complaint().await;
         well = if complaint.is_none() { well + 1 } else { 0 };
         if well >= SURE {
             return Ok(());
+        }
+        if let Some(why) = off.look(patient, well > 0).await {
+            return Err(StepError::NotThere {
+                node: (*node).clone(),
+                address: *address,
+                waiting_for: "it to be well".to_owned(),
+                limit: begun.elapsed(),
+                last_words: why,
+            });
         }
         if begun.elapsed() > limit {
             let reason = complaint.unwrap_or_else(|| "it comes and goes".to_owned());
@@ -69,7 +81,49 @@ pub(super) async fn until_well(patient: &Patient<'_>, limit: Duration) -> Result
     }
 }
 
+/// Whether the machine is off: then nothing comes of waiting. One that restarts is off for a moment, and one that HA looks after is
+/// started again by HA.
+#[derive(Default)]
+struct Off {
+    looks: u32,
+    seen: u32,
+}
+
+impl Off {
+    /// Looks now and then; gives what is to be said once it is sure.
+    async fn look(&mut self, patient: &Patient<'_>, answers: bool) -> Option<String> {
+        self.looks += 1;
+        if answers || !self.looks.is_multiple_of(OFF_PAUSE) {
+            return None;
+        }
+        let state = patient.power().await;
+        self.seen = if state.is_some() { self.seen + 1 } else { 0 };
+        state.filter(|_| self.seen >= SURE)
+    }
+}
+
 impl Patient<'_> {
+    /// Why its VM cannot answer; nothing if it runs, or nobody can tell.
+    async fn power(&self) -> Option<String> {
+        let run = self.work.run;
+        let listed = vms(run.client).await.ok()?;
+        let named = listed.into_iter().filter(|vm| vm.name.as_deref() == Some(self.node.as_str()));
+        let mut own = None;
+        for vm in named {
+            let found = find(run.client, &vm.node, vm.vmid).await.ok()?;
+            let mark = found.and_then(|found| found.mark());
+            let is_own = mark.is_some_and(|mark| {
+                Some(&mark.uid) == run.desired.uid.as_ref() && mark.node == *self.node && mark.vmid == vm.vmid
+            });
+            own = own.or(is_own.then_some(vm));
+        }
+        let Some(vm) = own else { return Some("it has no VM".to_owned()) };
+        let stopped = vm.status == "stopped" && vm.hastate.is_none() && vm.lock.is_none();
+        stopped.then(|| {
+            format!("VM {} on {} is stopped, and nobody starts it: talmox apply does", vm.vmid, vm.node)
+        })
+    }
+
     /// Why it is not well; nothing if it is.
     pub(super) async fn complaint(&self) -> Option<String> {
         let reach = self.work.reach().ok()?;

@@ -71,7 +71,10 @@ impl<'a> Planner<'a> {
     /// instead, unless there are no others.
     fn is_rewound(&mut self, node: &Node, guest: &Guest) -> bool {
         let starts = guest.power == Power::Stopped && node.vm.power == WantedPower::Running;
-        let Some(how) = self.observed.rewound.get(&guest.vmid).filter(|_| starts) else { return false };
+        let runs = guest.power == Power::Running;
+        let Some(how) = self.observed.rewound.get(&guest.vmid).filter(|_| starts || runs) else {
+            return false;
+        };
         if node.role != Role::Controller || !self.lives() {
             return false;
         }
@@ -79,6 +82,15 @@ impl<'a> Planner<'a> {
             Rewound::RolledBack => "was rolled back to a snapshot",
             Rewound::Restored => "was restored from a backup",
         };
+        if runs {
+            let text = format!(
+                "VM {} {how} and runs with data the other members of etcd have left behind, which they never take back: \
+                 talmox apply --replace {} builds it anew, and it joins again",
+                guest.vmid, node.name
+            );
+            self.note(Some(&node.name), NoteKind::Warning, text);
+            return false;
+        }
         let problem = format!(
             "VM {} {how} and has not run since: its member of etcd would come back with data the others have left behind",
             guest.vmid

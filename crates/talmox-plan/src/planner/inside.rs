@@ -67,7 +67,7 @@ impl<'a> Planner<'a> {
         }
         let vms = self.own_vms();
         let moving = self.moving();
-        let desired = self.desired;
+        let nodes = self.in_turn();
         let mut standings: Vec<(&Node, Standing<'a>)> = Vec::new();
         // Control planes first: a worker has its certificate from one that is configured, and cannot answer before.
         for role in [Role::Controller, Role::Worker] {
@@ -84,7 +84,7 @@ impl<'a> Planner<'a> {
             } else {
                 Voice::None
             };
-            for node in desired.nodes.iter().filter(|node| node.role == role) {
+            for node in nodes.iter().copied().filter(|node| node.role == role) {
                 let standing = self.standing(node, &vms, &moving, voice);
                 standings.push((node, standing));
             }

@@ -32,8 +32,8 @@ use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::{ClusterUid, FamilyPair, Mark, NodeName, VmId};
 
 use crate::{
-    Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned, Refusal, Request, Step,
-    StepId, Volume, identify, outdated,
+    Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned, Refusal, Request,
+    SeenEtcd, SeenMachine, Step, StepId, Volume, identify, outdated,
 };
 
 use crate::identity::{Names, by_name};
@@ -52,7 +52,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         Goal::Converge if !planner.quorum() => {}
         Goal::Converge => {
             conflicts::find(&mut planner);
-            for node in desired.nodes.iter().filter(|node| request.covers(&node.name)) {
+            for node in planner.in_turn().into_iter().filter(|node| request.covers(&node.name)) {
                 planner.node(node);
             }
             planner.undeclared();
@@ -170,6 +170,24 @@ impl<'a> Planner<'a> {
             identities,
             plan,
         }
+    }
+
+    /// Declared nodes in the order they are dealt with: as described, but the leader of etcd after all other control planes, so that
+    /// leadership changes hands once and not with every one of them.
+    fn in_turn(&self) -> Vec<&'a Node> {
+        let leads = |node: &Node| {
+            let seen = self.observed.talos.get(&node.name).and_then(SeenMachine::configured);
+            seen.is_some_and(|seen| matches!(seen.etcd, Some(SeenEtcd::Member { leads: true, .. })))
+        };
+        let mut nodes: Vec<&'a Node> = self.desired.nodes.iter().collect();
+        let leader = nodes.iter().position(|node| leads(node));
+        let last = nodes.iter().rposition(|node| node.role == Role::Controller);
+        if let (Some(leader), Some(last)) = (leader, last)
+            && leader < last
+        {
+            nodes[leader..=last].rotate_left(1);
+        }
+        nodes
     }
 
     /// Plans one declared node.

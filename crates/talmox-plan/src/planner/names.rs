@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use talmox_types::desired::Role;
 use talmox_types::{HostName, NodeName};
 
 use super::Planner;
@@ -47,11 +48,15 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
     }
     for node in &request.remove {
         if declared.contains(node) {
-            let choices = vec![
+            let mut choices = vec![
                 format!("take {node} out of the description first"),
                 format!("talmox apply --replace {node} builds it anew"),
-                format!("talmox destroy --target {node} removes its VM; the next apply makes another"),
             ];
+            if planner.names.get(node.as_str()).is_some_and(|node| node.role == Role::Worker) {
+                choices.push(format!(
+                    "talmox destroy --target {node} removes its VM; the next apply makes another"
+                ));
+            }
             planner.refuse(None, format!("--remove {node}: the description still has this node"), choices);
         } else if !there.contains(node) && !planner.is_known(node) {
             nothing_to_remove(planner, "--remove", node);

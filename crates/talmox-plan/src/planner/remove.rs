@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, Slot, SlotKind, VmConfig};
-use talmox_types::desired::Node;
+use talmox_types::desired::{Node, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{NodeName, VmId};
 
@@ -46,6 +46,7 @@ impl Planner<'_> {
         let shelves: Vec<Owned> = self.identities.shelves().cloned().collect();
         let request = self.request;
         removed.extend(self.leftover_shelves(|node| request.covers(node)));
+        self.refuse_members_of_what_lives(&owned);
         for owned in owned.iter().filter(|owned| request.covers(&owned.mark.node)) {
             if self.refused.contains(&owned.mark.node) {
                 continue;
@@ -60,6 +61,31 @@ impl Planner<'_> {
         super::conflicts::find_for_destroy(self);
         self.out_of_reach();
         self.delete_pool(&owned, removed);
+    }
+
+    /// A control plane does not simply vanish from under a cluster that goes on: it has to take its leave from etcd.
+    fn refuse_members_of_what_lives(&mut self, owned: &[Owned]) {
+        let is_controller =
+            |name: &NodeName| self.names.get(name.as_str()).is_some_and(|node| node.role == Role::Controller);
+        let controllers: Vec<&Owned> = owned.iter().filter(|owned| is_controller(&owned.mark.node)).collect();
+        let begun = owned.iter().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
+        let (go, stay): (Vec<&Owned>, Vec<&Owned>) =
+            controllers.into_iter().partition(|owned| self.request.covers(&owned.mark.node));
+        if !begun || stay.is_empty() {
+            return;
+        }
+        let names: Vec<NodeName> = go.iter().map(|owned| owned.mark.node.clone()).collect();
+        for name in names {
+            let problem = "it is a control plane of a cluster that was bootstrapped, and others of it stay: it has to take \
+                           its leave from etcd first"
+                .to_owned();
+            let choices = vec![
+                format!("take {name} out of the description, then: talmox apply --remove {name}"),
+                format!("build it anew: talmox apply --replace {name}"),
+                "talmox destroy, for an end of the whole cluster".to_owned(),
+            ];
+            self.refuse(Some(&name), problem, choices);
+        }
     }
 
     /// VMs on hosts that do not answer may be ours; they stay, and that must be said.

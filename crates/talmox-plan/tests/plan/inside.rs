@@ -100,6 +100,7 @@ pub(crate) fn member(desired: &Desired, node: &str) -> SeenNode {
             members,
             learners: 0,
             leaderless: false,
+            leads: false,
         }),
         absent_pods: Some(Vec::new()),
         ..before
@@ -297,6 +298,7 @@ fn what_is_not_well_is_waited_for() {
         members: Some(vec!["cp-3".to_owned()]),
         learners: 0,
         leaderless: false,
+        leads: false,
     });
     see(&mut observed, "cp-3", boxed(alone));
     assert_eq!(reason(&observed), "the members cp-3 knows are cp-3");

@@ -21,7 +21,7 @@ async fn nothing_is_defragmented_while_a_member_is_sick() {
     let second = bed.machine("10.0.7.12");
     bed.lab.nodes(|nodes| nodes.lose_etcd(second));
     let error = bed.defragment().await.unwrap_err();
-    assert!(error.contains("cp-2 is not healthy"), "{error}");
+    assert!(error.contains("cp-2 is not well"), "{error}");
     assert_eq!(bed.accepted("EtcdDefragment"), 0);
     let etcd = bed.etcd().await;
     assert!(etcd.has_quorum());

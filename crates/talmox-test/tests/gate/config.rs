@@ -50,7 +50,29 @@ async fn what_talos_takes_over_is_changed_without_a_restart() {
     assert_eq!(bed.accepted("/Reboot"), 0);
     let told = bed.told.lines();
     let at = |line: &str| told.iter().position(|told| told == line).unwrap();
-    assert!(at("cp-1/change-node done") < at("cp-2/change-node begins"), "one after the other");
+    let mut control_planes = ["cp-1", "cp-2", "cp-3"];
+    control_planes.sort_by_key(|node| at(&format!("{node}/change-node begins")));
+    for pair in control_planes.windows(2) {
+        let (done, next) =
+            (format!("{}/change-node done", pair[0]), format!("{}/change-node begins", pair[1]));
+        assert!(at(&done) < at(&next), "one after the other");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_joins_while_the_others_change() {
+    let mut bed = bed(66, "").await;
+    bed.desired = described(3, 2, "");
+    bed.handed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
+    let plan = bed.plan(&healthy()).await;
+    // Those that are there change, one after the other; the new one is made with what they get.
+    assert_eq!(modes(&plan), [ChangeMode::Reboot; 4]);
+    let steps: Vec<&str> = plan.steps.iter().map(|step| step.id.as_str()).collect();
+    assert!(steps.contains(&"worker-2/clone") && !steps.contains(&"worker-2/change-node"), "{steps:?}");
+    let making = plan.steps.iter().find(|step| step.id.as_str() == "worker-2/clone").unwrap();
+    assert!(making.needs.iter().all(|need| !need.as_str().contains("change-node")), "{making:?}");
+    converges(&bed, &healthy()).await;
+    assert_eq!(bed.accepted("/Reboot"), 4, "nobody restarts twice, and the new one not at all");
 }
 
 #[tokio::test(start_paused = true)]

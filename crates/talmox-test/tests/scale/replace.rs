@@ -24,8 +24,16 @@ async fn all_control_planes_but_one_at_a_time() {
     let bed = living(71, 3, 1).await;
     let request = replacing(&["cp-1", "cp-2", "cp-3"]);
     let plan = bed.plan(&request).await;
-    let next = plan.steps.iter().find(|step| step.id.as_str() == "cp-2/drain").unwrap();
-    assert!(next.needs.iter().any(|need| need.as_str() == "cp-1/return"), "{next:?}");
+    // Who leads goes last.
+    let leader = bed.etcd().await.leader().unwrap().to_string();
+    let drains = plan.steps.iter().filter(|step| step.id.as_str().ends_with("/drain"));
+    let order: Vec<String> = drains.filter_map(|step| Some(step.node.as_ref()?.to_string())).collect();
+    assert_eq!((order.len(), order.last()), (3, Some(&leader)));
+    for pair in order.windows(2) {
+        let next = plan.steps.iter().find(|step| step.id.as_str() == format!("{}/drain", pair[1])).unwrap();
+        let before = format!("{}/return", pair[0]);
+        assert!(next.needs.iter().any(|need| need.as_str() == before), "{next:?}");
+    }
     carried_out(&bed, &request, 2).await;
     bed.is_healthy().await;
     assert_eq!((bed.accepted("EtcdLeaveCluster"), bed.accepted("Bootstrap")), (3, 1));
@@ -135,8 +143,86 @@ async fn one_that_was_rolled_back_is_not_simply_started_again() {
     let plan = bed.plan(&healthy()).await;
     assert!(problems(&plan)[0].contains("was rolled back to a snapshot and has not run since"), "{plan:#?}");
     assert!(plan.refusals[0].choices[0].contains("talmox apply --replace cp-2"), "{plan:#?}");
+    // Somebody else starts it: it runs, and fails for ever.
+    root("status/start", &[]);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    let plan = bed.plan(&healthy()).await;
+    let told = plan.notes.iter().find(|note| note.text.contains("was rolled back to a snapshot and runs"));
+    assert!(told.is_some_and(|note| note.text.contains("talmox apply --replace cp-2")), "{plan:#?}");
     carried_out(&bed, &replacing(&["cp-2"]), 2).await;
     bed.is_healthy().await;
+    // The VM that took its place has the id of the old one, and nothing of its past.
+    let plan = bed.plan(&healthy()).await;
+    let past = plan.notes.iter().any(|note| note.text.contains("rolled back"));
+    assert!(plan.is_empty() && !past, "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn that_the_cluster_was_bootstrapped_is_not_forgotten_with_the_vm_that_says_so() {
+    let bed = living(79, 3, 0).await;
+    let said = async |bed: &Bed| -> Vec<String> {
+        let observed = bed.look(&healthy()).await;
+        let identities = talmox_plan::identify(&bed.desired, &observed);
+        let done =
+            identities.ours().filter(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
+        done.map(|owned| owned.mark.node.to_string()).collect()
+    };
+    assert_eq!(said(&bed).await, ["cp-1"]);
+    carried_out(&bed, &replacing(&["cp-1"]), 2).await;
+    bed.is_healthy().await;
+    assert!(said(&bed).await.len() >= 2);
+    // All of them at once: it goes from hand to hand.
+    carried_out(&bed, &replacing(&["cp-1", "cp-2", "cp-3"]), 3).await;
+    bed.is_healthy().await;
+    assert!(!said(&bed).await.is_empty());
+    // So a cluster whose data is lost is not taken for a new one.
+    for address in ["10.0.7.11", "10.0.7.12", "10.0.7.13"] {
+        let machine = bed.machine(address);
+        bed.lab.nodes(|nodes| nodes.lose_etcd(machine));
+    }
+    let plan = bed.plan(&healthy()).await;
+    assert!(problems(&plan).iter().any(|problem| problem.contains("was bootstrapped before")), "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_does_not_vanish_from_under_its_cluster() {
+    let bed = living(80, 3, 1).await;
+    let destroy = |nodes: &[&str]| talmox_plan::Request {
+        goal: talmox_plan::Goal::Destroy,
+        targets: names(nodes),
+        ..talmox_plan::Request::default()
+    };
+    let plan = bed.plan(&destroy(&["cp-2"])).await;
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+    let choices = plan.refusals[0].choices.join("\n");
+    assert!(choices.contains("talmox apply --remove cp-2"), "{choices}");
+    assert!(bed.plan(&destroy(&["worker-1"])).await.refusals.is_empty());
+    assert!(bed.plan(&destroy(&[])).await.refusals.is_empty());
+    assert!(bed.plan(&destroy(&["cp-1", "cp-2", "cp-3"])).await.refusals.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_somebody_stops_on_its_way_back_is_not_waited_for() {
+    let bed = living(90, 1, 2).await;
+    let begun = tokio::time::Instant::now();
+    let request = replacing(&["worker-2"]);
+    let stops = async {
+        // As soon as it is there again, somebody switches it off for good.
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            // Once it was configured when the cluster came up, and once now.
+            if bed.told.lines().iter().filter(|line| *line == "worker-2/configure-node done").count() == 2 {
+                break;
+            }
+        }
+        let (client, host, vmid) = (bed.lab.root(), talmox_test::host(1), talmox_test::vmid(2002));
+        let task = client.stop_vm(&host, vmid, false).await.unwrap();
+        bed.lab.done(&client, &task).await.unwrap();
+    };
+    let (end, ()) = futures_util::future::join(bed.converge(&request, 2), stops).await;
+    let error = end.unwrap_err();
+    assert!(error.contains("VM 2002 on pve1 is stopped, and nobody starts it"), "{error}");
+    assert!(begun.elapsed() < Duration::from_mins(14), "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -374,6 +374,7 @@ fn status_of_what_is_inside() {
         members: Some(vec!["cp-1".to_owned()]),
         learners: 0,
         leaderless: false,
+        leads: false,
     };
     let ready = SeenKubernetesNode {
         ready: true,

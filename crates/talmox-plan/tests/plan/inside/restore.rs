@@ -100,7 +100,8 @@ fn what_is_risky_without_a_snapshot_is_not_carried_out() {
 fn without_majority(desired: &Desired) -> Observed {
     let mut observed = living(desired);
     let mut alone = member(desired, "cp-1");
-    alone.etcd = Some(SeenEtcd::Member { healthy: false, members: None, learners: 0, leaderless: true });
+    alone.etcd =
+        Some(SeenEtcd::Member { healthy: false, members: None, learners: 0, leaderless: true, leads: false });
     see(&mut observed, "cp-1", boxed(alone));
     for (node, vmid) in [("cp-2", 2001), ("cp-3", 2002)] {
         observed.talos.remove(&name(node));

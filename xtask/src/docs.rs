@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::simulator;
 
 /// Verbs in the order of the help page, with their own verbs.
-const VERBS: [&[&str]; 48] = [
+const VERBS: [&[&str]; 49] = [
     &["init"],
     &["validate"],
     &["check"],

@@ -479,10 +479,10 @@ impl State {
     fn answer_machines(&mut self, now: u64) {
         let (Some(nodes), Some(web)) = (&mut self.nodes, &self.web) else { return };
         for wanted in nodes.wanted() {
-            let fetched = if !self.dead.is_empty() {
-                Fetched::Failed("connection refused".to_owned())
-            } else {
+            let fetched = if self.dead.is_empty() {
                 web(&wanted.url)
+            } else {
+                Fetched::Failed("connection refused".to_owned())
             };
             nodes.fetched(&wanted, fetched, now);
         }

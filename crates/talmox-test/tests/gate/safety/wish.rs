@@ -69,7 +69,7 @@ fn pick(chance: &Chance, from: &BTreeSet<u8>) -> u8 {
 
 /// The least number that is not taken.
 fn free(taken: &BTreeSet<u8>) -> u8 {
-    (1..).find(|number| !taken.contains(number)).unwrap()
+    (1..=u8::MAX).find(|number| !taken.contains(number)).unwrap()
 }
 
 impl Wish {

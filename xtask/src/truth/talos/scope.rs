@@ -4,10 +4,13 @@ use talmox_proto::machine::{image_service, lifecycle_service, machine_service as
 use talmox_proto::resource::state;
 
 /// The calls of `talmox-talos`.
-pub(super) const CALLS: [&str; 30] = [
+pub(super) const CALLS: [&str; 33] = [
     machine::APPLY_CONFIGURATION.path,
     machine::BOOTSTRAP.path,
     machine::DMESG.path,
+    machine::ETCD_ALARM_DISARM.path,
+    machine::ETCD_ALARM_LIST.path,
+    machine::ETCD_DEFRAGMENT.path,
     machine::ETCD_FORFEIT_LEADERSHIP.path,
     machine::ETCD_LEAVE_CLUSTER.path,
     machine::ETCD_MEMBER_LIST.path,

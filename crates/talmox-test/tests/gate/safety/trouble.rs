@@ -45,13 +45,18 @@ impl Trouble {
         }
         if ask.upgrades() && chance.percent(40) {
             let version = ask.wish.talos_version().to_owned();
-            let sick = [
+            let mut sick = vec![
                 Sick::BootFails(version.clone()),
                 Sick::BootFails(version.clone()),
                 Sick::DiesInUpgrade,
-                Sick::Sick(version),
+                Sick::Sick(version.clone()),
                 Sick::InstallerFails(1),
             ];
+            // Where only extensions differ the image of before has the same version, and would not boot either: there would be
+            // nothing to go back to.
+            if before.talos_version() == version {
+                sick.retain(|sick| matches!(sick, Sick::DiesInUpgrade | Sick::InstallerFails(_)));
+            }
             return Self::Sick(before.some_node(chance), chance.pick(&sick));
         }
         match chance.number(0, 13) {

@@ -39,13 +39,13 @@ const TAKEN_OVER: [&str; 18] = [
 const SAYS_NOTHING: u64 = 14;
 
 /// What a machine has: on its disk, and in force.
-pub(crate) struct Held {
-    pub(crate) kept: Option<SecretString>,
-    pub(crate) active: Option<SecretString>,
+pub struct Held {
+    pub kept: Option<SecretString>,
+    pub active: Option<SecretString>,
 }
 
 /// Both of them. Talos from before it told them apart has the one in force alone.
-pub(crate) async fn held(client: &Client) -> Result<Held, talmox_talos::Error> {
+pub async fn held(client: &Client) -> Result<Held, talmox_talos::Error> {
     let (mut kept, mut active) = (None, None);
     for found in client.list::<kinds::MachineConfig>().await? {
         let text = SecretString::from(String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned());

@@ -42,7 +42,8 @@ use crate::observe::rewound;
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
 use config::Compared;
-pub(crate) use config::{Held, Incomparable, compare_texts, differences, held};
+pub use config::{Held, held};
+pub(crate) use config::{Incomparable, compare_texts, differences};
 pub(crate) use etcd::{has_data, seen_etcd};
 pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
+use talmox_exec::{Held, held};
 use talmox_machine::client::{DEFAULT_LIFETIME, TalosRole, Talosconfig};
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Value};
 use talmox_talos::{Access, Client, Identity, Transport, kinds};
@@ -180,15 +181,7 @@ async fn read(client: &Client) -> anyhow::Result<Found> {
 
 /// What is on its disk; Talos from before it told them apart has the one in force alone.
 async fn config(client: &Client) -> anyhow::Result<(Config, bool)> {
-    let (mut kept, mut active) = (None, None);
-    for found in client.list::<kinds::MachineConfig>().await? {
-        let text = SecretString::from(String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned());
-        match found.id.as_str() {
-            "persistent" => kept = Some(text),
-            "v1alpha1" => active = Some(text),
-            _ => {}
-        }
-    }
+    let Held { kept, active } = held(client).await?;
     let parse = |text: &SecretString| {
         let source = Source { name: "its configuration", text: text.expose_secret() };
         Config::parse(source).map_err(|faults| anyhow::anyhow!("{faults}"))

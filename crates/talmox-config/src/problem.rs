@@ -213,6 +213,7 @@ codes! {
     NoClusterUid, "no-cluster-uid", "Without cluster_uid the cluster cannot be told from another of its name.";
     Resources, "resources", "A node with fewer resources than Talos recommends.";
     ReferencedFile, "referenced-file", "A file the description names does not exist.";
+    MachineConfig, "machine-config", "A node has no machine configuration: a patch does not apply, or Talos would refuse the result.";
     UnknownField, "unknown-field", "A list of fields names one that does not exist.";
 }
 

@@ -27,7 +27,8 @@ pub use component::{Component, image_version};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};
 pub use live::{Live, live};
 pub use machine::{
-    SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode, SeenService, SeenStage,
+    Incomparable, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode,
+    SeenService, SeenStage,
 };
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rewound, Rights, Seen, SeenFile, SeenHa,

@@ -45,6 +45,8 @@ pub struct SeenNode {
     pub unmet: Vec<String>,
     /// What of its configuration is not as described, secrets masked. None: it could not be compared.
     pub config: Option<Vec<Change>>,
+    /// Why it could not, if somebody tried.
+    pub incomparable: Option<Incomparable>,
     /// Images its configuration names, by the place they are named at: `machine.kubelet.image`, `KubeletConfig image`.
     pub images: BTreeMap<String, String>,
     /// How far it is with authorities that are being replaced.
@@ -56,6 +58,23 @@ pub struct SeenNode {
     pub absent_pods: Option<Vec<String>>,
     /// By name.
     pub services: BTreeMap<String, SeenService>,
+}
+
+/// Why a configuration could not be compared with what is described.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Incomparable {
+    /// What is described cannot be told, or what there is cannot be read: it stays so.
+    Wanted(String),
+    /// The machine does not say what it has.
+    Has(String),
+}
+
+impl std::fmt::Display for Incomparable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Wanted(reason) | Self::Has(reason)) = self;
+        f.write_str(reason)
+    }
 }
 
 /// What a machine is doing, in Talos' words.

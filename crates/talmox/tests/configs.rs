@@ -332,3 +332,38 @@ fn the_install_disk_is_explained() {
     assert!(explained.starts_with("/dev/vda\n") && explained.contains("disk_bus virtio"), "{explained}");
     assert!(on(&lab, &["explain", "worker-1.disk"]).succeeded().stdout.starts_with("/dev/sda\n"));
 }
+
+#[test]
+fn what_talos_would_refuse_is_said_before_anything_is_sent() {
+    let scratch = lab("rehearsal");
+    append(&scratch, "cluster.yaml", "\npatches: [time.yaml]\n");
+    // The description has a document for it already.
+    fs::write(scratch.0.join("time.yaml"), "machine:\n  time:\n    servers: [10.0.0.1]\n").unwrap();
+    let place = "time.yaml:3:14";
+    let (plan, apply) =
+        (["plan", "--until=healthy", "--simulate"], ["apply", "--until=healthy", "--simulate"]);
+    for verb in [&["validate"][..], &plan, &apply] {
+        let world = format!("{}", scratch.0.join("world").display());
+        let simulated: Vec<String> =
+            verb.iter().map(|word| word.replace("--simulate", &format!("--simulate={world}"))).collect();
+        let words: Vec<&str> = simulated.iter().map(String::as_str).collect();
+        let refused = on(&scratch, &words);
+        assert_eq!(refused.code, 1, "{verb:?}");
+        assert!(refused.stderr.contains(place), "{verb:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains("for cp-1, cp-2, cp-3, worker-1 and 2 more"), "{}", refused.stderr);
+        assert!(
+            !refused.stdout.contains("valid:") && !refused.stdout.contains("Plan:"),
+            "{}",
+            refused.stdout
+        );
+    }
+    let said: serde_json::Value =
+        serde_json::from_str(&on(&scratch, &["validate", "-o", "json"]).stdout).unwrap();
+    assert_eq!(said[0]["code"], "machine-config");
+    assert_eq!((&said[0]["line"], &said[0]["column"]), (&3.into(), &14.into()));
+
+    // Whoever looks may lack a variable that whoever applies has; what its value is, is nobody's business.
+    fs::write(scratch.0.join("time.yaml"), "machine:\n  sysctls:\n    a: ${TALMOX_TEST_UNSET}\n").unwrap();
+    let looked = on(&scratch, &["validate"]);
+    assert!(looked.code == 0 && looked.stderr.contains("TALMOX_TEST_UNSET is not set"), "{}", looked.stderr);
+}

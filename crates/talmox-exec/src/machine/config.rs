@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_machine::{Config, Source};
-use talmox_plan::{Applies, Change};
+use talmox_plan::{Applies, Change, Incomparable};
 use talmox_talos::{ApplyMode, Client, Deadlines, Kind, kinds};
 use talmox_types::{NodeName, Phases};
 
@@ -66,17 +66,6 @@ pub(crate) async fn differences(
     client: &Client,
 ) -> Result<Vec<Change>, Incomparable> {
     against(reach, node, at, client).await.changes.unwrap_or_else(|| Ok(Vec::new()))
-}
-
-/// Why a configuration could not be compared with what is described.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum Incomparable {
-    /// What is described cannot be told, or what there is cannot be read: it stays so.
-    #[error("{0}")]
-    Wanted(String),
-    /// The machine does not say what it has.
-    #[error("{0}")]
-    Has(String),
 }
 
 /// What a configuration was found to be.

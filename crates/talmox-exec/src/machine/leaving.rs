@@ -88,6 +88,7 @@ async fn inside(client: &Client) -> Result<SeenNode, talmox_talos::Error> {
         ready: state.ready,
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config: None,
+        incomparable: None,
         images: BTreeMap::new(),
         phases: Phases::default(),
         etcd,

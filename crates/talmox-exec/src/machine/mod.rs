@@ -43,7 +43,7 @@ use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
 use config::Compared;
 pub use config::{Held, held};
-pub(crate) use config::{Incomparable, compare_texts, differences};
+pub(crate) use config::{compare_texts, differences};
 pub(crate) use etcd::{has_data, seen_etcd};
 pub(crate) use pods::absent as absent_pods;
 pub(crate) use probe::{Probe, probe};
@@ -174,6 +174,11 @@ async fn inside(
     let (version, services, etcd, config) = join4(client.version(), client.services(), etcd, config).await;
     let version = version?;
     let Compared { changes, images, phases } = config;
+    let (config, incomparable) = match changes {
+        Some(Ok(changes)) => (Some(changes), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
+    };
     let absent_pods = match &etcd {
         Some(SeenEtcd::Member { .. }) => pods::absent(client).await.ok(),
         // Without etcd there are none, and that says enough.
@@ -191,7 +196,8 @@ async fn inside(
         stage: stage(state.stage),
         ready: state.ready,
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
-        config: changes.and_then(Result::ok),
+        config,
+        incomparable,
         images,
         phases,
         etcd,

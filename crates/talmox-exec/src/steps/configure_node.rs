@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
-use talmox_plan::{Expected, config_source, seed_in};
+use talmox_plan::{Expected, Incomparable, config_source, seed_in};
 use talmox_talos::{ApplyMode, Client, Kind};
 use talmox_types::FamilyPair;
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -21,8 +21,7 @@ use tokio::time::Instant;
 use super::{power, publish};
 use crate::find::Found;
 use crate::machine::{
-    Incomparable, Probe, differences, last_words, looking, phases_of_newcomer, probe, without_secrets,
-    without_secrets_of,
+    Probe, differences, last_words, looking, phases_of_newcomer, probe, without_secrets, without_secrets_of,
 };
 use crate::work::{End, Result, Work};
 use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};

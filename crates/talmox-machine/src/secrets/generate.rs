@@ -24,6 +24,25 @@ pub enum GenerateError {
 impl Bundle {
     /// Makes the secrets of a new cluster. Nothing ever makes a second bundle for a cluster that has machines.
     pub fn generate(contract: Contract, now: Time, random: &mut dyn Random) -> Result<Self, GenerateError> {
+        Self::with_service_accounts(KeyKind::Rsa, contract, now, random)
+    }
+
+    /// Secrets no machine is ever given, to see what becomes of a description. The key of service accounts is of a kind that is
+    /// made at once; the one of a real bundle takes seconds.
+    pub fn for_rehearsal(
+        contract: Contract,
+        now: Time,
+        random: &mut dyn Random,
+    ) -> Result<Self, GenerateError> {
+        Self::with_service_accounts(KeyKind::EcdsaP256, contract, now, random)
+    }
+
+    fn with_service_accounts(
+        kind: KeyKind,
+        contract: Contract,
+        now: Time,
+        random: &mut dyn Random,
+    ) -> Result<Self, GenerateError> {
         let failed = GenerateError::Random;
         let id = random::bytes::<32>(random).map_err(failed)?;
         let alphabet = if contract >= (Contract { major: 1, minor: 14 }) { STANDARD } else { URL_SAFE };
@@ -37,7 +56,7 @@ impl Bundle {
             kubernetes: kubernetes_authority(now, random)?,
             // Talos gives this one no subject at all.
             aggregator: authority("the aggregator", None, KeyKind::EcdsaP256, now, random)?,
-            service_account: PrivateKey::generate(KeyKind::Rsa)
+            service_account: PrivateKey::generate(kind)
                 .map_err(|source| GenerateError::Key { what: "service accounts", source })?,
             os: talos_authority(now, random)?,
             rotation: Rotation::default(),

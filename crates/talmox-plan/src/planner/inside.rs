@@ -20,12 +20,9 @@ use super::hosts::is_away;
 use super::upkeep::{Beginning, Living};
 use super::{Draft, Planner};
 use crate::{
-    Change, Effect, Expected, Intent, NoteKind, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine,
-    SeenNode, Step, StepId, Until, Waiting,
+    Effect, Expected, Intent, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId,
+    Until, Waiting,
 };
-
-/// How many fields of a configuration that differs are shown.
-const SHOWN: usize = 8;
 
 /// The control plane that is bootstrapped: the first by name, whoever asks.
 pub fn first_control_plane(desired: &Desired) -> Option<&NodeName> {
@@ -286,30 +283,6 @@ impl<'a> Planner<'a> {
     pub(super) fn follow(&mut self, node: Option<&NodeName>, step: &str, effect: Effect, reason: &str) {
         let (step, reason) = (step.to_owned(), reason.to_owned());
         self.plan.later.push(Intent { node: node.cloned(), step, effect, reason });
-    }
-
-    /// Whether what is inside a node is changed by this run if it differs.
-    fn keeps_up(&self, node: &Node) -> bool {
-        self.request.until >= Until::Configured && self.request.covers(&node.name)
-    }
-
-    /// Says what of a configured machine is not as described.
-    fn compare(&mut self, node: &Node, seen: &SeenNode) {
-        if self.request.until < Until::Configured || !self.request.covers(&node.name) {
-            self.leave_talos(node, seen);
-        }
-        match &seen.config {
-            // What is within this run becomes steps.
-            Some(changes) if !changes.is_empty() && !self.keeps_up(node) => {
-                let text = format!("its configuration differs and is left as it is: {}", in_words(changes));
-                self.note(Some(&node.name), NoteKind::Inside, text);
-            }
-            Some(_) => {}
-            None => {
-                let text = "its configuration could not be compared".to_owned();
-                self.note(Some(&node.name), NoteKind::Inside, text);
-            }
-        }
     }
 
     /// Whether etcd is there, is made by this plan, or later.
@@ -580,20 +553,4 @@ fn fresh(standing: &Standing<'_>) -> Option<StepId> {
         | Standing::Configured(_)
         | Standing::Refused => None,
     }
-}
-
-fn in_words(changes: &[Change]) -> String {
-    let word = |value: &Option<String>| match value.as_deref() {
-        None => "none".to_owned(),
-        Some(text) => text.lines().next().unwrap_or_default().to_owned(),
-    };
-    let shown = changes
-        .iter()
-        .take(SHOWN)
-        .map(|change| format!("{} {} → {}", change.key, word(&change.old), word(&change.new)));
-    let mut shown: Vec<String> = shown.collect();
-    if let Some(more) = changes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        shown.push(format!("and {more} more"));
-    }
-    shown.join("; ")
 }

@@ -5,6 +5,7 @@
 
 mod addresses;
 mod capacity;
+mod compared;
 mod conflicts;
 mod converge;
 mod create;

@@ -79,6 +79,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         ready: false,
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
+        incomparable: None,
         images: BTreeMap::new(),
         phases: talmox_types::Phases::default(),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),

@@ -10,6 +10,7 @@
 
 mod changing;
 mod check;
+mod compared;
 mod creating;
 mod drift;
 mod ha;

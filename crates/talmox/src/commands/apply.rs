@@ -34,7 +34,7 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
     let mut inside = Inside::open(job, printer)?;
-    let (request, nonce, plan) = decided(job, args, &inside.reach(args.take_over)).await?;
+    let (request, nonce, plan) = decided(job, args, &inside.reach(args.take_over), printer).await?;
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
@@ -186,9 +186,15 @@ pub(super) fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
 }
 
 /// What to do: the plan that was kept, if the world still asks for it, or a new one.
-async fn decided(job: &Job, args: &Apply, reach: &Reach<'_>) -> anyhow::Result<(Request, Nonce, Plan)> {
+async fn decided(
+    job: &Job,
+    args: &Apply,
+    reach: &Reach<'_>,
+    printer: &Printer,
+) -> anyhow::Result<(Request, Nonce, Plan)> {
     let Some(path) = &args.plan else {
         let (request, nonce) = (job.request(&args.scope)?, nonce()?);
+        job.rehearse(&request, printer)?;
         let plan = job.plan(&request, &nonce, Some(reach)).await?;
         return Ok((request, nonce, plan));
     };
@@ -208,6 +214,7 @@ async fn decided(job: &Job, args: &Apply, reach: &Reach<'_>) -> anyhow::Result<(
     if !kept.fits(&job.desired)? {
         return Err(stale(job, path, &kept, &["the description has changed since".to_owned()]).into());
     }
+    job.rehearse(&kept.request, printer)?;
     let plan = job.plan(&kept.request, &kept.nonce, Some(reach)).await?;
     let differences = differences(&kept.plan, &plan);
     if !differences.is_empty() {

@@ -227,10 +227,31 @@ impl<'a> Whole<'a> {
         whereabouts: &Whereabouts,
         renderer: &Renderer<'_>,
     ) -> Result<Rendered, Failure> {
-        let patches = self.outcome.description.patches(member);
-        let patches: Vec<PatchText> = patches.iter().map(patch_text).collect::<Result<_, _>>()?;
-        renderer.render(node, whereabouts, &patches).map_err(|error| failure(node, &error))
+        self.attempt((node, member), whereabouts, renderer).map_err(|unrendered| match unrendered {
+            Unrendered::File(failure) => failure,
+            Unrendered::Error(error) => failure(node, &error),
+        })
     }
+
+    /// The same, with what is wrong as it was found.
+    pub(super) fn attempt(
+        &self,
+        (node, member): (&Node, &Member<'_>),
+        whereabouts: &Whereabouts,
+        renderer: &Renderer<'_>,
+    ) -> Result<Rendered, Unrendered> {
+        let patches = self.outcome.description.patches(member);
+        let patches: Vec<PatchText> =
+            patches.iter().map(patch_text).collect::<Result<_, _>>().map_err(Unrendered::File)?;
+        renderer.render(node, whereabouts, &patches).map_err(Unrendered::Error)
+    }
+}
+
+/// Why there is no configuration.
+pub(super) enum Unrendered {
+    /// A file the description names cannot be read.
+    File(Failure),
+    Error(RenderError),
 }
 
 const FROM_AN_EMPTY_POOL: &str =
@@ -253,12 +274,17 @@ impl Remarks {
 
     fn say(&self, printer: &Printer) {
         for (remark, nodes) in &self.0 {
-            let names: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
-            let more = nodes.len().saturating_sub(NAMED);
-            let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-            printer.say(&format!("{}{more}: {remark}", names.join(", ")));
+            printer.say(&format!("{}: {remark}", named(nodes)));
         }
     }
+}
+
+/// The first few nodes by name, the others by their number.
+pub(super) fn named(nodes: &[NodeName]) -> String {
+    let names: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
+    let more = nodes.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", names.join(", "))
 }
 
 /// The secrets bundle, if certificates can be made with it. `simulation` is the folder of a simulated world.

@@ -20,6 +20,7 @@ mod machines;
 mod man;
 mod output;
 mod plan;
+mod rehearsal;
 mod render;
 mod render_config;
 mod replace_files;

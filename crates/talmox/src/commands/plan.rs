@@ -22,6 +22,7 @@ pub(super) fn run(args: &crate::args::Plan, printer: &Printer) -> anyhow::Result
 
 async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow::Result<Exit> {
     let request = job.request(&args.scope)?;
+    job.rehearse(&request, printer)?;
     let nonce = nonce()?;
     let inside = Inside::open(job, printer)?;
     let plan = job.plan(&request, &nonce, Some(&inside.reach(false))).await?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use talmox_config::Outcome;
+use talmox_config::{Colour, Outcome, Severity, report};
 use talmox_exec::{Look, Reach};
 use talmox_plan::{
     Goal, HostsRequest, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, Window, check, plan,
@@ -13,11 +13,12 @@ use talmox_plan::{
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
-use super::{read, unknown_node};
+use super::{read, rehearsal, unknown_node};
 use crate::args::{Connection, Description, Move, Roll, Scope, Simulate};
 use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::screens::plural;
 use crate::snapshot_file;
 
 /// A description that was read, and the way to its Proxmox.
@@ -101,6 +102,24 @@ impl Job {
         Err(Failure::new(format!("this plan breaks a safety rule and is not carried out:{}", list.concat()))
             .with_hint("this is a mistake of talmox, not yours; nothing was changed")
             .into())
+    }
+
+    /// Makes every configuration this request may send, and says what is wrong before anything is sent.
+    pub(super) fn rehearse(&self, request: &Request, printer: &Printer) -> anyhow::Result<()> {
+        if request.until < Until::Configured {
+            return Ok(());
+        }
+        let covers = |node: &NodeName| request.covers(node);
+        let problems =
+            rehearsal::problems(&self.outcome, &self.desired, &self.folder, covers, Severity::Error)?;
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let text = report(&self.outcome.description.sources, &problems, Colour::Always);
+        printer.problem(text.trim_end_matches('\n'));
+        printer.problem("");
+        let count = plural(problems.len(), "problem");
+        Err(Failure::new(format!("{count} in the description. Nothing was changed.")).into())
     }
 
     pub(super) fn elapsed(&self) -> Duration {

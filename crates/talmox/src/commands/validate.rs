@@ -5,16 +5,24 @@ use talmox_config::{Colour, Outcome, Problem, Severity, position_of, report};
 use talmox_image::Schematic;
 use talmox_types::desired::{Desired, Role};
 
-use super::problems_found;
 use super::schematic::note_order;
+use super::{problems_found, rehearsal};
 use crate::args::{Format, Validate};
+use crate::connect::folder;
 use crate::printer::{GREEN, Printer};
 
 pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
-    let outcome = talmox_config::read_path(&args.description.file);
+    let mut outcome = talmox_config::read_path(&args.description.file);
+    if let Some(desired) = &outcome.desired {
+        let folder = folder(&args.description.file);
+        match rehearsal::problems(&outcome, desired, &folder, |_| true, Severity::Warning) {
+            Ok(problems) => outcome.problems.extend(problems),
+            Err(error) => printer.say(&format!("machine configurations were not looked at: {error:#}")),
+        }
+    }
     if args.output.output == Format::Table {
         show_problems(&outcome, printer);
-        if let Some(desired) = &outcome.desired {
+        if let Some(desired) = outcome.desired.as_ref().filter(|_| !outcome.has_errors()) {
             note_order(&Schematic::from(&desired.talos.schematic), printer);
             printer.data(&summary(desired, &outcome))?;
         }

@@ -1,0 +1,158 @@
+//! Makes the configuration of every node once, before anything is sent anywhere: what Talos would refuse is known then, of all
+//! nodes together, and not when VMs are waiting for it.
+//!
+//! Made with secrets nobody is given, and with addresses as an empty Proxmox would give them: neither decides whether Talos
+//! takes the result.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use talmox_config::{Code, Member, Outcome, Problem, Severity};
+use talmox_machine::{Bundle, SystemRandom};
+use talmox_plan::{Given, given_by_an_empty_proxmox};
+use talmox_render::{RenderError, Renderer, Whereabouts};
+use talmox_types::NodeName;
+use talmox_types::desired::{Desired, Node, NodeAddress};
+
+use super::configs::{Ingredients, Unrendered, Whole, named, now};
+
+/// What keeps nodes from having a configuration, each thing once with those it is true of. `unset` is how bad it is that a
+/// variable has no value: whoever only looks may lack what whoever applies has. An error means that nobody can tell.
+pub(super) fn problems(
+    outcome: &Outcome,
+    desired: &Desired,
+    folder: &Path,
+    covers: impl Fn(&NodeName) -> bool,
+    unset: Severity,
+) -> anyhow::Result<Vec<Problem>> {
+    let ingredients = Ingredients::read(desired, folder)?;
+    let bundle = Bundle::for_rehearsal(desired.talos.contract, now(), &mut SystemRandom)?;
+    let whole = Whole { outcome, desired, bundle: &bundle };
+    let renderer = whole.renderer(&ingredients);
+    let given = given_by_an_empty_proxmox(desired);
+    let members = outcome.description.members();
+    let mut found: Vec<(Wrong, Vec<NodeName>)> = Vec::new();
+    for (node, member) in desired.nodes.iter().zip(&members).filter(|(node, _)| covers(&node.name)) {
+        for wrong in attempt(&whole, (node, member), &given, &renderer) {
+            match found.iter_mut().find(|(known, _)| *known == wrong) {
+                Some((_, nodes)) => nodes.push(node.name.clone()),
+                None => found.push((wrong, vec![node.name.clone()])),
+            }
+        }
+    }
+    Ok(found.into_iter().map(|(wrong, nodes)| wrong.told(&nodes, unset)).collect())
+}
+
+/// One thing that is wrong.
+#[derive(PartialEq)]
+struct Wrong {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Variable,
+    Patch,
+    Other,
+}
+
+fn attempt(
+    whole: &Whole<'_>,
+    (node, member): (&Node, &Member<'_>),
+    given: &BTreeMap<NodeName, Given>,
+    renderer: &Renderer<'_>,
+) -> Vec<Wrong> {
+    let address = match &node.address {
+        NodeAddress::Declared(address) => Some(*address),
+        NodeAddress::FromPool(_) => given.get(&node.name).and_then(|given| given.address),
+    };
+    // A pool that is too small is told by the rules.
+    let Some(address) = address else { return Vec::new() };
+    let whereabouts = Whereabouts { address, vmid: node.vm.id, host: node.vm.host.clone(), uuid: None };
+    let (text, kind) = match whole.attempt((node, member), &whereabouts, renderer) {
+        Ok(_) => return Vec::new(),
+        Err(Unrendered::File(failure)) => (failure.to_string(), Kind::Other),
+        Err(Unrendered::Error(error)) => (error.to_string(), kind(&error)),
+    };
+    match kind {
+        // A line for each.
+        Kind::Patch => text.lines().map(|line| Wrong { text: line.to_owned(), kind }).collect(),
+        Kind::Variable | Kind::Other => vec![Wrong { text, kind }],
+    }
+}
+
+fn kind(error: &RenderError) -> Kind {
+    match error {
+        RenderError::Variable(_) => Kind::Variable,
+        RenderError::Patch(_)
+        | RenderError::Idle(_)
+        | RenderError::Blamed(_)
+        | RenderError::InvalidPatch(_) => Kind::Patch,
+        RenderError::Input(_)
+        | RenderError::TwoVirtualAddresses(_)
+        | RenderError::TwoTaints(_)
+        | RenderError::MissingManifest(_)
+        | RenderError::Refused { .. } => Kind::Other,
+    }
+}
+
+impl Wrong {
+    fn told(&self, nodes: &[NodeName], unset: Severity) -> Problem {
+        let (place, text) = match place(&self.text) {
+            Some((place, rest)) => (Some(place), rest),
+            None => (None, self.text.as_str()),
+        };
+        let message = format!("{text} (for {})", named(nodes));
+        let problem = match (self.kind, unset) {
+            (Kind::Variable, Severity::Warning | Severity::Note) => {
+                Problem::warning(Code::MachineConfig, message)
+            }
+            (Kind::Variable, Severity::Error) | (Kind::Patch | Kind::Other, _) => {
+                Problem::error(Code::MachineConfig, message)
+            }
+        };
+        let problem = match place {
+            Some((name, line, column)) => problem.in_file(name, line, column),
+            None => problem,
+        };
+        match (self.kind, nodes) {
+            (Kind::Variable, _) => problem
+                .hint("variables come from the environment and from talenv.yaml beside the description"),
+            (Kind::Patch, [first, ..]) => problem
+                .hint(format!("talmox explain {first}.patches lists its patches in the order they apply")),
+            (Kind::Patch, []) | (Kind::Other, _) => problem,
+        }
+    }
+}
+
+/// `patch.yaml:5:14: what is wrong`, taken apart; the column may be missing.
+fn place(text: &str) -> Option<((&str, usize, usize), &str)> {
+    let (place, rest) = text.split_once(": ")?;
+    let (before, last) = place.rsplit_once(':')?;
+    let last: usize = last.parse().ok()?;
+    if let Some((name, line)) = before.rsplit_once(':')
+        && let Ok(line) = line.parse()
+    {
+        return Some(((name, line, last), rest));
+    }
+    Some(((before, last, 1), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_in_what_is_said() {
+        let cases = [
+            ("lab/p.yaml:5:14: machine.time: no", Some((("lab/p.yaml", 5, 14), "machine.time: no"))),
+            ("p.yaml:7: ${A} has no value", Some((("p.yaml", 7, 1), "${A} has no value"))),
+            ("Talos 1.14 would refuse: this", None),
+            ("nothing at all", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(place(text), expected, "{text}");
+        }
+    }
+}

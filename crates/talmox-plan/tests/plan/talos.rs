@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use talmox_plan::{
-    Applies, Change, Effect, NoteKind, Observed, Plan, Request, Rule, SeenCluster, SeenKubernetes,
+    Applies, Change, Effect, NoteKind, Observed, Plan, Request, Rule, SeenCluster, SeenEtcd, SeenKubernetes,
     SeenKubernetesNode, SeenMachine, SeenNode, Step, Until, Upkeep, UpkeepRequest, check,
 };
 use talmox_types::desired::{Desired, TemplateRef};
@@ -111,6 +111,21 @@ fn control_planes_roll_one_by_one_and_workers_follow() {
     assert_eq!(*image, installer(&desired));
     assert_eq!(schematic.as_deref(), Some(described(&desired).as_str()));
     assert!(noted(&plan, NoteKind::Inside).is_empty(), "{:?}", plan.notes);
+}
+
+#[test]
+fn whoever_leads_etcd_is_the_last_control_plane() {
+    let desired = desired(3, 1);
+    let mut observed = living(&desired);
+    all_run(&mut observed, &desired, "1.13.6");
+    machine(&mut observed, "cp-1", |seen| {
+        if let Some(SeenEtcd::Member { leads, .. }) = &mut seen.etcd {
+            *leads = true;
+        }
+    });
+    let plan = planned(&desired, &observed, &healthy());
+    let order: Vec<String> = rolled(&plan).into_iter().filter(|id| id.ends_with("upgrade-node")).collect();
+    assert_eq!(order, ["cp-2/upgrade-node", "cp-3/upgrade-node", "cp-1/upgrade-node", "w-1/upgrade-node"]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod places;
 mod plan_data;
 mod plan_markdown;
 mod plan_text;
+mod rolling;
 mod secrets;
 mod status;
 mod story;

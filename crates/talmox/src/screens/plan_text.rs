@@ -9,6 +9,7 @@ use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Role};
 
 use super::places::Places;
+use super::rolling::{Roll, quorum_kept, rest};
 use super::story::{Act, Machine, Sign, Story};
 use super::text::{duration, listed, padded, plural, safe, short_uid, size, width};
 use super::things::details;
@@ -29,7 +30,13 @@ pub(crate) enum Verbosity {
 
 /// The whole plan: what is, what will happen, and the sum of it.
 pub(crate) fn plan_text(story: &Story<'_>, places: &Places, verbosity: Verbosity) -> String {
-    let mut parts = vec![heading(story), templates(story) + &acts(story, places), remarks(story, verbosity)];
+    // Who wants to know everything gets every step of every node.
+    let rolls = match verbosity {
+        Verbosity::Normal => Roll::all(story),
+        Verbosity::Everything => Vec::new(),
+    };
+    let acts = acts(story, &rolls, places);
+    let mut parts = vec![heading(story), templates(story) + &acts, remarks(story, verbosity)];
     parts.push(later(story));
     parts.push(waiting(story.plan));
     parts.push(refusals(story.plan));
@@ -124,12 +131,24 @@ fn templates(story: &Story<'_>) -> String {
         .collect()
 }
 
-fn acts(story: &Story<'_>, places: &Places) -> String {
-    let machines_wide = width(story.acts.iter().filter_map(Act::node).map(NodeName::as_str));
-    let things_wide = width(story.acts.iter().filter(|act| is_thing(act)).map(Act::name));
-    let machines: Vec<Option<Machine>> = story.acts.iter().map(|act| story.machine(act)).collect();
+fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
+    let acts: Vec<Act<'p>> = story.acts.iter().filter_map(|act| rest(act, rolls)).collect();
+    let numbers: Vec<String> = rolls.iter().map(Roll::name).collect();
+    let names = acts.iter().filter_map(Act::node).map(NodeName::as_str);
+    let machines_wide = width(names.chain(numbers.iter().map(String::as_str)));
+    let things_wide = width(acts.iter().filter(|act| is_thing(act)).map(Act::name));
+    let machines: Vec<Option<Machine>> = acts.iter().map(|act| story.machine(act)).collect();
     let columns = Columns::of(machines.iter().flatten());
-    let rows = story.acts.iter().zip(&machines).map(|(act, machine)| {
+    let rolled = rolls.iter().map(|roll| {
+        let lines = roll.lines(story).join(&format!("\n{}", " ".repeat(18 + machines_wide)));
+        format!(
+            "  {YELLOW}{:<3}{YELLOW:#} {:<9} {}  {lines}\n",
+            "↑",
+            "talos",
+            padded(&roll.name(), machines_wide)
+        )
+    });
+    let rows = acts.iter().zip(&machines).map(|(act, machine)| {
         let style = style(act.sign);
         let names = if is_thing(act) { things_wide } else { machines_wide };
         let start = format!(
@@ -165,7 +184,7 @@ fn acts(story: &Story<'_>, places: &Places) -> String {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         format!("{start}  {}", lines.join(&format!("\n{indent}"))).trim_end().to_owned() + "\n"
     });
-    rows.collect()
+    rows.chain(rolled).collect()
 }
 
 /// Schematics, images and templates: things that have names of their own width.
@@ -361,7 +380,8 @@ fn later(story: &Story<'_>) -> String {
     for intent in &story.plan.later {
         let name = intent.node.as_ref().map(ToString::to_string);
         match groups.iter_mut().find(|(step, _)| *step == intent.step) {
-            Some((_, names)) => names.extend(name),
+            // Said of one node for two reasons, it is done once.
+            Some((_, names)) => names.extend(name.filter(|name| !names.contains(name))),
             None => groups.push((&intent.step, name.into_iter().collect())),
         }
     }
@@ -447,10 +467,14 @@ pub(super) fn sum(story: &Story<'_>) -> String {
         0 => String::new(),
         number => format!("{number} to replace, "),
     };
+    let (upgraded, to_upgrade) = match story.acts.iter().filter(|act| act.is_upgraded()).count() {
+        0 => (0, String::new()),
+        number => (number, format!("{number} to upgrade, ")),
+    };
     let mut text = format!(
-        "{BOLD}Plan:{BOLD:#} {} to create, {} to change, {replaced}{} to destroy.",
+        "{BOLD}Plan:{BOLD:#} {} to create, {} to change, {to_upgrade}{replaced}{} to destroy.",
         count(Sign::Create),
-        count(Sign::Change),
+        count(Sign::Change) - upgraded,
         count(Sign::Destroy)
     );
     let (reboots, stops) = (story.interrupted(Effect::Reboot), story.interrupted(Effect::Stop));
@@ -486,6 +510,9 @@ pub(super) fn sum(story: &Story<'_>) -> String {
                 size(bytes)
             ));
         }
+    }
+    if story.plan.refusals.is_empty() {
+        text.extend(quorum_kept(story));
     }
     match story.plan.refusals.len() {
         0 => {}

@@ -348,6 +348,21 @@ impl<'p> Act<'p> {
         }
     }
 
+    /// Whether its machine is away for a while.
+    pub(super) fn goes_down(&self) -> bool {
+        self.effects().any(|effect| matches!(effect, Effect::Reboot | Effect::Stop))
+    }
+
+    /// Whether it is there before and after.
+    pub(super) fn stays(&self) -> bool {
+        self.sign == Sign::Change
+    }
+
+    /// Whether its Talos becomes another one.
+    pub(super) fn is_upgraded(&self) -> bool {
+        self.sign == Sign::Change && self.node().is_some() && self.has("upgrade-node")
+    }
+
     /// Whether the VM is restarted, now or later.
     pub(super) fn reboots(&self) -> bool {
         self.effects().any(|effect| effect == Effect::Reboot)

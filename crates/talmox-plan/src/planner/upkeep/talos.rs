@@ -1,7 +1,7 @@
 //! Talos of another version, or with other extensions.
 //!
 //! ```text
-//!  control planes by name, one at a time ─▶ workers, so many at a time          each: drain ─▶ upgrade ─▶ return
+//!  control planes, one at a time, the leader of etcd last ─▶ workers, so many at a time     each: drain ─▶ upgrade ─▶ return
 //! ```
 //!
 //! The way must be one Talos itself supports, and the Kubernetes that is there one the new Talos runs. What cannot be is
@@ -50,7 +50,8 @@ impl<'a> Planner<'a> {
         }
         self.say_losses(&upgrades);
         let control_planes = control_planes(living);
-        upgrades.sort_by_key(|upgrade| (upgrade.living.node.role, upgrade.living.node.name.clone()));
+        // Within a role they stay in turn: whoever leads etcd is the last control plane.
+        upgrades.sort_by_key(|upgrade| upgrade.living.node.role);
         let mut before: Vec<StepId> = Vec::new();
         for upgrade in upgrades {
             let (name, role) = (&upgrade.living.node.name, upgrade.living.node.role);

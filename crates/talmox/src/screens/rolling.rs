@@ -1,0 +1,124 @@
+//! An upgrade of several nodes, told as the one thing it is to people: from what to what, in which order, and what happens to
+//! each of them.
+
+use talmox_plan::{Planned, Step, Upkeep};
+use talmox_types::NodeName;
+use talmox_types::desired::Role;
+
+use super::story::{Act, Story};
+use super::text::{plural, safe};
+use crate::printer::DIM;
+
+/// More nodes of a role than this are counted.
+const NAMED: usize = 8;
+
+/// Nodes that go the same way.
+pub(super) struct Roll<'p> {
+    from: &'p str,
+    to: &'p str,
+    reason: &'p str,
+    stage: bool,
+    /// In the order of the plan.
+    nodes: Vec<&'p NodeName>,
+}
+
+impl<'p> Roll<'p> {
+    /// Those of at least two nodes; what happens to one alone is told in full.
+    pub(super) fn all(story: &Story<'p>) -> Vec<Self> {
+        let mut rolls: Vec<Self> = Vec::new();
+        for planned in &story.plan.steps {
+            let Step::Upkeep(Upkeep::UpgradeNode { from, to, stage, .. }) = &planned.step else { continue };
+            let Some(node) = &planned.node else { continue };
+            let same = |roll: &&mut Self| {
+                (roll.from, roll.to, roll.reason, roll.stage)
+                    == (from.as_str(), to.as_str(), planned.reason.as_str(), *stage)
+            };
+            match rolls.iter_mut().find(same) {
+                Some(roll) => roll.nodes.push(node),
+                None => {
+                    let reason = &planned.reason;
+                    rolls.push(Self { from, to, reason, stage: *stage, nodes: vec![node] });
+                }
+            }
+        }
+        rolls.retain(|roll| roll.nodes.len() > 1);
+        rolls
+    }
+
+    /// Whether this says what a step does.
+    pub(super) fn tells(&self, planned: &Planned) -> bool {
+        let is_part = matches!(
+            planned.step,
+            Step::Upkeep(Upkeep::DrainNode { .. } | Upkeep::UpgradeNode { .. } | Upkeep::ReturnNode { .. })
+        );
+        is_part && planned.node.as_ref().is_some_and(|node| self.nodes.contains(&node))
+    }
+
+    /// How many nodes, as the name in its row.
+    pub(super) fn name(&self) -> String {
+        plural(self.nodes.len(), "node")
+    }
+
+    pub(super) fn lines(&self, story: &Story<'_>) -> Vec<String> {
+        let (from, to) = (safe(self.from), safe(self.to));
+        let what = if from == to { format!("{to}, another image") } else { format!("{from} → {to}") };
+        let (planes, workers): (Vec<&NodeName>, Vec<&NodeName>) =
+            self.nodes.iter().partition(|node| is_control_plane(story, node));
+        let turns = match (planes.is_empty(), workers.is_empty()) {
+            _ if self.stage => "installed now; the restart is left for later",
+            (false, false) => "one control plane at a time, then workers",
+            (false, true) => "one control plane at a time",
+            (true, _) => "workers, a few at a time (--max-unavailable)",
+        };
+        let snapshot = story.plan.steps.iter().any(|planned| planned.step.word() == "snapshot-etcd");
+        let mut order: Vec<String> = snapshot.then(|| "snapshot of etcd".to_owned()).into_iter().collect();
+        order.extend(told(&planes, "control plane"));
+        order.extend(told(&workers, "worker"));
+        let each = if self.stage {
+            "install, beside the Talos that runs"
+        } else {
+            "drain (5 min at most) · install · restart · well again, its version and schematic proven · pods back"
+        };
+        vec![
+            format!("{what}   {turns}"),
+            format!("{DIM}why: {}{DIM:#}", safe(self.reason)),
+            format!("{DIM}order:{DIM:#} {}", order.join(" · ")),
+            format!("{DIM}each:{DIM:#} {each}"),
+        ]
+    }
+}
+
+fn told(nodes: &[&NodeName], kind: &str) -> Vec<String> {
+    if nodes.len() > NAMED {
+        return vec![plural(nodes.len(), kind)];
+    }
+    nodes.iter().map(ToString::to_string).collect()
+}
+
+fn is_control_plane(story: &Story<'_>, name: &NodeName) -> bool {
+    story.desired.nodes.iter().any(|node| node.name == *name && node.role == Role::Controller)
+}
+
+/// An act without what rolls say of it; none if nothing else is left.
+pub(super) fn rest<'p>(act: &Act<'p>, rolls: &[Roll<'p>]) -> Option<Act<'p>> {
+    let told = |planned: &Planned| rolls.iter().any(|roll| roll.tells(planned));
+    let steps: Vec<&Planned> = act.steps.iter().copied().filter(|planned| !told(planned)).collect();
+    let Act { sign, subject, at, .. } = *act;
+    (!steps.is_empty()).then(|| Act { sign, subject, at, steps, later: act.later.clone() })
+}
+
+/// `etcd keeps 2 of 3 members at every step.`, where control planes go down and none comes or goes.
+pub(super) fn quorum_kept(story: &Story<'_>) -> Option<String> {
+    let planes = story.desired.nodes.iter().filter(|node| node.role == Role::Controller).count();
+    let acts = story.acts.iter().filter(|act| act.node().is_some_and(|node| is_control_plane(story, node)));
+    let (mut goes_down, mut stays) = (false, true);
+    for act in acts {
+        goes_down |= act.goes_down();
+        stays &= act.stays();
+    }
+    // What is not described any more may have been a control plane.
+    let described = |name: &NodeName| story.desired.nodes.iter().any(|node| node.name == *name);
+    let leaves = story.acts.iter().any(|act| act.node().is_some_and(|name| !described(name)));
+    (planes > 2 && goes_down && stays && !leaves)
+        .then(|| format!(" etcd keeps {} of {planes} members at every step.", planes - 1))
+}

@@ -20,7 +20,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
     }
     for step in court.steps().iter().filter(|step| step.effect.interrupts()) {
         let node = step.node.as_ref().and_then(|node| court.node(node));
-        if let Some(node) = node.filter(|node| node.role == Role::Worker && voters.contains(node.name.as_str())) {
+        if let Some(node) =
+            node.filter(|node| node.role == Role::Worker && voters.contains(node.name.as_str()))
+        {
             let problem = format!("{} is described as a worker and has a vote in etcd", node.name);
             court.violate(Rule::OneAtATime, step, problem);
         }

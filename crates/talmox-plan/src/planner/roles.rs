@@ -20,7 +20,8 @@ impl Planner<'_> {
             && (self.members().contains(&node.name) || self.is_control_plane_inside(&node.name));
         if votes {
             let name = &node.name;
-            let problem = "it is described as a worker, and is a control plane: its vote in etcd would be lost";
+            let problem =
+                "it is described as a worker, and is a control plane: its vote in etcd would be lost";
             let choices = vec![
                 format!("make it a control plane again in the description: {name} with controller: true"),
                 format!(

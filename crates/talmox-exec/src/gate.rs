@@ -10,7 +10,8 @@
 //!  whoever watches the run is asked (`Gate`), once for each node
 //! ```
 //!
-//! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. What cannot be told
+//! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. A step that works for a
+//! while before it takes its node down asks once more right before that (`Work::go_down_now`). What cannot be told
 //! is refused. Only where nobody could ask, because no secrets of the cluster are at hand, it is left to a person.
 
 pub(crate) mod ask;
@@ -26,6 +27,7 @@ use talmox_types::desired::{Power, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::time::Instant;
 
+pub(crate) use self::judge::peers;
 use self::judge::{Fate, Leaving, Verdict, judge};
 use crate::lease::{Held, Lease};
 use crate::work::{Result, Work};
@@ -54,9 +56,9 @@ pub trait Gate: Send + Sync {
     fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a>;
 }
 
-/// The door, for one step.
-pub(crate) struct EtcdGate<'a> {
-    pub(crate) work: &'a Work<'a>,
+/// How a step's node goes down.
+#[derive(Clone, Copy)]
+pub(crate) struct Door<'a> {
     pub(crate) lease: Option<&'a Lease<'a>>,
     /// Whether the plan takes the node out of etcd in good order before it goes.
     pub(crate) leaves: bool,
@@ -66,9 +68,39 @@ pub(crate) struct EtcdGate<'a> {
     pub(crate) asks: bool,
 }
 
+impl Work<'_> {
+    /// Lets the step's node go down, if the step takes it down, or says why not.
+    pub(crate) async fn go_down(&self) -> Result<()> {
+        match self.door {
+            Some(door) => EtcdGate { work: self, door }.pass().await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a step that was at work for a while since, right before the call that takes the node down: an installer takes
+    /// minutes, and what the members said before it is no answer any more.
+    pub(crate) async fn go_down_now(&self) -> Result<()> {
+        if sabotaged(Defect::StaleAnswers) {
+            return Ok(());
+        }
+        match self.door {
+            Some(door) => {
+                let door = Door { asks: false, ..door };
+                Box::pin(EtcdGate { work: self, door }.pass()).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// The door, for one step.
+struct EtcdGate<'a> {
+    work: &'a Work<'a>,
+    door: Door<'a>,
+}
+
 impl EtcdGate<'_> {
-    /// Lets the step's node go down, or says why not.
-    pub(crate) async fn pass(&self) -> Result<()> {
+    async fn pass(&self) -> Result<()> {
         let (run, step) = (self.work.run, self.work.planned);
         let Some(node) = step.node.as_ref() else { return Ok(()) };
         let role = run.role(node);
@@ -84,7 +116,7 @@ impl EtcdGate<'_> {
             }
             (Some(Role::Controller) | None, None) => false,
         };
-        if !self.asks {
+        if !self.door.asks {
             return Ok(());
         }
         let interruption = Interruption { node, role, step, etcd_agrees };
@@ -131,7 +163,7 @@ impl EtcdGate<'_> {
 
     /// Why nobody can tell whether the lease is still ours; nothing if it is.
     async fn held(&self) -> Result<Option<String>> {
-        let Some(lease) = self.lease else { return Ok(None) };
+        let Some(lease) = self.door.lease else { return Ok(None) };
         match lease.confirm().await {
             Held::Ours => Ok(None),
             Held::Unknown { reason } => Ok(Some(format!("the lease cannot be renewed: {reason}"))),
@@ -150,14 +182,15 @@ impl EtcdGate<'_> {
     /// What the judge has to know beside what the members say.
     fn leaving<'n>(&self, node: &'n NodeName, run: &Run<'_>, begun: bool) -> Leaving<'n> {
         let upkeep = &run.request.upkeep;
+        let Door { leaves, for_good, .. } = self.door;
         let given_up = upkeep.quorum_lost && upkeep.restore.is_some();
         let controllers = || run.desired.nodes.iter().filter(|node| node.role == Role::Controller);
         Leaving {
             node,
             declared: controllers().count(),
             is_declared: controllers().any(|one| one.name == *node),
-            fate: match (self.leaves, self.for_good && run.request.upkeep.restore.is_none()) {
-                _ if self.for_good && given_up => Fate::GivenUp,
+            fate: match (leaves, for_good && run.request.upkeep.restore.is_none()) {
+                _ if for_good && given_up => Fate::GivenUp,
                 (true, _) => Fate::Leaves,
                 (false, true) => Fate::Gone,
                 (false, false) => Fate::Returns,

@@ -14,6 +14,7 @@ use talmox_types::{HostName, StorageId, VmId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::find::Found;
+use crate::gate::Door;
 use crate::locks::{Settled, Watch};
 use crate::{Event, Limits, Run, StepError};
 
@@ -167,6 +168,8 @@ pub(crate) struct Work<'a> {
     pub(crate) reserved: &'a Reserved,
     /// Where it makes or removes volumes, in order.
     storages: Vec<StoragePlace>,
+    /// What its node goes down by, if it does.
+    pub(crate) door: Option<Door<'a>>,
 }
 
 impl<'a> Work<'a> {
@@ -176,7 +179,12 @@ impl<'a> Work<'a> {
         reserved: &'a Reserved,
         storages: Vec<StoragePlace>,
     ) -> Self {
-        Self { run, planned, reserved, storages }
+        Self { run, planned, reserved, storages, door: None }
+    }
+
+    /// The same for a step that takes its node down.
+    pub(crate) fn through(self, door: Option<Door<'a>>) -> Self {
+        Self { door, ..self }
     }
 
     /// The way to the machines.

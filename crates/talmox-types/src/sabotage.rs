@@ -47,6 +47,7 @@ defects! {
     TurnsIgnored, "turns-ignored", "control planes go down together";
     GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
     EtcdNotAsked, "etcd-not-asked", "control planes go down whatever the members of etcd say";
+    StaleAnswers, "stale-answers", "a node restarts on what the members of etcd said before its installer ran";
     DrainForgotten, "drain-forgotten", "nodes are taken down with their pods on them";
     UncordonForgotten, "uncordon-forgotten", "a node that is back stays closed to pods";
     ApprovalNotChecked, "approval-not-checked", "later rounds do what nobody has approved";

@@ -133,7 +133,7 @@ impl Place {
         let mut paths = (0..).map(|later| self.folder.join(self.name(now.plus(later))));
         let path = paths.find(|path| !path.exists()).unwrap_or_default();
         draft.keep(&path).map_err(|error| format!("could not write {}: {error}", path.display()))?;
-        self.forget_old().map_err(|error| {
+        self.forget_old(&path).map_err(|error| {
             format!("{} is kept, but older ones could not be removed: {error}", path.display())
         })?;
         Ok(path)
@@ -157,15 +157,18 @@ impl Place {
         })
     }
 
-    fn forget_old(&self) -> io::Result<()> {
+    /// Whatever the clock said when others were written, the one of now stays: it is what a cluster is built from again.
+    fn forget_old(&self, newest: &Path) -> io::Result<()> {
         let mut names: Vec<String> = Vec::new();
         for entry in self.folder.read_dir()? {
             let name = entry?.file_name();
-            names.extend(name.to_str().filter(|name| self.is_ours(name)).map(str::to_owned));
+            let other =
+                name.to_str().filter(|name| self.is_ours(name) && newest.file_name() != Some(name.as_ref()));
+            names.extend(other.map(str::to_owned));
         }
         // Times in names sort as they are.
         names.sort();
-        let old = names.len().saturating_sub(self.keep.max(1));
+        let old = (names.len() + 1).saturating_sub(self.keep.max(1));
         names.iter().take(old).try_for_each(|name| std::fs::remove_file(self.folder.join(name)))
     }
 }
@@ -282,6 +285,18 @@ mod tests {
         assert_eq!(names(&place.folder), left);
         assert_eq!(kept(&place, 2).file_name().unwrap(), "etcd-lab-20270115T080003Z.snapshot");
         assert!(place.begin().unwrap().keep(&place.folder.join("notes")).is_err());
+    }
+
+    #[test]
+    fn what_was_just_written_stays_though_the_clock_was_ahead_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path(), Vec::new());
+        for ahead in [86_400, 86_401, 86_402] {
+            kept(&place, ahead);
+        }
+        let now = kept(&place, 0);
+        assert!(now.exists(), "{:?}", names(&place.folder));
+        assert_eq!(names(&place.folder).len(), 2);
     }
 
     #[test]

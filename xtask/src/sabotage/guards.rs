@@ -75,6 +75,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
             const { &[exec("order::")] }
         }
         Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
+        Defect::StaleAnswers => const { &[upgrade("stale::a_member_that_goes_while_the_installer")] },
         Defect::DrainForgotten => const { &[gate("drains::a_budget_that_never_yields")] },
         Defect::WrongInstaller => const { &[upgrade("roll::one_node")] },
         Defect::UncordonForgotten => const { &[gate("etcd::control_planes_restart")] },

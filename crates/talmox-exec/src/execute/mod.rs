@@ -22,7 +22,7 @@ use talmox_pve::client::Resource;
 use talmox_types::StorageId;
 use tokio::time::Instant;
 
-use crate::gate::EtcdGate;
+use crate::gate::Door;
 use crate::lease::Lease;
 use crate::run::{Because, Done, Failure, Outcome, Run, Skip, takes_down};
 use crate::work::{Reserved, Result as StepResult, Work};
@@ -52,8 +52,8 @@ pub(crate) async fn execute_under<'a>(run: &Run<'a>, plan: &Plan, lease: Option<
         for index in board.ready() {
             let storages = board.claims[index].storages();
             let work = Work::new(run, &plan.steps[index], &reserved, storages);
-            let door = board.door(index);
-            running.push(Box::pin(async move { (index, begin(&work, door, lease).await) }));
+            let work = work.through(board.door(index, lease));
+            running.push(Box::pin(async move { (index, begin(&work).await) }));
         }
         match running.next().await {
             Some((index, result)) => board.end(index, result),
@@ -63,18 +63,12 @@ pub(crate) async fn execute_under<'a>(run: &Run<'a>, plan: &Plan, lease: Option<
     board.into_outcome()
 }
 
-async fn begin(work: &Work<'_>, door: Option<Door>, lease: Option<&Lease<'_>>) -> StepResult {
+async fn begin(work: &Work<'_>) -> StepResult {
     let started = Instant::now();
     let step = work.planned;
     work.event(Event::Started { step });
     tracing::debug!(step = %step.id, "step begins");
-    let passed = match door {
-        Some(Door { leaves, for_good, asks }) => {
-            EtcdGate { work, lease, leaves, for_good, asks }.pass().await
-        }
-        None => Ok(()),
-    };
-    let result = match passed {
+    let result = match work.go_down().await {
         Ok(()) => carry_out(work).await,
         Err(error) => Err(error),
     };
@@ -90,13 +84,6 @@ async fn begin(work: &Work<'_>, door: Option<Door>, lease: Option<&Lease<'_>>) -
         Err(error) => work.event(Event::Failed { step, error }),
     }
     result
-}
-
-/// How a node goes down: out of etcd first, never to come back with its data, and whether whoever watches is asked.
-struct Door {
-    leaves: bool,
-    for_good: bool,
-    asks: bool,
 }
 
 /// Storages several hosts share: those are locked for the whole cluster. If Proxmox does not tell, all are taken for
@@ -261,7 +248,7 @@ impl<'a> Board<'a> {
     }
 
     /// The gate a step has to pass, if it takes a node down.
-    fn door(&mut self, index: usize) -> Option<Door> {
+    fn door<'l>(&mut self, index: usize, lease: Option<&'l Lease<'l>>) -> Option<Door<'l>> {
         let step = &self.steps[index];
         if !takes_down(step) || !self.turns.has_gate() {
             return None;
@@ -269,7 +256,7 @@ impl<'a> Board<'a> {
         let own = || self.steps.iter().filter(|other| other.node == step.node);
         let leaves = own().any(|other| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. })));
         let for_good = own().any(|other| matches!(other.effect, Effect::Replace | Effect::Destroy));
-        Some(Door { leaves, for_good, asks: self.turns.asks(step) })
+        Some(Door { lease, leaves, for_good, asks: self.turns.asks(step) })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

@@ -126,7 +126,7 @@ fn same(one: &[Member], other: &[Member]) -> bool {
 }
 
 /// Of `https://10.0.7.11:2380` or `https://[fd00::1]:2380`.
-pub(super) fn peers(member: &Member) -> Vec<IpAddr> {
+pub(crate) fn peers(member: &Member) -> Vec<IpAddr> {
     let host = |url: &String| {
         let rest = url.split_once("://")?.1;
         let host = match rest.strip_prefix('[') {
@@ -155,6 +155,12 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
         return Verdict::NotYet(format!("{} is joining etcd and does not vote yet", called(learner)));
     }
     let others: Vec<&Member> = members.iter().filter(|one| one.id != own_member.id).collect();
+    if let Some((name, count)) = doubles(asked, members) {
+        return Verdict::NotYet(format!(
+            "etcd has {count} members that seem to be {name}, and one machine answers for one of them alone; talmox etcd members \
+             shows them"
+        ));
+    }
     for other in &others {
         let complaint = match asked.iter().find(|one| one.is(other)) {
             Some(one) => one.complaint(),
@@ -186,6 +192,12 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
             "etcd has {voters} members and cannot do without one; with another control plane it could"
         )),
     }
+}
+
+/// A machine that more than one member is taken for: what it says is true of one of them, and the others' votes are nobody's.
+fn doubles<'a>(asked: &'a [Asked], members: &[Member]) -> Option<(&'a str, usize)> {
+    let count = |one: &Asked| members.iter().filter(|member| one.is(member)).count();
+    asked.iter().map(|one| (one.name.as_str(), count(one))).find(|(_, count)| *count > 1)
 }
 
 /// Nothing keeps a quorum of one. Where one control plane is all that is described, whoever approved the plan knew.

@@ -12,8 +12,8 @@ use talmox_types::{NodeName, Phases};
 use super::images;
 use crate::{Reach, Whereabouts};
 
-/// Parts of `machine` that Talos takes over while it runs. All of `cluster` and every other document are taken over too; of the
-/// rest, `env`, `files`, `disks` and others, it says that it needs a restart, and from 1.14 on it says nothing.
+/// Parts of `machine` that Talos takes over while it runs. Every other document is taken over too, and all of `cluster` but
+/// [`ETCD`]; of the rest, `env`, `files`, `disks` and others, it says that it needs a restart, and from 1.14 on it says nothing.
 const TAKEN_OVER: [&str; 18] = [
     "acceptedCAs",
     "ca",
@@ -34,6 +34,10 @@ const TAKEN_OVER: [&str; 18] = [
     "sysfs",
     "time",
 ];
+
+/// What Talos takes without a word, and etcd reads when it starts. Talos restarts it with the machine only, so what was sent would be
+/// in force by every look, and have no effect.
+const ETCD: &str = "cluster.etcd";
 
 /// The first minor that takes every change without a word, and leaves it to others to know which need a restart.
 const SAYS_NOTHING: u64 = 14;
@@ -124,7 +128,7 @@ async fn judged(client: &Client, wanted: &SecretString, changes: Vec<Change>) ->
     let text = Bytes::from(wanted.expose_secret().as_bytes().to_vec());
     let client = client.clone().with_deadlines(Deadlines::default());
     match client.apply_configuration(text, ApplyMode::NoReboot, true).await {
-        Ok(_) => all(changes, Applies::Now),
+        Ok(_) => changes.into_iter().map(taken_over).collect(),
         Err(error) if error.kind() == Kind::Refused => {
             let is_named = known.iter().any(|change: &Change| change.applies == Applies::AfterReboot);
             if is_named { known } else { all(changes, Applies::AfterReboot) }
@@ -133,10 +137,16 @@ async fn judged(client: &Client, wanted: &SecretString, changes: Vec<Change>) ->
     }
 }
 
+/// A change the machine takes while it runs; whether its parts do is another matter.
+fn taken_over(change: Change) -> Change {
+    let waits = change.key == ETCD || change.key.strip_prefix(ETCD).is_some_and(|rest| rest.starts_with('.'));
+    Change { applies: if waits { Applies::AfterReboot } else { Applies::Now }, ..change }
+}
+
 fn by_place(change: Change) -> Change {
     let part = change.key.strip_prefix("machine.").map(|rest| rest.split(['.', '[']).next().unwrap_or(rest));
     let restarts = part.is_some_and(|part| !TAKEN_OVER.contains(&part));
-    Change { applies: if restarts { Applies::AfterReboot } else { Applies::Now }, ..change }
+    if restarts { Change { applies: Applies::AfterReboot, ..change } } else { taken_over(change) }
 }
 
 /// Of `v1.13.9`.
@@ -191,11 +201,17 @@ mod tests {
             "machine.kubelet.extraArgs.v",
             "machine.sysctls.a",
             "cluster.apiServer.extraArgs",
+            "cluster.etcdless",
             "HostnameConfig",
         ] {
             assert_eq!(applies(key), Applies::Now, "{key}");
         }
-        for key in ["machine.env.A", "machine.files[0].path", "machine.type"] {
+        for key in [
+            "machine.env.A",
+            "machine.files[0].path",
+            "machine.type",
+            "cluster.etcd.extraArgs.quota-backend-bytes",
+        ] {
             assert_eq!(applies(key), Applies::AfterReboot, "{key}");
         }
         assert_eq!(minor("v1.14.0-rc.1"), Some(14));

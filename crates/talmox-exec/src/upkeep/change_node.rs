@@ -32,6 +32,8 @@ use crate::{Event, Reach, StepError, Whereabouts};
 
 /// How long a machine keeps a change on trial. It must suffice to see that it is well, and be short enough to wait for.
 const TRIAL: Duration = Duration::from_mins(2);
+/// How long it may take until it shows that a trial is over.
+const TRIAL_ENDS: Duration = Duration::from_secs(10);
 /// How long it may take to answer at all.
 const ANSWER_LIMIT: Duration = Duration::from_mins(5);
 /// How long a restart may take until the new configuration is in force.
@@ -80,6 +82,8 @@ pub(super) struct Seen {
     client: Client,
     kept: Vec<Change>,
     active: Vec<Change>,
+    /// What is in force is not what is on the disk: something is on trial, or waits for a restart.
+    apart: bool,
 }
 
 impl Seen {
@@ -113,7 +117,7 @@ impl<'a> ChangeOrder<'a> {
 
     /// Sends for a while; only once the machine is well with it, for good.
     async fn on_trial(&self) -> Result {
-        let seen = self.look().await?;
+        let seen = self.after_other_trials().await?;
         if seen.kept.is_empty() && seen.active.is_empty() {
             return Ok(End::Unchanged);
         }
@@ -142,9 +146,24 @@ impl<'a> ChangeOrder<'a> {
         Ok(End::Changed)
     }
 
+    /// Waits until nothing else is on trial: a run that died may have begun with what was described then. A trial on top of it would
+    /// not go back to what is on the disk, but to the one before, and that stays. What waits for a restart stays apart for longer than
+    /// any trial.
+    async fn after_other_trials(&self) -> Result<Seen> {
+        let begun = Instant::now();
+        loop {
+            let seen = self.look().await?;
+            if seen.active.is_empty() || !seen.apart || begun.elapsed() > TRIAL + TRIAL_ENDS {
+                return Ok(seen);
+            }
+            let detail = "it goes back to what it had before";
+            self.wait("another change on trial to end", detail, begun, TRIAL + TRIAL_ENDS).await?;
+        }
+    }
+
     async fn with_restart(&self) -> Result {
         let wrote = self.send_until_kept(ApplyMode::Staged).await?;
-        let begun = Instant::now();
+        let mut begun = Instant::now();
         let (mut asked, mut restarts): (Option<Instant>, u32) = (None, 0);
         loop {
             let detail = match self.try_look().await {
@@ -152,6 +171,8 @@ impl<'a> ChangeOrder<'a> {
                     return Ok(if wrote || asked.is_some() { End::Changed } else { End::Unchanged });
                 }
                 Ok(seen) if asked.is_none_or(|at| at.elapsed() > RESTART_SEEN) && restarts < TRIES => {
+                    self.work.go_down_now().await?;
+                    begun = Instant::now();
                     // Whatever becomes of the call: what is in force tells.
                     if let Err(error) = seen.client.reboot(false).await
                         && !matches!(error.kind(), Kind::Uncertain | Kind::NotReached | Kind::NotReady)
@@ -240,11 +261,12 @@ impl<'a> ChangeOrder<'a> {
             Probe::Maintenance { .. } => return Err("it is in maintenance mode".to_owned()),
         };
         let Held { kept, active } = held(&client).await.map_err(|error| error.to_string())?;
-        let against = |has: Option<SecretString>| match has {
-            Some(has) => compare_texts(&has, &self.wanted),
-            None => Err("it does not say what it is configured with".to_owned()),
+        let (Some(kept), Some(active)) = (kept, active) else {
+            return Err("it does not say what it is configured with".to_owned());
         };
-        Ok(Seen { client, kept: against(kept)?, active: against(active)? })
+        let apart = !compare_texts(&kept, &active)?.is_empty();
+        let against = |has| compare_texts(has, &self.wanted);
+        Ok(Seen { client, kept: against(&kept)?, active: against(&active)?, apart })
     }
 
     /// Waits until everything runs with what was sent: pods of the control plane first, which the machine itself takes half a

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use talmox_talos::Member;
 use talmox_types::NodeName;
 
 use super::members;
-use crate::machine::{Probe, probe};
+use crate::gate::peers;
+use crate::machine::{Probe, looking, probe};
 use crate::work::{End, Result, Work};
 use crate::{Reach, StepError};
 
@@ -45,6 +47,7 @@ async fn remove_member(
     let answer = members::ask(reach, control_planes).await?;
     let found = members::of_node(&answer.members, node, address);
     for member in &found {
+        is_dead(reach, node, member).await?;
         match answer.client.etcd_remove(member.id).await {
             Ok(()) => {}
             Err(error) if error.kind() == talmox_talos::Kind::NotFound => {}
@@ -62,6 +65,22 @@ async fn remove_member(
         return Ok(true);
     }
     Err(StepError::Changed { what: format!("the list of etcd's members, which has {node} again,") })
+}
+
+/// A member that answers as itself where the others have it is not gone either: of a node that is not described nobody else knows
+/// where it was.
+async fn is_dead(reach: &Reach<'_>, node: &NodeName, member: &Member) -> Result<()> {
+    for address in peers(member) {
+        let Some(client) = reach.secure(address) else { continue };
+        let health = client.with_deadlines(looking()).etcd_health().await;
+        if health.is_ok_and(|health| health.id == member.id) {
+            return Err(StepError::HandOver {
+                doing: format!("forget {node}"),
+                reason: format!("its member of etcd still answers at {address}, so it is not gone"),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Only the object that was read is deleted: a node of the same name may have joined since.

@@ -11,6 +11,7 @@ mod ownership;
 mod quorum;
 mod requested;
 mod retire;
+mod roles;
 mod seeds;
 mod shelf;
 mod templates;
@@ -112,6 +113,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     seeds::judge(&mut court);
     shelf::judge(&mut court);
     retire::judge(&mut court);
+    roles::judge(&mut court);
     installer::judge(&mut court);
     court.violations
 }

@@ -11,27 +11,15 @@ use crate::{
 /// Upgrades of control planes and of Kubernetes, and the end of a control plane, come after a snapshot, as long as somebody has
 /// data.
 fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
-    let Step::Upkeep(upkeep) = &step.step else { return };
     let controller = || {
         let node = step.node.as_ref().and_then(|node| court.node(node));
         node.is_some_and(|node| node.role == Role::Controller)
     };
-    let risky = match upkeep {
-        Upkeep::UpgradeKubernetes { .. } => true,
-        Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => controller(),
-        Upkeep::SnapshotEtcd { .. }
-        | Upkeep::DrainNode { .. }
-        | Upkeep::ReturnNode { .. }
-        | Upkeep::ChangeNode { .. }
-        | Upkeep::ForgetNode { .. }
-        | Upkeep::NoteAway { .. }
-        | Upkeep::MakeShelf { .. }
-        | Upkeep::MoveDisk { .. }
-        | Upkeep::MoveShelf { .. }
-        | Upkeep::RemoveShelf { .. }
-        | Upkeep::RotateAuthority { .. }
-        | Upkeep::SettleAuthority { .. }
-        | Upkeep::RecoverEtcd { .. } => false,
+    let risky = if let Step::Upkeep(upkeep) = &step.step {
+        is_risky(upkeep, controller)
+    } else {
+        let goes = matches!(step.step, Step::RemoveVm { .. }) && court.request.looks_inside();
+        goes && !court.request.upkeep.quorum_lost && controller()
     };
     let has_data = |machine: &SeenMachine| {
         machine.configured().is_some_and(|seen| matches!(seen.etcd, Some(SeenEtcd::Member { .. })))
@@ -47,6 +35,26 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
     let taken = |before: &&Planned| matches!(before.step, Step::Upkeep(Upkeep::SnapshotEtcd { .. }));
     if !court.before(step).iter().any(taken) {
         court.violate(Rule::SnapshotFirst, step, "no snapshot of etcd is taken before it");
+    }
+}
+
+fn is_risky(upkeep: &Upkeep, controller: impl FnOnce() -> bool) -> bool {
+    match upkeep {
+        Upkeep::UpgradeKubernetes { .. } => true,
+        Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => controller(),
+        Upkeep::SnapshotEtcd { .. }
+        | Upkeep::DrainNode { .. }
+        | Upkeep::ReturnNode { .. }
+        | Upkeep::ChangeNode { .. }
+        | Upkeep::ForgetNode { .. }
+        | Upkeep::NoteAway { .. }
+        | Upkeep::MakeShelf { .. }
+        | Upkeep::MoveDisk { .. }
+        | Upkeep::MoveShelf { .. }
+        | Upkeep::RemoveShelf { .. }
+        | Upkeep::RotateAuthority { .. }
+        | Upkeep::SettleAuthority { .. }
+        | Upkeep::RecoverEtcd { .. } => false,
     }
 }
 

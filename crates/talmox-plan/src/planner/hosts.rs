@@ -27,12 +27,33 @@ impl Planner<'_> {
             return;
         }
         let HostsRequest { drain, back, .. } = self.request.hosts.clone();
-        if let Some(host) = drain {
+        if let Some(host) = drain.filter(|host| self.answers(host)) {
             self.drain_host(&host);
         }
-        if let Some(host) = back {
+        if let Some(host) = back.filter(|host| self.answers(host)) {
             self.return_host(&host);
         }
+    }
+
+    /// Refuses a host that Proxmox does not have, or that is down: what is on it cannot be read, and would seem not to be there.
+    fn answers(&mut self, host: &HostName) -> bool {
+        let Some(seen) = self.observed.hosts.get(host) else {
+            let known: Vec<&str> = self.observed.hosts.keys().map(HostName::as_str).collect();
+            let choices = vec![format!("its hosts are {}", known.join(", "))];
+            self.refuse(None, format!("Proxmox has no host {host}"), choices);
+            return false;
+        };
+        if !seen.online {
+            let problem =
+                format!("{host} is down: nodes on it are off, and nobody can move, stop or start them");
+            let choices = vec![
+                format!("run this again once {host} is back"),
+                format!("if it is gone for good: talmox apply --replace NODE --host-gone {host}"),
+            ];
+            self.refuse(None, problem, choices);
+            return false;
+        }
+        true
     }
 
     fn drain_host(&mut self, host: &HostName) {
@@ -57,6 +78,9 @@ impl Planner<'_> {
                 self.note(Some(&name), NoteKind::Undeclared, text);
                 continue;
             };
+            if self.still_votes(node) {
+                continue;
+            }
             let vm = Expected { host: host.clone(), mark: owned.mark.clone() };
             match self.elsewhere(node, guest, host) {
                 Ok((to, local_disks)) => self.move_off(node, &vm, guest, (to, local_disks)),
@@ -79,6 +103,10 @@ impl Planner<'_> {
         let mut reasons = Vec::new();
         let mut possible = Vec::new();
         for to in others {
+            if self.places.is_drained(&to) {
+                reasons.push(format!("{to} is drained too"));
+                continue;
+            }
             match self.can_move(node, guest, &to) {
                 Ok(local) => possible.push((to, !local.is_empty())),
                 Err((problem, _)) => reasons.push(problem),

@@ -17,7 +17,7 @@ use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
 use super::hosts::is_away;
-use super::upkeep::{Beginning, Living};
+use super::upkeep::Living;
 use super::{Draft, Planner};
 use crate::{
     Effect, Expected, Intent, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId,
@@ -309,19 +309,9 @@ impl<'a> Planner<'a> {
             self.refuse_restore_over(marked.map(|(_, word)| word), &members);
             return Etcd::There;
         }
-        let all_empty = || controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
-        match self.beginning(marked.map(|(_, word)| word)) {
-            Beginning::Allowed => {}
-            Beginning::Lost if sabotaged(Defect::BootstrappedAgain) => {}
-            Beginning::Lost if all_empty() => {
-                self.refuse_lost_data();
-                return Etcd::Not;
-            }
-            Beginning::Lost => return Etcd::Not,
-            Beginning::Interrupted => {
-                self.refuse_half_restored();
-                return Etcd::Not;
-            }
+        let all_empty = controllers().all(|(_, s)| matches!(etcd(s), Some(SeenEtcd::Empty)));
+        if !self.may_begin(marked.map(|(_, word)| word), all_empty) {
+            return Etcd::Not;
         }
         if let Some((owned, _)) = marked.filter(|(owned, word)| owned.mark.node != *first && !word.done) {
             self.refuse_other_first(&owned.mark.node, first);
@@ -366,7 +356,8 @@ impl<'a> Planner<'a> {
                 | Standing::Refused => None,
             });
             let (step, reason) = self.first_member(vm, seen.address, control_planes.collect());
-            return Etcd::Made(self.push(Draft::new(Some(first), step, reason, Effect::Create)));
+            let draft = Draft::new(Some(first), step, reason, Effect::Create);
+            return Etcd::Made(self.push(draft.after(self.undeclared_removals())));
         }
         let waits = standings.iter().any(|(node, standing)| {
             node.role == Role::Controller && matches!(standing, Standing::Configured(_))
@@ -393,16 +384,6 @@ impl<'a> Planner<'a> {
             let reason = "etcd runs, and its mark does not say so yet";
             self.push(Draft::new(Some(node), Step::RecordBootstrap { vm }, reason, Effect::ChangeLive));
         }
-    }
-
-    fn refuse_lost_data(&mut self) {
-        let problem = "this cluster was bootstrapped before, and no control plane has data of etcd any more: \
-                       another bootstrap would make another, empty cluster";
-        let choices = vec![
-            "begin with a snapshot of etcd: talmox apply --restore FILE".to_owned(),
-            "talmox destroy, then apply, for an empty cluster".to_owned(),
-        ];
-        self.refuse(None, problem.to_owned(), choices);
     }
 
     fn refuse_other_first(&mut self, marked: &NodeName, first: &NodeName) {

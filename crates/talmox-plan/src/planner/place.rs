@@ -1,11 +1,11 @@
 //! Which host a new VM goes to.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::VmConfig;
 use talmox_types::desired::{Desired, Image, Node, Role, Spread, Template};
-use talmox_types::{HostName, NodeName, StorageId};
+use talmox_types::{AwayWord, HostName, NodeName, StorageId};
 
 use super::capacity::Capacity;
 use super::source::Sources;
@@ -62,6 +62,8 @@ impl NoPlace {
 #[derive(Clone)]
 pub(super) struct Places {
     hosts: BTreeMap<HostName, Vec<(NodeName, Role)>>,
+    /// Hosts somebody works on: a node is away from them, as its mark says.
+    drained: BTreeSet<HostName>,
     capacity: Capacity,
 }
 
@@ -69,12 +71,16 @@ impl Places {
     pub(super) fn new(desired: &Desired, observed: &Observed, identities: &Identities) -> Self {
         let mut hosts: BTreeMap<HostName, Vec<(NodeName, Role)>> = BTreeMap::new();
         let names = by_name(desired);
+        let mut drained = BTreeSet::new();
         for owned in identities.ours() {
+            if let Some(AwayWord::Drained(host)) = &owned.mark.away {
+                drained.insert(host.clone());
+            }
             if let Some(node) = names.get(owned.mark.node.as_str()) {
                 hosts.entry(owned.host.clone()).or_default().push((node.name.clone(), node.role));
             }
         }
-        Self { hosts, capacity: Capacity::new(desired, observed, identities) }
+        Self { hosts, drained, capacity: Capacity::new(desired, observed, identities) }
     }
 
     /// Counts a node that is going to be made.
@@ -100,10 +106,16 @@ impl Places {
         self.hosts.get(host).map_or(&[], Vec::as_slice)
     }
 
-    /// Control planes apart from each other first, then where most memory stays free, then evenly, then by name.
-    pub(super) fn load(&self, host: &HostName, node: &Node) -> (usize, Reverse<u64>, usize) {
+    /// Whether somebody works on a host, and nobody has brought back what was on it.
+    pub(super) fn is_drained(&self, host: &HostName) -> bool {
+        self.drained.contains(host)
+    }
+
+    /// Where nobody works, control planes apart from each other, then where most memory stays free, then evenly, then by name.
+    pub(super) fn load(&self, host: &HostName, node: &Node) -> (bool, usize, Reverse<u64>, usize) {
         let apart = if node.role == Role::Controller { self.control_planes(host) } else { 0 };
-        (apart, Reverse(self.capacity.left(host, node).unwrap_or_default()), self.on(host).len())
+        let left = self.capacity.left(host, node).unwrap_or_default();
+        (self.is_drained(host), apart, Reverse(left), self.on(host).len())
     }
 
     fn control_planes(&self, host: &HostName) -> usize {

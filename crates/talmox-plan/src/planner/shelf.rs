@@ -328,7 +328,7 @@ impl Planner<'_> {
     /// What is lost, and what is not, of a node whose host is gone for good. False if something outlives the host and must be
     /// fetched first.
     pub(super) fn kept_disks_of_a_lost_host(&mut self, node: &Node) -> bool {
-        let lost = self.unknown.of_name(node);
+        let lost = self.unknown.of_name(&node.name);
         let Some(guest) = lost.first().filter(|guest| self.request.hosts.gone.contains(&guest.host)) else {
             return true;
         };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_types::desired::{Desired, Node};
-use talmox_types::{HostName, VmId};
+use talmox_types::{HostName, NodeName, VmId};
 
 use crate::identity::by_name;
 use crate::{Class, Guest, Identities, Observed, Seen, Waiting};
@@ -56,19 +56,19 @@ impl<'a> Unknown<'a> {
     pub(super) fn out_of_reach(&self, node: &Node, gone: &BTreeSet<HostName>) -> Option<(HostName, String)> {
         let holder = talmox_types::shelf_name(&node.name);
         let holder = self.named.get(holder.as_str()).map_or(&[][..], Vec::as_slice);
-        let named = self.named(node).iter().chain(holder);
+        let named = self.named(&node.name).iter().chain(holder);
         let all = named.chain(self.anyone.values()).filter(|lost| !gone.contains(&lost.guest.host));
         let first = all.min_by_key(|lost| lost.guest.vmid)?;
         Some((first.guest.host.clone(), first.reason.to_owned()))
     }
 
     /// VMs of a node's name that nobody can read.
-    pub(super) fn of_name(&self, node: &Node) -> Vec<&'a Guest> {
+    pub(super) fn of_name(&self, node: &NodeName) -> Vec<&'a Guest> {
         self.named(node).iter().map(|lost| lost.guest).collect()
     }
 
-    fn named(&self, node: &Node) -> &[Lost<'a>] {
-        self.named.get(node.name.as_str()).map_or(&[], Vec::as_slice)
+    fn named(&self, node: &NodeName) -> &[Lost<'a>] {
+        self.named.get(node.as_str()).map_or(&[], Vec::as_slice)
     }
 
     /// What has to be waited for before anything can be called missing.

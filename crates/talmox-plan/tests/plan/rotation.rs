@@ -112,3 +112,16 @@ fn a_plan_that_leaves_a_phase_or_a_machine_out_is_caught() {
     let found = check(&plan, &desired, &unasked, &healthy());
     assert!(found.iter().any(|violation| violation.rule == Rule::PhaseByPhase), "nobody asked for it");
 }
+
+#[test]
+fn a_node_nobody_describes_is_not_cut_off() {
+    let mut desired = described();
+    let observed = in_phases(&desired, &[Phase::Before; 4], &[Phase::Before; 4]);
+    let dropped = desired.nodes.pop().unwrap();
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(words(&plan), [""; 0], "{plan:#?}");
+    let refused = plan.refusals.iter().find(|refusal| refusal.problem.contains("could speak to nobody"));
+    let refused = refused.unwrap_or_else(|| panic!("{plan:#?}"));
+    assert!(refused.problem.contains(dropped.name.as_str()), "{refused:?}");
+    assert!(refused.choices[1].contains("--remove w-1"), "{refused:?}");
+}

@@ -93,6 +93,17 @@ async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_etcd_reads_when_it_starts_needs_a_restart_though_talos_takes_it() {
+    let mut bed = Bed::new(68, described(3, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.handed.patches = patch("cluster: {etcd: {extraArgs: {quota-backend-bytes: \"4294967296\"}}}");
+    let plan = bed.plan(&healthy()).await;
+    assert_eq!(modes(&plan), [ChangeMode::Reboot; 3], "{plan:#?}");
+    let changed = plan.steps.iter().find(|step| step.id.as_str().ends_with("/change-node")).unwrap();
+    assert!(changed.reason.contains("cluster.etcd.extraArgs"), "{}", changed.reason);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_needs_a_restart_can_be_left_for_the_next() {
     let mut bed = bed(63, "").await;
     bed.handed.patches = patch("machine: {env: {A: b}}");
@@ -150,4 +161,28 @@ async fn a_change_that_cuts_a_machine_off_is_taken_back_by_the_machine() {
     bed.settles().await;
     // It has what it had before, and nobody else was given the change.
     assert_eq!(modes(&bed.plan(&healthy()).await), [ChangeMode::Try; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_does_not_begin_while_another_is_under_way() {
+    let mut bed = bed(67, "").await;
+    // A run that died had begun with what was described then, on the node that is changed first.
+    let first = bed.client("10.0.7.12");
+    let held = talmox_exec::held(&first).await.unwrap().kept.unwrap();
+    let other = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.54\nhostnames: [old.lab]\n";
+    let text = format!("{}\n---\n{other}", secrecy::ExposeSecret::expose_secret(&held));
+    let (trial, before) = (Duration::from_mins(2), in_force(&bed));
+    first.apply_configuration(text.into(), talmox_talos::ApplyMode::Try(trial), false).await.unwrap();
+    let on_trial = in_force(&bed);
+    assert_ne!(on_trial, before);
+    bed.handed.patches = patch(NETWORK);
+    let towards_its_end = async {
+        tokio::time::sleep(Duration::from_secs(110)).await;
+        in_force(&bed)
+    };
+    let (ended, then) = futures_util::future::join(bed.converge(&healthy(), 2), towards_its_end).await;
+    ended.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(then, on_trial, "another one on top of it would go back to the first");
+    bed.settles().await;
+    assert!(bed.plan(&healthy()).await.is_empty());
 }

@@ -144,3 +144,22 @@ async fn workers_restart_so_many_at_a_time() {
     assert_eq!(restarts(&bed).len(), 4);
     assert!(bed.plan(&healthy()).await.steps.iter().all(|planned| planned.step == Step::AwaitHealth));
 }
+
+#[tokio::test(start_paused = true)]
+async fn control_planes_that_are_described_as_workers_keep_their_votes() {
+    let mut bed = Bed::new(48, described(3, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    // One is left, which is a valid number, and workers go two at a time.
+    bed.desired = described(3, 1, "proxmox_vm_worker_defaults: {memory: 6144}");
+    for node in &mut bed.desired.nodes[1..3] {
+        node.role = talmox_types::desired::Role::Worker;
+    }
+    let mut request = healthy();
+    request.upkeep.max_unavailable = std::num::NonZeroUsize::new(2);
+    let error = bed.converge(&request, 2).await.unwrap_err();
+    assert!(error.contains("its vote in etcd would be lost"), "{error}");
+    assert_eq!(bed.accepted("/Reboot") + restarts(&bed).len(), 0);
+    assert_eq!(bed.accepted("ApplyConfiguration"), 4, "nobody was given another role");
+    assert!(bed.etcd().await.has_quorum());
+}

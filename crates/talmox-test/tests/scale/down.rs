@@ -96,7 +96,7 @@ async fn one_that_is_off_goes_and_its_member_is_removed() {
     bed.lab.done(&client, &task).await.unwrap();
     bed.desired = without(&bed.desired, &["cp-3"]);
     let plan = bed.plan(&removing(&["cp-3"])).await;
-    assert_eq!(steps(&plan), ["cp-3/remove", "cp-3/forget", "await-health"]);
+    assert_eq!(steps(&plan), ["snapshot-etcd", "cp-3/remove", "cp-3/forget", "await-health"]);
     carried_out(&bed, &removing(&["cp-3"]), 2).await;
     bed.is_healthy().await;
     assert_eq!((bed.accepted("EtcdLeaveCluster"), bed.accepted("EtcdRemoveMemberByID")), (0, 1));
@@ -146,4 +146,19 @@ async fn that_the_cluster_was_begun_outlives_nodes_that_are_built_anew() {
     carried_out(&bed, &replacing(&["cp-1", "cp-2", "cp-3"]), 2).await;
     assert!(bed.plan(&healthy()).await.is_empty());
     is_never_begun_again(&bed).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_answers_is_not_forgotten_whoever_has_its_vm() {
+    let mut bed = living(70, 3, 0).await;
+    // Proxmox does not list its VM any more though it runs, and somebody has deleted the node from Kubernetes.
+    bed.lab.world(|world| {
+        world.remove_vm(2002);
+        world.take_power();
+    });
+    bed.desired = without(&bed.desired, &["cp-3"]);
+    bed.kubernetes_at("10.0.7.11").delete_node("cp-3", None).await.unwrap();
+    let error = bed.converge(&removing(&["cp-3"]), 2).await.unwrap_err();
+    assert!(error.contains("still answers at 10.0.7.13, so it is not gone"), "{error}");
+    assert_eq!(bed.accepted("EtcdRemoveMemberByID"), 0);
 }

@@ -86,3 +86,65 @@ async fn what_can_run_nowhere_else_is_stopped_and_started_again() {
     assert_eq!(standing(&bed, "cp-1"), (host.to_string(), true, None));
     bed.is_healthy().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_moved_onto_a_host_that_is_drained_too() {
+    let mut shared = described(3, 0, "");
+    for node in &mut shared.nodes {
+        node.vm.storage = talmox_test::storage("shared");
+    }
+    let bed = of(Bed::in_lab(Lab::three_hosts(93).with_nodes(), shared)).await;
+    bed.lab.world(may_move);
+    let first = HostName::parse(&standing(&bed, "cp-2").0).unwrap();
+    carried_out(&bed, &draining(&first), 2).await;
+    let second = HostName::parse(&standing(&bed, "cp-3").0).unwrap();
+    carried_out(&bed, &draining(&second), 3).await;
+    for node in ["cp-1", "cp-2", "cp-3"] {
+        let (now, runs, _) = standing(&bed, node);
+        assert!(runs && now != first.as_str() && now != second.as_str(), "{node} is on {now}");
+    }
+    bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_cannot_be_asked_is_not_said_to_be_empty() {
+    let mut apart = described(3, 0, "");
+    for (node, number) in apart.nodes.iter_mut().zip([1, 2, 3]) {
+        node.vm.host = Some(talmox_test::host(number));
+    }
+    let bed = of(Bed::in_lab(Lab::three_hosts(94).with_nodes(), apart)).await;
+    let nowhere = HostName::parse("pve9").unwrap();
+    assert_eq!(problems(&bed.plan(&draining(&nowhere)).await), ["Proxmox has no host pve9"]);
+    bed.lab.world(|world| world.nodes.get_mut("pve2").unwrap().reach = talmox_sim::Reach::Unreachable);
+    for request in [draining(&talmox_test::host(2)), returning(&talmox_test::host(2), false)] {
+        let plan = bed.plan(&request).await;
+        assert!(problems(&plan)[0].starts_with("pve2 is down"), "{plan:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_on_a_host_that_is_down_is_not_forgotten_unless_the_host_is_gone_for_good() {
+    let mut apart = described(3, 2, "");
+    for (node, number) in apart.nodes.iter_mut().zip([1, 2, 3, 2, 3]) {
+        node.vm.host = Some(talmox_test::host(number));
+    }
+    let mut bed = of(Bed::in_lab(Lab::three_hosts(95).with_nodes(), apart)).await;
+    bed.desired = without(&bed.desired, &["worker-2"]);
+    let lost = talmox_test::host(3);
+    bed.lab.world(|world| world.nodes.get_mut(lost.as_str()).unwrap().reach = talmox_sim::Reach::Unreachable);
+    bed.lab.nodes(|nodes| {
+        for vmid in [2002, 2004] {
+            nodes.power_off(talmox_sim_talos::MachineId(vmid));
+        }
+    });
+    // Kubernetes notices after a while.
+    tokio::time::sleep(std::time::Duration::from_mins(2)).await;
+    let plan = bed.plan(&removing(&["worker-2"])).await;
+    let told = plan.refusals.iter().find(|refusal| refusal.node == Some("worker-2".parse().unwrap()));
+    let told = told.unwrap_or_else(|| panic!("{plan:#?}"));
+    assert!(told.problem.contains("it would come back with it"), "{told:?}");
+    assert!(told.choices[1].contains("--host-gone pve3"), "{told:?}");
+    let hosts = HostsRequest { gone: [lost].into(), ..HostsRequest::default() };
+    let plan = bed.plan(&Request { hosts, ..removing(&["worker-2"]) }).await;
+    assert!(steps(&plan).contains(&"worker-2/forget"), "{plan:#?}");
+}

@@ -76,7 +76,7 @@ async fn a_sick_one_that_does_not_answer() {
     tokio::time::sleep(Duration::from_mins(2)).await;
     let request = replacing(&["cp-2"]);
     let plan = bed.plan(&request).await;
-    assert_eq!(steps(&plan)[..3], ["cp-2/stop", "cp-2/remove", "cp-2/forget"], "{plan:#?}");
+    assert_eq!(steps(&plan)[..4], ["snapshot-etcd", "cp-2/stop", "cp-2/remove", "cp-2/forget"], "{plan:#?}");
     bed.lab.nodes(|nodes| nodes.faults.mend(MachineId(2001)));
     carried_out(&bed, &request, 2).await;
     bed.is_healthy().await;

@@ -8,4 +8,5 @@ mod bed;
 mod cluster;
 mod killed;
 mod roll;
+mod stale;
 mod trouble;

@@ -52,6 +52,16 @@ fn verdict(declared: usize, asked: &[Asked]) -> Verdict {
     with(declared, |_| (), asked)
 }
 
+/// A machine answers for the member it is, not for one of before that has its name.
+#[test]
+fn a_member_of_the_past_is_not_well_because_another_has_its_name() {
+    let mut known = members(&[1, 2, 3]);
+    known.push(Member { id: MemberId(9), peer_urls: vec!["https://10.0.9.9:2380".to_owned()], ..member(3) });
+    let well = |number| asked(number, Said::Member(Voice { complaint: None, members: Some(known.clone()) }));
+    let Verdict::NotYet(why) = verdict(3, &[well(1), well(2), well(3)]) else { panic!("it passes") };
+    assert!(why.starts_with("etcd has 2 members that seem to be cp-3"), "{why}");
+}
+
 #[test]
 fn all_others_that_vote_must_be_well() {
     let three = [1, 2, 3];

@@ -122,7 +122,7 @@ impl Order<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            if stage {
+            if stage || self.is_too_late() {
                 return Ok(End::Changed);
             }
             self.restart(&seen).await?;
@@ -180,8 +180,23 @@ impl Order<'_> {
         }
     }
 
-    /// Restarts into what was installed. A leader hands over first, so that etcd need not notice that it is gone.
+    /// Whether the window in which it may restart has ended while the installer worked. What is installed waits, and is known by its
+    /// note.
+    fn is_too_late(&self) -> bool {
+        let late = !self.work.run.may_interrupt();
+        if late {
+            let window = &self.work.run.request.upkeep.window;
+            self.work.warn(&format!(
+                "Talos {} is installed and waits for the restart: nothing is interrupted now ({window})",
+                self.to
+            ));
+        }
+        late
+    }
+
+    /// Restarts into what was installed, if etcd can still do without it. A leader hands over first, so that etcd need not notice that it is gone.
     async fn restart(&self, seen: &Seen) -> Result<()> {
+        self.work.go_down_now().await?;
         let client = seen.client.clone().with_deadlines(looking());
         if self.is_control_plane()
             && let Err(error) = client.etcd_forfeit_leadership().await

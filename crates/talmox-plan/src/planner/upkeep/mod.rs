@@ -18,7 +18,6 @@ use talmox_types::desired::Node;
 use super::Planner;
 use crate::SeenNode;
 
-pub(super) use restore::Beginning;
 pub(super) use retire::Departure;
 
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.

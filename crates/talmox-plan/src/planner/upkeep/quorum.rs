@@ -79,7 +79,7 @@ impl Planner<'_> {
 
     fn part(&self, node: &Node) -> Part {
         let Some(owned) = self.identities.of_node(&node.name).next() else {
-            let lost = self.unknown.of_name(node);
+            let lost = self.unknown.of_name(&node.name);
             let there = lost.iter().any(|guest| !self.request.hosts.gone.contains(&guest.host));
             return if there { Part::Silent } else { Part::None };
         };

@@ -6,36 +6,83 @@
 //!  ─, done     --restore FILE     recover from FILE, the intent names it
 //!  done        nothing            refused: the data is lost
 //!  from FILE   nothing            refused: a restore was interrupted, an empty cluster would take its place
+//!  VMs of the cluster that are not described, and --restore: refused, since they may be its living control planes
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use talmox_types::{BootstrapWord, Mark, NodeName};
+use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{BootstrapWord, Mark, NodeName, VmId};
 
 use crate::planner::Planner;
-use crate::{Expected, Step, Upkeep};
-
-/// Whether a first member may be made.
-pub(in crate::planner) enum Beginning {
-    Allowed,
-    /// There was one, and nobody asked for another.
-    Lost,
-    /// One was to be made from a snapshot, and nobody says from which.
-    Interrupted,
-}
+use crate::{Expected, Owned, Planned, Step, StepId, Upkeep};
 
 impl Planner<'_> {
-    /// Whether a cluster without data may get some, as marks and request say.
-    pub(in crate::planner) fn beginning(&self, marked: Option<&BootstrapWord>) -> Beginning {
+    /// Whether a cluster without data may get some, as marks and request say; why not is refused.
+    pub(in crate::planner) fn may_begin(&mut self, marked: Option<&BootstrapWord>, all_empty: bool) -> bool {
         if self.request.upkeep.restore.is_some() {
-            return Beginning::Allowed;
+            return !self.is_beside_others();
         }
         match marked {
-            Some(word) if word.done => Beginning::Lost,
-            Some(word) if word.snapshot.is_some() => Beginning::Interrupted,
-            Some(_) | None => Beginning::Allowed,
+            Some(word) if word.done && sabotaged(Defect::BootstrappedAgain) => true,
+            Some(word) if word.done => {
+                if all_empty {
+                    self.refuse_lost_data();
+                }
+                false
+            }
+            Some(word) if word.snapshot.is_some() => {
+                self.refuse_half_restored();
+                false
+            }
+            Some(_) | None => true,
         }
+    }
+
+    /// Whether VMs of this cluster are there that the description does not name. They may be the control planes the snapshot is of,
+    /// alive: then there would be two clusters, with one identity and one address.
+    fn is_beside_others(&mut self) -> bool {
+        let goes = |vmid: VmId| {
+            let mut steps = self.plan.steps.iter();
+            steps.any(|planned| matches!(&planned.step, Step::RemoveVm { vm, .. } if vm.vmid() == vmid))
+        };
+        let is_other =
+            |owned: &&Owned| !self.names.contains_key(owned.mark.node.as_str()) && !goes(owned.mark.vmid);
+        let other = self.identities.ours().find(is_other).cloned();
+        let Some(Owned { mark, host, .. }) = other else { return false };
+        let (vmid, name) = (mark.vmid, mark.node);
+        let problem = format!(
+            "VM {vmid} ({name}) on {host} is of this cluster and not in the description: it may have data of etcd, and be alive beside \
+             what is restored"
+        );
+        let choices = vec![
+            "is this the right description? talmox status shows what is there".to_owned(),
+            format!("let it go first: --remove {name}, or --prune for all of them"),
+            format!("if it cannot say any more what it has: qm stop {vmid} and qm destroy {vmid} on {host}"),
+        ];
+        self.refuse(None, problem, choices);
+        true
+    }
+
+    /// Steps that remove what is not described: nothing begins before they are done.
+    pub(in crate::planner) fn undeclared_removals(&self) -> Vec<StepId> {
+        let removes = |planned: &&Planned| {
+            let node = planned.node.as_ref();
+            matches!(planned.step, Step::RemoveVm { .. })
+                && node.is_some_and(|node| !self.names.contains_key(node.as_str()))
+        };
+        self.plan.steps.iter().filter(removes).map(|planned| planned.id.clone()).collect()
+    }
+
+    fn refuse_lost_data(&mut self) {
+        let problem = "this cluster was bootstrapped before, and no control plane has data of etcd any more: \
+                       another bootstrap would make another, empty cluster";
+        let choices = vec![
+            "begin with a snapshot of etcd: talmox apply --restore FILE".to_owned(),
+            "talmox destroy, then apply, for an empty cluster".to_owned(),
+        ];
+        self.refuse(None, problem.to_owned(), choices);
     }
 
     /// What is written into the mark before the call.

@@ -17,7 +17,8 @@ use talmox_types::desired::{Node, Power as WantedPower, Role};
 
 use crate::planner::{Draft, Planner};
 use crate::{
-    Effect, Expected, NoteKind, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Until, Upkeep,
+    Effect, Expected, Guest, NoteKind, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Until,
+    Upkeep,
 };
 
 /// What becomes of a node's part of the cluster when its VM goes.
@@ -104,7 +105,7 @@ impl<'a> Planner<'a> {
         if !self.request.looks_inside() || !self.goes_on() {
             return Some(Vec::new());
         }
-        let lost = self.unknown.of_name(node);
+        let lost = self.unknown.of_name(&node.name);
         if let Some(guest) = lost.first()
             && self.is_ready(&node.name)
         {
@@ -115,14 +116,7 @@ impl<'a> Planner<'a> {
             self.refuse(Some(&node.name), problem, vec!["look at the host, and wait for it".to_owned()]);
             return None;
         }
-        if let Some(guest) = lost.iter().find(|guest| guest.ha.is_some()) {
-            let problem =
-                format!("HA looks after VM {}, and starts it on another host by itself", guest.vmid);
-            let choices = vec![
-                "wait until it has".to_owned(),
-                format!("ha-manager remove vm:{} on a host that answers, and run this again", guest.vmid),
-            ];
-            self.refuse(Some(&node.name), problem, choices);
+        if self.is_restarted_by_ha(&node.name, &lost) {
             return None;
         }
         if !self.is_known(&node.name) {
@@ -161,6 +155,7 @@ impl<'a> Planner<'a> {
                 let choices = vec!["talmox status shows what is there".to_owned()];
                 self.refuse(Some(&name), problem, choices);
             } else if self.is_known(&name)
+                && !self.may_come_back(&name)
                 && let Some(departure) = self.departure(&name, None, Effect::Destroy)
             {
                 self.forget(
@@ -171,6 +166,37 @@ impl<'a> Planner<'a> {
                 );
             }
         }
+    }
+
+    /// Whether a VM of that name is on a host that does not answer: it comes back with the host, and must not be forgotten before.
+    fn may_come_back(&mut self, name: &NodeName) -> bool {
+        let lost = self.unknown.of_name(name);
+        let waits = lost.iter().find(|guest| !self.request.hosts.gone.contains(&guest.host));
+        if let Some(guest) = waits {
+            let (vmid, host) = (guest.vmid, &guest.host);
+            let problem = format!(
+                "VM {vmid} on {host} may be its, and {host} does not answer: it would come back with it"
+            );
+            let choices = vec![
+                format!("run this again once {host} is back"),
+                format!("if {host} is gone for good: talmox apply --remove {name} --host-gone {host}"),
+            ];
+            self.refuse(Some(name), problem, choices);
+            return true;
+        }
+        self.is_restarted_by_ha(name, &lost)
+    }
+
+    /// Whether HA brings a VM back that nobody can read now; refused then.
+    fn is_restarted_by_ha(&mut self, name: &NodeName, lost: &[&Guest]) -> bool {
+        let Some(guest) = lost.iter().find(|guest| guest.ha.is_some()) else { return false };
+        let problem = format!("HA looks after VM {}, and starts it on another host by itself", guest.vmid);
+        let choices = vec![
+            "wait until it has".to_owned(),
+            format!("ha-manager remove vm:{} on a host that answers, and run this again", guest.vmid),
+        ];
+        self.refuse(Some(name), problem, choices);
+        true
     }
 
     /// What follows once a node of a living cluster is built anew: it joins, and is well before the next one goes.
@@ -192,7 +218,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether etcd is there and goes on: nobody has to take their leave from one that is given up.
-    fn goes_on(&self) -> bool {
+    pub(in crate::planner) fn goes_on(&self) -> bool {
         self.lives() && self.given_up.is_empty()
     }
 
@@ -225,7 +251,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Members of etcd, as the control planes that can be asked know them.
-    fn members(&self) -> BTreeSet<NodeName> {
+    pub(in crate::planner) fn members(&self) -> BTreeSet<NodeName> {
         let machines = self.observed.talos.values().chain(self.observed.leaving.values());
         let lists = machines.filter_map(|machine| match &machine.configured()?.etcd {
             Some(SeenEtcd::Member { members: Some(members), .. }) => Some(members),

@@ -44,6 +44,10 @@ impl<'a> Planner<'a> {
         if !silent.is_empty() {
             return self.refuse_without(&silent);
         }
+        let others = self.undescribed();
+        if !others.is_empty() {
+            return self.refuse_beside(&others);
+        }
         let mut last: Vec<StepId> = Vec::new();
         for realm in rotating {
             last = self.replace_authority(*realm, living, last);
@@ -74,6 +78,31 @@ impl<'a> Planner<'a> {
         };
         let silent = self.desired.nodes.iter().filter(|node| !lives.contains(&node.name));
         silent.map(|node| (node.name.clone(), why(node))).collect()
+    }
+
+    /// Nodes of the cluster that the description does not name, and so nobody gives the new authority to.
+    fn undescribed(&self) -> Vec<String> {
+        let listed = match &self.observed.kubernetes {
+            SeenKubernetes::Answers(cluster) => cluster.nodes.keys().cloned().collect(),
+            SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => BTreeSet::new(),
+        };
+        let all: BTreeSet<String> =
+            listed.into_iter().chain(self.members().iter().map(ToString::to_string)).collect();
+        all.into_iter().filter(|name| !self.names.contains_key(name.as_str())).collect()
+    }
+
+    fn refuse_beside(&mut self, others: &[String]) {
+        let (names, first) = (others.join(", "), &others[0]);
+        let (is, it) = if others.len() == 1 { ("is", "it") } else { ("are", "they") };
+        let problem = format!(
+            "an authority is being replaced, and {names} {is} in the cluster and not in the description: once the old one is dropped \
+             {it} could speak to nobody"
+        );
+        let choices = vec![
+            format!("describe {names} first: talmox adopt"),
+            format!("let go what is not needed: talmox apply --remove {first}"),
+        ];
+        self.refuse(None, problem, choices);
     }
 
     fn refuse_without(&mut self, silent: &[(NodeName, String)]) {

@@ -43,14 +43,16 @@ impl Planner<'_> {
 
     /// Whether a step is one that a cluster may not survive.
     fn is_risky(&self, at: usize) -> bool {
-        let Some(Planned { step: Step::Upkeep(upkeep), node, .. }) = self.plan.steps.get(at) else {
-            return false;
-        };
+        let Some(Planned { step, node, .. }) = self.plan.steps.get(at) else { return false };
+        let of_member = || node.as_ref().is_none_or(|node| self.may_be_member(node));
+        // The end of one that does not answer any more.
+        if matches!(step, Step::RemoveVm { .. }) {
+            return self.goes_on() && of_member();
+        }
+        let Step::Upkeep(upkeep) = step else { return false };
         match upkeep {
             Upkeep::UpgradeKubernetes { .. } => true,
-            Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => {
-                node.as_ref().is_none_or(|node| self.may_be_member(node))
-            }
+            Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => of_member(),
             Upkeep::SnapshotEtcd { .. }
             | Upkeep::DrainNode { .. }
             | Upkeep::ReturnNode { .. }

@@ -152,3 +152,28 @@ fn what_is_not_in_the_description_may_have_data_too() {
         ["--quorum-lost: VM 2007 (cp-4) on pve2 is not in the description, and may have data of etcd"]
     );
 }
+
+/// Three control planes live, and the description names others, with the same secrets: a file that was copied, or edited too much.
+#[test]
+fn a_snapshot_makes_no_second_cluster_beside_a_living_one() {
+    let mut living = living(&desired(3, 0));
+    living.depth = talmox_plan::Depth::Everything;
+    let mut others = desired(3, 0);
+    for (node, number) in others.nodes.iter_mut().zip(4_u8..) {
+        node.name = name(&format!("cp-{number}"));
+        node.vm.id = None;
+        node.address = NodeAddress::Declared(talmox_types::FamilyPair::one([10, 0, 7, 40 + number].into()));
+    }
+    let plan = planned(&others, &living, &restoring());
+    let refused =
+        plan.refusals.iter().find(|refusal| refusal.problem.contains("alive beside what is restored"));
+    assert!(refused.is_some_and(|refusal| refusal.problem.starts_with("VM 2000 (cp-1)")), "{plan:#?}");
+    assert!(!later(&plan).contains(&"cp-4/recover-etcd".to_owned()), "{plan:#?}");
+    // What was asked to go goes first.
+    let mut observed = running(&desired(3, 1));
+    let fewer = desired(3, 0);
+    all(&mut observed, &fewer, |desired, node| boxed(configured(desired, node)));
+    let plan = planned(&fewer, &observed, &Request { prune: true, ..restoring() });
+    let recover = plan.steps.iter().find(|step| step.id.as_str() == "cp-1/recover-etcd").unwrap();
+    assert_eq!(recover.needs, [StepId::new(Some(&name("w-1")), "remove")], "{plan:#?}");
+}

@@ -1,0 +1,69 @@
+//! Control planes that are described as workers.
+
+use super::*;
+
+fn reboots() -> Request {
+    Request { allow_reboot: true, ..healthy() }
+}
+
+/// Three control planes live, and two of them are described as workers now.
+fn demoted() -> (Desired, Desired, Observed) {
+    let before = desired(3, 1);
+    let observed = living(&before);
+    let mut now = before.clone();
+    for node in now.nodes.iter_mut().filter(|node| ["cp-2", "cp-3"].contains(&node.name.as_str())) {
+        node.role = Role::Worker;
+    }
+    (before, now, observed)
+}
+
+#[test]
+fn a_vote_is_not_taken_for_a_worker() {
+    let (_, now, mut observed) = demoted();
+    for vmid in [2001, 2002] {
+        edit(&mut observed, vmid, |config| drop(config.set("memory", "1024")));
+    }
+    let replace = Request { replace: [name("cp-2")].into(), ..reboots() };
+    for request in [reboots(), replace] {
+        let plan = planned(&now, &observed, &request);
+        let touched = |step: &&Planned| step.node == Some(name("cp-2")) || step.node == Some(name("cp-3"));
+        assert_eq!(plan.steps.iter().filter(touched).count(), 0, "{:?}", steps(&plan));
+        let problems: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.problem.as_str()).collect();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("its vote in etcd would be lost"), "{problems:?}");
+        assert!(plan.refusals[0].choices[1].contains("talmox apply --remove cp-2"), "{:?}", plan.refusals);
+    }
+}
+
+#[test]
+fn what_the_machine_is_configured_as_tells_where_nobody_lists_the_members() {
+    let (_, now, mut observed) = demoted();
+    see(&mut observed, "cp-1", silent(&now, "cp-1"));
+    for node in ["cp-2", "cp-3"] {
+        let mut seen = configured(&now, node);
+        seen.config = Some(vec![Change {
+            key: "machine.type".to_owned(),
+            old: Some("controlplane".to_owned()),
+            new: Some("worker".to_owned()),
+            applies: Applies::AfterReboot,
+            field: None,
+            sub: Vec::new(),
+        }]);
+        see(&mut observed, node, boxed(seen));
+    }
+    let plan = planned(&now, &observed, &reboots());
+    assert_eq!(plan.refusals.len(), 2, "{plan:#?}");
+}
+
+#[test]
+fn a_plan_that_takes_it_for_one_is_not_carried_out() {
+    let (before, now, mut observed) = demoted();
+    edit(&mut observed, 2001, |config| drop(config.set("memory", "1024")));
+    let plan = planned(&before, &observed, &reboots());
+    assert!(check(&plan, &before, &observed, &reboots()).is_empty());
+    let violations = check(&plan, &now, &observed, &reboots());
+    let caught = violations.iter().any(|one| {
+        one.rule == Rule::OneAtATime && one.problem.contains("described as a worker and has a vote in etcd")
+    });
+    assert!(caught, "{violations:#?}");
+}

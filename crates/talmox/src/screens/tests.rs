@@ -356,6 +356,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         ready: true,
         unmet: Vec::new(),
         config: Some(Vec::new()),
+        incomparable: None,
         images: BTreeMap::new(),
         phases: talmox_types::Phases::default(),
         etcd,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use talmox_plan::{Applies, Change, CloneKind, Effect, NoteKind, Plan, Planned, Step, Volume, Waiting};
+use talmox_plan::{
+    Applies, Change, CloneKind, Effect, NoteKind, Plan, Planned, Step, Upkeep, Volume, Waiting,
+};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Role};
 
@@ -170,13 +172,16 @@ fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
                 let old = act
                     .replaced()
                     .map_or_else(String::new, |(vmid, host)| format!(" in place of {vmid} on {host}"));
-                let mut lines = vec![columns.row(machine, act), format!("built anew{old}, with empty disks")];
+                let mut lines = vec![columns.row(machine, act)];
+                lines.extend(departure(act));
+                lines.push(format!("built anew{old}, {}", disks(act)));
                 lines.extend(lost(act));
                 lines
             }
             (Sign::Create | Sign::Replace | Sign::Destroy, _) => {
                 let mut lines =
                     vec![act.at.map_or_else(String::new, |(vmid, host)| format!("{vmid} on {host}"))];
+                lines.extend(departure(act));
                 lines.extend(lost(act));
                 lines
             }
@@ -287,6 +292,40 @@ fn deed(planned: &Planned) -> String {
         }
     };
     format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))
+}
+
+/// How a node leaves its cluster before its VM goes.
+fn departure(act: &Act<'_>) -> Option<String> {
+    let mut told: Vec<&str> = Vec::new();
+    for planned in &act.steps {
+        let Step::Upkeep(upkeep) = &planned.step else { continue };
+        let words: &[&str] = match upkeep {
+            Upkeep::DrainNode { .. } => &["drained"],
+            Upkeep::RetireNode { .. } => &["out of the cluster", "wiped"],
+            Upkeep::ForgetNode { .. } => &["forgotten by etcd and Kubernetes"],
+            _ => &[],
+        };
+        told.extend(words.iter().filter(|word| !told.contains(word)).copied().collect::<Vec<_>>());
+    }
+    (!told.is_empty()).then(|| format!("leaves first: {}", told.join(", ")))
+}
+
+/// What becomes of the disks of a VM that is built anew.
+fn disks(act: &Act<'_>) -> String {
+    let mut kept: Vec<String> = Vec::new();
+    for planned in &act.steps {
+        if let Step::Upkeep(Upkeep::MoveDisk { slot, .. }) = &planned.step {
+            let slot = slot.to_string();
+            if !kept.contains(&slot) {
+                kept.push(slot);
+            }
+        }
+    }
+    match kept.len() {
+        0 => "with empty disks".to_owned(),
+        1 => format!("with {} as it is; other disks are empty", listed(&kept)),
+        _ => format!("with {} as they are; other disks are empty", listed(&kept)),
+    }
 }
 
 /// Volumes that go, each with its size, and the jobs that forget the VM.

@@ -1,13 +1,15 @@
 //! What is inside the machines, for `status`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde::Serialize;
-use talmox_plan::{SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage};
-use talmox_types::NodeName;
+use talmox_exec::etcd::Etcd;
+use talmox_plan::{Observed, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage, rotation_standing};
+use talmox_types::{NodeName, Realm};
 
 use super::ends::Ending;
-use super::etcd::{Trouble, advice};
+use super::etcd::{Trouble, advice, troubles};
 use super::plan_text::{RED, YELLOW};
 use super::text::{listed, safe};
 use crate::printer::GREEN;
@@ -49,6 +51,40 @@ pub(crate) struct EtcdView {
     /// What is wrong with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) troubles: Vec<Trouble>,
+}
+
+impl EtcdView {
+    /// From what machines and members said; none if there is no etcd yet. `declared` are the control planes with an address.
+    pub(crate) fn of(
+        observed: &Observed,
+        etcd: &Etcd,
+        declared: &BTreeMap<NodeName, IpAddr>,
+    ) -> Option<Self> {
+        let (mut healthy, mut members) = (0, 0);
+        for seen in observed.talos.values().filter_map(SeenMachine::configured) {
+            if let Some(SeenEtcd::Member { healthy: well, members: known, .. }) = &seen.etcd {
+                healthy += usize::from(*well);
+                members = members.max(known.as_ref().map_or(0, Vec::len));
+            }
+        }
+        let sizes = etcd.nodes.values().flatten().map(|health| health.database_bytes);
+        (members > 0 || healthy > 0 || etcd.is_there()).then(|| Self {
+            healthy,
+            members: members.max(healthy),
+            leader: etcd.leader().cloned(),
+            database_bytes: sizes.max(),
+            troubles: troubles(etcd, &declared.keys()),
+        })
+    }
+}
+
+/// How far each rotation is, for people.
+pub(crate) fn rotation_words(observed: &Observed) -> Vec<String> {
+    let phases = |realm: Realm| {
+        let seen = observed.talos.values().filter_map(SeenMachine::configured);
+        seen.map(|seen| seen.phases.of(realm)).collect::<Vec<_>>()
+    };
+    observed.rotating.iter().map(|realm| rotation_standing(*realm, &phases(*realm))).collect()
 }
 
 /// The cells of a node, and what else there is to say of it.

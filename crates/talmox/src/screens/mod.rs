@@ -32,7 +32,7 @@ pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
 pub(crate) use ends::Ending;
 pub(crate) use etcd::{EtcdData, MembersData, bytes, etcd_text, members_text, troubles};
 pub(crate) use health::{HealthData, health_line, health_text};
-pub(crate) use inside::{EtcdView, InsideView, SeenHealth};
+pub(crate) use inside::{EtcdView, InsideView, SeenHealth, rotation_words};
 pub(crate) use places::Places;
 pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};
 pub(crate) use plan_markdown::plan_markdown;

@@ -32,6 +32,7 @@ use crate::{Lab, MemoryTransport, TOKEN};
 pub use described::{described, desired};
 pub use keeper::Handed;
 use keeper::Keeper;
+pub use rotation::Watch;
 use secrets::ours;
 pub use secrets::{EPOCH, Secrets, unspeakable};
 pub use seen::{unwell, versions};

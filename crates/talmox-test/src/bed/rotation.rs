@@ -1,10 +1,13 @@
 //! Authorities that are replaced, and how far machines are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
+use talmox_plan::Request;
 use talmox_types::desired::{Node, NodeAddress};
-use talmox_types::{Phases, Realm};
+use talmox_types::{Phase, Phases, Realm};
 
 use super::{Bed, EPOCH, Secrets};
 
@@ -43,11 +46,54 @@ impl Bed {
 
     /// How far each machine is, by what the secrets were when it began. Who has no configuration knows nothing yet.
     pub fn phases(&self, bundle: &Bundle) -> Vec<Phases> {
-        let of = |address: &String| {
-            let text = self.config_text(address)?;
-            let config = Config::parse(Source { name: "config", text: &text }).ok()?;
-            Some(bundle.phases_of(&config))
+        Watch::new(self, bundle.clone()).look()
+    }
+
+    /// A run that dies as soon as so many machines have come so far.
+    pub async fn dies_in(
+        &self,
+        request: &Request,
+        number: u32,
+        (realm, phase, least): (Realm, Phase, usize),
+    ) {
+        let mut watch = Watch::new(self, self.bundle());
+        let reached = async {
+            while watch.look().iter().filter(|phases| phases.of(realm) >= phase).count() < least {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
         };
-        self.addresses().iter().map(|address| of(address).unwrap_or_default()).collect()
+        tokio::select! {
+            end = self.converge(request, number) => panic!("it was over before: {end:?}"),
+            () = reached => {}
+        }
+    }
+}
+
+/// Looks at machines again and again; what has not changed is not read again.
+pub struct Watch<'a> {
+    bed: &'a Bed,
+    before: Bundle,
+    seen: BTreeMap<String, (String, Phases)>,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(bed: &'a Bed, before: Bundle) -> Self {
+        Self { bed, before, seen: BTreeMap::new() }
+    }
+
+    /// How far each machine is.
+    pub fn look(&mut self) -> Vec<Phases> {
+        self.bed.addresses().iter().map(|address| self.one(address)).collect()
+    }
+
+    fn one(&mut self, address: &str) -> Phases {
+        let Some(text) = self.bed.config_text(address) else { return Phases::default() };
+        if let Some((_, phases)) = self.seen.get(address).filter(|(known, _)| *known == text) {
+            return *phases;
+        }
+        let config = Config::parse(Source { name: "config", text: &text }).unwrap();
+        let phases = self.before.phases_of(&config);
+        self.seen.insert(address.to_owned(), (text, phases));
+        phases
     }
 }

@@ -1,13 +1,11 @@
 //! A cluster that lives, secrets that say what is to be replaced, and how far its machines are.
 
-use std::collections::BTreeMap;
-
 use secrecy::ExposeSecret as _;
 use talmox_machine::{Bundle, Config, Source};
 use talmox_plan::{Plan, Request};
 use talmox_talos::{ApplyMode, kinds};
 use talmox_types::desired::Desired;
-use talmox_types::{Phase, Phases, Realm};
+use talmox_types::{Phase, Realm};
 
 use crate::bed::{Bed, Secrets, described, healthy};
 
@@ -46,36 +44,6 @@ pub(crate) fn keys(bundle: &Bundle) -> Vec<String> {
 /// The configuration in force at an address, as the simulated machine itself has it.
 pub(crate) fn config(bed: &Bed, address: &str) -> Option<Config> {
     Config::parse(Source { name: "config", text: &bed.config_text(address)? }).ok()
-}
-
-/// Looks at machines again and again; what has not changed is not read again.
-pub(crate) struct Watch<'a> {
-    bed: &'a Bed,
-    before: Bundle,
-    seen: BTreeMap<String, (String, Phases)>,
-}
-
-impl<'a> Watch<'a> {
-    pub(crate) fn new(bed: &'a Bed) -> Self {
-        Self { bed, before: bed.bundle(), seen: BTreeMap::new() }
-    }
-
-    /// How far each machine is.
-    pub(crate) fn look(&mut self) -> Vec<Phases> {
-        let mut all = Vec::new();
-        for address in self.bed.addresses() {
-            let text = self.bed.config_text(&address).unwrap_or_default();
-            let known = self.seen.get(&address).filter(|(known, _)| *known == text);
-            let phases = known.map(|(_, phases)| *phases);
-            let phases = phases.unwrap_or_else(|| {
-                let config = Config::parse(Source { name: "config", text: &text }).unwrap();
-                self.before.phases_of(&config)
-            });
-            self.seen.insert(address, (text, phases));
-            all.push(phases);
-        }
-        all
-    }
 }
 
 /// Every machine has the new authorities and no others, the file too, nobody believes the old ones, and all is well.

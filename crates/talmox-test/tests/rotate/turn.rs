@@ -6,12 +6,12 @@ use std::time::Duration;
 use talmox_plan::{Step, Upkeep};
 use talmox_types::{Phase, Phases, Realm};
 
-use crate::bed::Bed;
-use crate::cluster::{Watch, is_over, keys, of, rotating, tamper, wanted, words};
+use crate::bed::{Bed, Watch};
+use crate::cluster::{is_over, keys, of, rotating, tamper, wanted, words};
 
 /// Carries everything out, and looks at the machines all the while: no two of them are ever two phases apart.
 async fn watched(bed: &Bed) -> Vec<Vec<Phases>> {
-    let mut watch = Watch::new(bed);
+    let mut watch = Watch::new(bed, bed.bundle());
     let history: RefCell<Vec<Vec<Phases>>> = RefCell::default();
     let look = async {
         loop {

@@ -253,7 +253,14 @@ fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
 fn failures(error: &ApplyError) -> Vec<Failed> {
     match error {
         ApplyError::Failed { outcome, .. } | ApplyError::Interrupted { outcome, .. } => {
-            outcome.failed.iter().map(|failure| Failed::step(&failure.error)).collect()
+            // Where something failed on a node it is brought back; that this failed too follows from it.
+            let follows = |at: usize, failure: &talmox_exec::Failure| {
+                let earlier = outcome.failed.iter().take(at);
+                failure.step.as_str().ends_with("/return")
+                    && earlier.filter(|other| other.node == failure.node).count() > 0
+            };
+            let failed = outcome.failed.iter().enumerate().filter(|(at, failure)| !follows(*at, failure));
+            failed.map(|(_, failure)| Failed::step(&failure.error)).collect()
         }
         ApplyError::Refused { refusals, .. } => refusals.iter().map(Failed::refusal).collect(),
         ApplyError::Blocked { source, .. } => vec![Failed::step(source)],

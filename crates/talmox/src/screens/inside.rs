@@ -120,6 +120,18 @@ impl InsideView {
         parts.join(" · ")
     }
 
+    /// Whether machines run with something else than is described for them.
+    pub(super) fn differs(&self) -> bool {
+        let mut seen = self.talos.values().filter_map(SeenMachine::configured);
+        seen.any(|seen| seen.config.as_ref().is_some_and(|changes| !changes.is_empty()))
+    }
+
+    /// Whether nodes run different versions of Talos.
+    fn is_mixed(&self) -> bool {
+        let configured = self.talos.values().filter_map(SeenMachine::configured);
+        configured.map(|seen| seen.version.as_str()).collect::<BTreeSet<_>>().len() > 1
+    }
+
     /// What is wrong with etcd, and what to type. `flags` lead to the same description and world.
     pub(super) fn advice(&self, flags: &str) -> String {
         self.etcd.as_ref().map(|etcd| advice(&etcd.troubles, flags)).unwrap_or_default()
@@ -146,7 +158,12 @@ impl InsideView {
                 remarks.push(safe(why));
                 ("foreign".to_owned(), RED)
             }
-            Some(SeenMachine::Configured(seen)) => configured(node, seen, &mut remarks),
+            Some(SeenMachine::Configured(seen)) => {
+                let (word, style) = configured(node, seen, &mut remarks);
+                // Who has which is what matters then.
+                let which = if self.is_mixed() { format!(" {}", bare(&seen.version)) } else { String::new() };
+                (format!("{word}{which}"), style)
+            }
         };
         if self.etcd.as_ref().and_then(|etcd| etcd.leader.as_ref()) == Some(node) {
             remarks.push("leader".to_owned());

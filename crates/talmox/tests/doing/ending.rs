@@ -36,7 +36,8 @@ fn run(lab: &Lab, arguments: &[&str]) -> Run {
 fn without_days(text: &str) -> String {
     let is_day = |word: &str| {
         let parts: Vec<&str> = word.split('-').collect();
-        parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+        parts.len() == 3
+            && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
     };
     let word = |word: &str| {
         let bare = word.trim_matches([',', ';', ':', '(', ')']);

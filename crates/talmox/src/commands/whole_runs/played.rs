@@ -80,7 +80,8 @@ pub(super) async fn apply(bed: &Bed, request: &Request, number: u32) -> Played {
 
 /// `talmox plan`.
 pub(super) async fn planned(bed: &Bed, request: &Request) -> String {
-    let plan = bed.reached(90, async |reach: &Reach<'_>| made(bed, request, &Nonce::new(90), reach).await).await;
+    let plan =
+        bed.reached(90, async |reach: &Reach<'_>| made(bed, request, &Nonce::new(90), reach).await).await;
     readable(&format!("$ talmox plan{FLAGS}\n{}", shown(bed, &plan)))
 }
 
@@ -124,7 +125,10 @@ fn readable(text: &str) -> String {
             Some((words, time)) if is_duration(time) => format!("{words}   TIME"),
             _ => line.to_owned(),
         };
-        let line = match line.split_once(" in ").map(|(words, rest)| (words, rest.strip_suffix(").").unwrap_or(rest))) {
+        let line = match line
+            .split_once(" in ")
+            .map(|(words, rest)| (words, rest.strip_suffix(").").unwrap_or(rest)))
+        {
             Some((words, time)) if is_duration(time) => format!("{words} in TIME)."),
             _ => line,
         };

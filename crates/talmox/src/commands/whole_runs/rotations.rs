@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use insta::assert_snapshot;
 use talmox_machine::Bundle;
 use talmox_sim_talos::{Faults, Flapping};
@@ -20,30 +19,17 @@ async fn rotating(seed: u64) -> (Bed, Bundle) {
     (bed, before)
 }
 
-/// A run that dies as soon as two machines have come so far.
-async fn dies_in(bed: &Bed, before: &Bundle, (realm, phase): (Realm, Phase), number: u32) {
-    let reached = async {
-        let have = || bed.phases(before).iter().filter(|phases| phases.of(realm) >= phase).count();
-        while have() < 2 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let request = healthy();
-    let (run, reached) = (std::pin::pin!(bed.converge(&request, number)), std::pin::pin!(reached));
-    match select(run, reached).await {
-        Either::Left((end, _)) => panic!("it was over before: {end:?}"),
-        Either::Right(((), _)) => {}
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn each_phase_after_a_run_that_died_in_it() {
     let (bed, before) = rotating(81).await;
-    assert_snapshot!("rotation_begins", format!("{}\n{}", planned(&bed, &healthy()).await, status(&bed).await));
+    assert_snapshot!(
+        "rotation_begins",
+        format!("{}\n{}", planned(&bed, &healthy()).await, status(&bed).await)
+    );
     let mut number = 2;
     for realm in Realm::ALL {
         for phase in [Phase::Accepted, Phase::Issuing, Phase::Alone] {
-            dies_in(&bed, &before, (realm, phase), number).await;
+            bed.dies_in(&healthy(), number, (realm, phase, 2)).await;
             number += 1;
             let name = format!("rotation_{}_{}", realm.word(), phase.word());
             assert_snapshot!(name, format!("{}\n{}", planned(&bed, &healthy()).await, status(&bed).await));
@@ -51,7 +37,11 @@ async fn each_phase_after_a_run_that_died_in_it() {
     }
     let last = apply(&bed, &healthy(), number).await.got_there();
     assert_snapshot!("rotation_ends", format!("{last}\n{}", status(&bed).await));
-    assert!(bed.phases(&before).iter().all(|phases| Realm::ALL.iter().all(|realm| phases.of(*realm) == Phase::Alone)));
+    assert!(
+        bed.phases(&before)
+            .iter()
+            .all(|phases| Realm::ALL.iter().all(|realm| phases.of(*realm) == Phase::Alone))
+    );
     assert_eq!(bed.bundle().rotating().count(), 0);
     bed.is_healthy().await;
 }
@@ -65,8 +55,8 @@ async fn from_the_first_phase_to_the_last() {
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_away() {
-    let (bed, before) = rotating(83).await;
-    dies_in(&bed, &before, (Realm::Talos, Phase::Accepted), 2).await;
+    let (bed, _) = rotating(83).await;
+    bed.dies_in(&healthy(), 2, (Realm::Talos, Phase::Accepted, 2)).await;
     let never = Flapping { up: 1, down: 1 << 40 };
     bed.lab.nodes(|nodes| nodes.faults.flap("10.0.7.14".parse().unwrap(), never));
     assert_snapshot!("rotation_away", format!("{}\n{}", planned(&bed, &healthy()).await, status(&bed).await));

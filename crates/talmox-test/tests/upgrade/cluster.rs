@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use talmox_exec::Summary;
 use talmox_plan::Request;
 use talmox_sim_talos::MachineId;
 use talmox_types::desired::{Desired, Role};
 
-use crate::bed::{Bed, Stopped, described, healthy};
+use crate::bed::{Bed, described, healthy};
 pub(crate) use crate::bed::{unwell, versions};
 
 pub(crate) const OLD: &str = "1.13.6";
@@ -55,25 +54,6 @@ pub(crate) async fn watched(bed: &Bed, request: &Request, number: u32) -> Result
         Either::Left((end, _)) => end.map(drop),
         Either::Right((never, _)) => match never {},
     }
-}
-
-/// What whoever runs an upgrade reads at its end: everything that led to it, and what to do next.
-pub(crate) async fn screen(bed: &Bed, request: &Request, number: u32) -> String {
-    let work = std::pin::pin!(bed.attempt(request, number));
-    let end = match select(work, std::pin::pin!(watch(bed))).await {
-        Either::Left((end, _)) => end,
-        Either::Right((never, _)) => match never {},
-    };
-    let lines = match end {
-        Ok(Summary { rounds, done, skipped, .. }) => {
-            vec![format!("{done} steps done in {rounds} rounds, {skipped} skipped")]
-        }
-        Err(Stopped { words, hints }) => {
-            let hints = hints.into_iter().map(|hint| format!("hint: {hint}"));
-            std::iter::once(words).chain(hints).collect()
-        }
-    };
-    lines.join("\n")
 }
 
 async fn watch(bed: &Bed) -> std::convert::Infallible {

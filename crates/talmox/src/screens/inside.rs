@@ -84,7 +84,8 @@ pub(crate) fn rotation_words(observed: &Observed) -> Vec<String> {
         let seen = observed.talos.values().filter_map(SeenMachine::configured);
         seen.map(|seen| seen.phases.of(realm)).collect::<Vec<_>>()
     };
-    observed.rotating.iter().map(|realm| rotation_standing(*realm, &phases(*realm))).collect()
+    let silent = observed.talos.values().filter(|machine| machine.configured().is_none()).count();
+    observed.rotating.iter().map(|realm| rotation_standing(*realm, &phases(*realm), silent)).collect()
 }
 
 /// The cells of a node, and what else there is to say of it.

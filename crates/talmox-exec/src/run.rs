@@ -141,9 +141,12 @@ pub enum Because {
 impl std::fmt::Display for Because {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Needs(step) => write!(f, "{step} was not done"),
+            Self::Needs(step) => match step.as_str().split_once('/') {
+                Some((node, _)) => write!(f, "{node} comes first, and is not done"),
+                None => write!(f, "{step} comes first, and is not done"),
+            },
             Self::PlannedAnew(step) => write!(f, "{step} ended otherwise: it is planned anew"),
-            Self::NotBack(node) => write!(f, "{node} was taken down and has not come back"),
+            Self::NotBack(node) => write!(f, "{node} is in trouble, and nobody follows it"),
             Self::Closed(window) => write!(f, "nothing is interrupted now ({window})"),
             Self::Interrupted => f.write_str("interrupted"),
         }

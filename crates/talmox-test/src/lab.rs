@@ -16,7 +16,7 @@ use talmox_sim::{AclEntry, PciDevice, Storage, Token, User, World};
 use talmox_sim_talos::Nodes;
 use talmox_types::{HostName, StorageId, VmId};
 
-use crate::transport::PveMemory;
+use crate::pve::PveMemory;
 use crate::{
     CallLog, ClientId, FactoryTransport, Fault, KubeMemory, Latency, MemoryTransport, Seeded, TalosMemory,
     When,

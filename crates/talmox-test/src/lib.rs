@@ -9,8 +9,10 @@
 //!
 //! A [`Lab`] is a simulated cluster and a transport to it. Nothing in it reads a real clock or real randomness, so a run
 //! with the same seed is the same run: [`CallLog`] is equal byte for byte. Faults are planned by the number of a call or
-//! by what it asks ([`When`], [`Fault`]). All of it needs `#[tokio::test(start_paused = true)]`.
+//! by what it asks ([`When`], [`Fault`]). A [`bed::Bed`] is a lab with a described cluster in it. All of it needs
+//! `#[tokio::test(start_paused = true)]`.
 
+pub mod bed;
 mod bound;
 mod calls;
 mod entropy;
@@ -18,9 +20,11 @@ mod factory;
 mod faults;
 mod kubernetes;
 mod lab;
+mod pve;
 pub mod shared_data;
 mod shelf;
 mod talos;
+pub mod thorough;
 mod transport;
 mod trust;
 mod watched;

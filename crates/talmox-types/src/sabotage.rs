@@ -48,6 +48,9 @@ defects! {
     GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
     EtcdNotAsked, "etcd-not-asked", "control planes go down whatever the members of etcd say";
     StaleAnswers, "stale-answers", "a node restarts on what the members of etcd said before its installer ran";
+    HostDrainedWithoutGate, "host-drained-without-gate", "nodes of a host that is drained go down without asking the gate";
+    QuorumGivenUp, "quorum-given-up", "etcd is given up for a snapshot though a member has a leader";
+    RolledBackStarted, "rolled-back-started", "a member of etcd that was rolled back to a snapshot is simply started again";
     DrainForgotten, "drain-forgotten", "nodes are taken down with their pods on them";
     UncordonForgotten, "uncordon-forgotten", "a node that is back stays closed to pods";
     ApprovalNotChecked, "approval-not-checked", "later rounds do what nobody has approved";
@@ -55,6 +58,7 @@ defects! {
     CopyIsOurs, "copy-is-ours", "a copy counts as the VM its mark was written for";
     PoolIsOurs, "pool-is-ours", "another cluster's VM in our pool counts as ours";
     KeptVolumesGo, "kept-volumes-go", "disks that are to be kept go with their VM";
+    KeptDisksLeftBehind, "kept-disks-left-behind", "disks that are kept are not carried over to the VM that takes a node's place";
     PendingIgnored, "pending-ignored", "what waits for a restart counts as there";
     MacDropped, "mac-dropped", "a changed network device gets another MAC address";
     OtherTemplateUsed, "other-template-used", "a template of another image is cloned";

@@ -49,6 +49,10 @@ const fn upgrade(filter: &'static str) -> Guard {
     Guard { target: "upgrade", filter }
 }
 
+const fn scale(filter: &'static str) -> Guard {
+    Guard { target: "scale", filter }
+}
+
 const fn etcd(filter: &'static str) -> Guard {
     Guard { target: "etcd", filter }
 }
@@ -74,6 +78,10 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::StorageLimitGone | Defect::TurnsIgnored | Defect::GateNotAsked => {
             const { &[exec("order::")] }
         }
+        Defect::HostDrainedWithoutGate => const { &[scale("hosts::nobody_is_stopped")] },
+        Defect::QuorumGivenUp => const { &[etcd("quorum::nothing_is_given_up")] },
+        Defect::RolledBackStarted => const { &[scale("replace::one_that_was_rolled_back")] },
+        Defect::KeptDisksLeftBehind => const { &[scale("kept::are_carried_over")] },
         Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
         Defect::StaleAnswers => const { &[upgrade("stale::a_member_that_goes_while_the_installer")] },
         Defect::DrainForgotten => const { &[gate("drains::a_budget_that_never_yields")] },

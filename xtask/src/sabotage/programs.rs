@@ -25,6 +25,7 @@ const TESTS: &[&str] = &[
     "--test=line",
     "--test=plan",
     "--test=pve",
+    "--test=scale",
     "--test=upgrade",
 ];
 

@@ -75,7 +75,7 @@ impl<'a> Planner<'a> {
         let Some(how) = self.observed.rewound.get(&guest.vmid).filter(|_| starts || runs) else {
             return false;
         };
-        if node.role != Role::Controller || !self.lives() {
+        if node.role != Role::Controller || !self.lives() || sabotaged(Defect::RolledBackStarted) {
             return false;
         }
         let how = match how {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use talmox_pve::property::{Disk, Slot, VolumeId};
 use talmox_types::desired::Node;
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, Mark, NodeName, StorageId, VmId};
 
 use super::remove::{attached, is_kept};
@@ -132,7 +133,7 @@ impl Planner<'_> {
         kept: &[Volume],
         needs: Vec<StepId>,
     ) -> Option<Vec<StepId>> {
-        if kept.is_empty() {
+        if kept.is_empty() || sabotaged(Defect::KeptDisksLeftBehind) {
             return Some(needs);
         }
         let mut holder = match self.shelves.get(&node.name) {

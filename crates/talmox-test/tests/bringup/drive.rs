@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use talmox_plan::{DriveView, Goal, Request, Step, seed_in, view};
 use talmox_pve::client::Method;
+use talmox_test::thorough::runtime;
 use talmox_test::{Fault, When, host, storage};
 use talmox_types::desired::OUR_SEEDS;
 
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::{deaths, die_at_each, runtime};
+use crate::trouble::{deaths, die_at_each};
 
 fn bed(seed: u64) -> Bed {
     Bed::new(seed, described(1, 1, "config_delivery: cidata"))

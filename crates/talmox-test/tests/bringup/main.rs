@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "counts and times are part of what is shown")]
 
-#[expect(dead_code, reason = "other targets use the rest of it")]
-mod bed;
 mod drive;
 mod faults;
 mod matrix;
@@ -14,3 +12,5 @@ mod settled;
 mod trouble;
 mod up;
 mod url;
+
+use talmox_test::bed;

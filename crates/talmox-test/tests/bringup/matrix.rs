@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use talmox_plan::{NoteKind, Step};
+use talmox_test::thorough::runtime;
 use talmox_test::{Call, CallLog};
 
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::runtime;
 
 const PROXMOX: [&str; 2] = ["8.4", "9.2"];
 /// Versions of Talos, and a Kubernetes of each.

@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use talmox_exec::Limits;
 use talmox_sim::TaskRecord;
 use talmox_sim_talos::Timing;
+use talmox_test::thorough::runtime;
 use talmox_test::{Lab, Latency};
 use talmox_types::desired::Desired;
 
 use crate::bed::{Bed, desired, healthy};
-use crate::trouble::runtime;
 
 const HOSTS: usize = 3;
 const CONTROLLERS: usize = 3;

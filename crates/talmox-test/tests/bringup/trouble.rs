@@ -7,15 +7,12 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, select};
 use talmox_plan::Until;
 use talmox_sim_talos::{Hardware, MachineId, Trouble};
+use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, Lab, When};
 use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
 use crate::faults::in_parallel;
-
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_answers_is_switched_off_and_on_once() {
@@ -218,12 +215,6 @@ async fn sound(bed: &Bed, what: &str, struck: Option<usize>) {
     let lost = lost.is_some_and(|call| call.path.ends_with("/Bootstrap"));
     let accepted = bed.accepted("Bootstrap") + usize::from(lost);
     assert_eq!(accepted, 1, "{what}\n{log}");
-}
-
-/// Every so many calls: all of them (`TALMOX_EVERY=1`) take minutes.
-#[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-pub(crate) fn every(usual: usize) -> usize {
-    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// Before a call is sent and after it arrived, at every so many of them.

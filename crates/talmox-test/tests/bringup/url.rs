@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use talmox_plan::{Step, config_source};
 use talmox_pve::client::Method;
+use talmox_test::thorough::runtime;
 use talmox_test::{Fault, When};
 
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::{deaths, die_at_each, runtime};
+use crate::trouble::{deaths, die_at_each};
 
 fn bed(seed: u64) -> Bed {
     let bed = Bed::new(seed, described(1, 1, "config_delivery: url\nnode_network: dhcp"));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use talmox_plan::{Plan, Request, UpkeepRequest};
+use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, When};
 use talmox_types::NodeName;
 
@@ -95,8 +96,6 @@ async fn nothing_is_given_up_that_is_not_lost() {
 
 #[test]
 fn a_run_that_dies_on_the_way_is_taken_up_again() {
-    let runtime =
-        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let (before, calls) = runtime().block_on(async {
         let (bed, request) = two_gone(343).await;
         let before = bed.lab.calls().len();
@@ -125,10 +124,4 @@ fn a_run_that_dies_on_the_way_is_taken_up_again() {
         "quorum lost: {} calls, killed at {runs} of them, healthy with the snapshot each time",
         calls - before
     );
-}
-
-/// Every so many calls: all of them (`TALMOX_EVERY=1`) take minutes.
-#[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-fn every(usual: usize) -> usize {
-    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

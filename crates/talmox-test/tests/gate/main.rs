@@ -2,13 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../bringup/bed.rs"]
-#[expect(dead_code, reason = "shared with the bring-up, which uses all of it")]
-mod bed;
 #[path = "../line/chance.rs"]
 mod chance;
 mod config;
 mod drains;
 mod etcd;
-mod living;
 mod safety;
+
+use talmox_test::bed;

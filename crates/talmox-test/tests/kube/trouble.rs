@@ -4,19 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use talmox_sim_talos::{Flapping, MachineId};
+use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, When};
 
 use crate::bed::Bed;
 use crate::cluster::{PATCH, applied, brought_up, configurations, runs, usual, wanted, writes};
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
-
-#[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-fn every(usual: usize) -> usize {
-    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
 
 /// A run after one that was disturbed: the same end, and no node that was done is given anything again.
 async fn resumed(bed: &Bed, since: &BTreeMap<String, u64>, what: &str) {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use talmox_plan::Request;
 use talmox_pve::property::Smbios;
 use talmox_sim::{Dump, World};
+use talmox_test::thorough::runtime;
 use talmox_test::{Fault, When};
 use talmox_types::{Mark, NodeName};
 
@@ -126,10 +127,6 @@ async fn run(work: &Work, when: Option<(When, Fault)>) -> (Bed, bool) {
         panic!("{}: the run after it failed: {error}\n{}", work.name, bed.lab.calls());
     }
     (bed, first.is_ok())
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
 /// Does the work with a fault at every call, and compares.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use talmox_exec::Summary;
+use talmox_test::thorough::runtime;
 
 use crate::bed::{Bed, Stopped};
 use crate::cases::Case;
@@ -37,10 +38,6 @@ impl Ended {
 
 /// Runs after the disturbed one: the second only because the first says what to type.
 const FURTHER_RUNS: u32 = 2;
-
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
 
 pub(crate) fn run(scenario: &Scenario, case: &Case) -> Ended {
     let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use talmox_plan::{Goal, Request};
 use talmox_sim::World;
+use talmox_test::thorough::runtime;
 use talmox_types::NodeName;
 use talmox_types::desired::Desired;
 
 use crate::bed::{Bed, described, world};
 use crate::cases::{Asked, kinds};
 use crate::norm::{Norm, norm};
-use crate::run::runtime;
 
 /// A piece of work, how it goes undisturbed, and what is there in the end.
 pub(crate) struct Scenario {

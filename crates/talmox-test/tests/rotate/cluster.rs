@@ -1,19 +1,13 @@
 //! A cluster that lives, secrets that say what is to be replaced, and how far its machines are.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use secrecy::ExposeSecret as _;
-use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
+use talmox_machine::{Bundle, Config, Source};
 use talmox_plan::{Plan, Request};
 use talmox_talos::{ApplyMode, kinds};
-use talmox_types::desired::{Desired, NodeAddress};
-use talmox_types::{Phase, Phases, Realm};
+use talmox_types::desired::Desired;
+use talmox_types::{Phase, Realm};
 
 use crate::bed::{Bed, Secrets, described, healthy};
-
-/// The lab's beginning, at which its secrets were made too.
-const EPOCH: i64 = 1_767_225_600;
 
 pub(crate) fn wanted() -> Request {
     healthy()
@@ -31,22 +25,8 @@ pub(crate) fn of(controllers: usize, workers: usize, contract: &str) -> Desired 
 pub(crate) async fn rotating(seed: u64, desired: Desired, realms: &[Realm]) -> Bed {
     let bed = Bed::new(seed, desired);
     bed.converge(&wanted(), 1).await.unwrap_or_else(|error| panic!("{error}"));
-    begin(&bed, realms);
+    bed.begin_rotation(realms);
     bed
-}
-
-/// What `talmox secrets rotate-ca` does to the file.
-pub(crate) fn begin(bed: &Bed, realms: &[Realm]) {
-    let mut bundle = bundle(bed);
-    for realm in realms {
-        bundle.begin_rotation(*realm, Time::from_unix(EPOCH), &mut SystemRandom).unwrap();
-    }
-    *bed.secrets.lock().unwrap() = Arc::new(Secrets::of(bundle));
-}
-
-/// What the file holds.
-pub(crate) fn bundle(bed: &Bed) -> Bundle {
-    bed.secrets.lock().unwrap().bundle.clone()
 }
 
 /// Texts of private keys, each line of them: nobody may be shown any.
@@ -61,79 +41,29 @@ pub(crate) fn keys(bundle: &Bundle) -> Vec<String> {
         .collect()
 }
 
-pub(crate) fn addresses(bed: &Bed) -> Vec<String> {
-    let address = |node: &talmox_types::desired::Node| match &node.address {
-        NodeAddress::Declared(address) => address.primary().to_string(),
-        NodeAddress::FromPool(_) => panic!("{} has no address yet", node.name),
-    };
-    bed.desired.nodes.iter().map(address).collect()
-}
-
 /// The configuration in force at an address, as the simulated machine itself has it.
 pub(crate) fn config(bed: &Bed, address: &str) -> Option<Config> {
-    Config::parse(Source { name: "config", text: &text(bed, address)? }).ok()
-}
-
-fn text(bed: &Bed, address: &str) -> Option<String> {
-    let machine = bed.machine(address);
-    bed.lab.nodes(|nodes| nodes.configuration(machine).map(str::to_owned))
-}
-
-/// Looks at machines again and again; what has not changed is not read again.
-pub(crate) struct Watch<'a> {
-    bed: &'a Bed,
-    before: Bundle,
-    seen: BTreeMap<String, (String, Phases)>,
-}
-
-impl<'a> Watch<'a> {
-    pub(crate) fn new(bed: &'a Bed) -> Self {
-        Self { bed, before: bundle(bed), seen: BTreeMap::new() }
-    }
-
-    /// How far each machine is.
-    pub(crate) fn look(&mut self) -> Vec<Phases> {
-        let mut all = Vec::new();
-        for address in addresses(self.bed) {
-            let text = text(self.bed, &address).unwrap_or_default();
-            let known = self.seen.get(&address).filter(|(known, _)| *known == text);
-            let phases = known.map(|(_, phases)| *phases);
-            let phases = phases.unwrap_or_else(|| {
-                let config = Config::parse(Source { name: "config", text: &text }).unwrap();
-                self.before.phases_of(&config)
-            });
-            self.seen.insert(address, (text, phases));
-            all.push(phases);
-        }
-        all
-    }
-}
-
-/// How far each machine is, by what the secrets were when it began.
-pub(crate) fn phases(bed: &Bed, bundle: &Bundle) -> Vec<Phases> {
-    let of =
-        |address: &String| config(bed, address).map(|config| bundle.phases_of(&config)).unwrap_or_default();
-    addresses(bed).iter().map(of).collect()
+    Config::parse(Source { name: "config", text: &bed.config_text(address)? }).ok()
 }
 
 /// Every machine has the new authorities and no others, the file too, nobody believes the old ones, and all is well.
 pub(crate) async fn is_over(bed: &Bed, before: &Bundle, what: &str) {
-    let after = bundle(bed);
+    let after = bed.bundle();
     for realm in before.rotating() {
         let new = before.next(realm).unwrap().certificate.pem();
         assert_eq!(after.present(realm).certificate.pem(), new, "{what}: the file, {}", realm.name());
         assert!(after.next(realm).is_none(), "{what}: the file is not settled");
-        for (address, phases) in addresses(bed).iter().zip(phases(bed, before)) {
+        for (address, phases) in bed.addresses().iter().zip(bed.phases(before)) {
             assert_eq!(phases.of(realm), Phase::Alone, "{what}: {address}, {}", realm.name());
         }
     }
-    for address in addresses(bed) {
+    for address in bed.addresses() {
         let config = config(bed, &address).unwrap();
         let accepted = [config.at(&["machine", "acceptedCAs"]), config.at(&["cluster", "acceptedCAs"])];
         assert!(accepted.iter().all(Option::is_none), "{what}: {address} still accepts others");
     }
     let old = Secrets::of(Realm::ALL.into_iter().fold(before.clone(), without));
-    for address in addresses(bed) {
+    for address in bed.addresses() {
         let realm = before.next(Realm::Talos).is_some();
         let client = old.client(bed, &address);
         assert_eq!(

@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../bringup/bed.rs"]
-#[expect(dead_code, reason = "shared with the bring-up, which uses all of it")]
-mod bed;
 mod cluster;
+mod joining;
 mod trouble;
 mod turn;
+
+use talmox_test::bed;

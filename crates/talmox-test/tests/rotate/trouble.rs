@@ -3,20 +3,12 @@
 use std::time::{Duration, Instant};
 
 use talmox_sim_talos::{Faults, Flapping};
+use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, When};
 use talmox_types::{Phase, Phases, Realm};
 
 use crate::bed::Bed;
-use crate::cluster::{bundle, is_over, of, phases, rotating, wanted, words};
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
-
-#[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-fn every(usual: usize) -> usize {
-    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
+use crate::cluster::{is_over, of, rotating, wanted, words};
 
 /// Nothing answers there any more.
 fn cut_off(bed: &Bed, address: &str) {
@@ -38,7 +30,7 @@ fn killed_at_any_call() {
         for number in (first + 1..=last).step_by(every(797)) {
             runtime().block_on(async {
                 let bed = rotating(71, of(3, 1, "1.13"), &Realm::ALL).await;
-                let before = bundle(&bed);
+                let before = bed.bundle();
                 let what = format!("killed at call {number}, sent {sent}");
                 bed.lab.plan(When::call(number as u64), Fault::KillClient { sent });
                 let _ = bed.converge_mortally(&wanted(), 2).await;
@@ -61,7 +53,7 @@ fn killed_at_any_call() {
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_away_is_told_before_anything_is_changed() {
     let bed = rotating(72, of(3, 1, "1.13"), &Realm::ALL).await;
-    let before = bundle(&bed);
+    let before = bed.bundle();
     cut_off(&bed, "10.0.7.14");
     let plan = bed.plan(&wanted()).await;
     assert!(words(&plan).is_empty(), "{plan:#?}");
@@ -70,15 +62,15 @@ async fn a_machine_that_is_away_is_told_before_anything_is_changed() {
     assert!(refusal.choices.iter().any(|choice| choice.contains("--replace worker-1")), "{refusal:?}");
     let error = bed.converge(&wanted(), 2).await.unwrap_err();
     assert!(error.contains("worker-1"), "{error}");
-    assert!(phases(&bed, &before).iter().take(3).all(|phases| *phases == Phases::default()));
+    assert!(bed.phases(&before).iter().take(3).all(|phases| *phases == Phases::default()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_lost_in_the_middle_is_waited_for_by_name() {
     let bed = rotating(73, of(3, 1, "1.13"), &[Realm::Talos]).await;
-    let before = bundle(&bed);
+    let before = bed.bundle();
     let lost = async {
-        while phases(&bed, &before)[0].talos != Phase::Accepted {
+        while bed.phases(&before)[0].talos != Phase::Accepted {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         cut_off(&bed, "10.0.7.14");
@@ -89,7 +81,7 @@ async fn a_machine_that_is_lost_in_the_middle_is_waited_for_by_name() {
     let waits = bed.told.lines().into_iter().filter(|line| line.contains("waits for an answer")).count();
     assert!(waits > 10, "it is waited for, in words");
     // Nobody signs with the new one while one machine does not know it.
-    assert!(phases(&bed, &before).iter().all(|phases| phases.talos <= Phase::Accepted));
+    assert!(bed.phases(&before).iter().all(|phases| phases.talos <= Phase::Accepted));
     let plan = bed.plan(&wanted()).await;
     assert!(plan.refusals[0].problem.contains("worker-1"), "{plan:#?}");
     // It is back, and the same authority goes on.

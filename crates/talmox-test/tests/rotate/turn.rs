@@ -6,14 +6,12 @@ use std::time::Duration;
 use talmox_plan::{Step, Upkeep};
 use talmox_types::{Phase, Phases, Realm};
 
-use crate::bed::Bed;
-use crate::cluster::{
-    Watch, addresses, begin, bundle, is_over, keys, of, phases, rotating, tamper, wanted, words,
-};
+use crate::bed::{Bed, Watch};
+use crate::cluster::{is_over, keys, of, rotating, tamper, wanted, words};
 
 /// Carries everything out, and looks at the machines all the while: no two of them are ever two phases apart.
 async fn watched(bed: &Bed) -> Vec<Vec<Phases>> {
-    let mut watch = Watch::new(bed);
+    let mut watch = Watch::new(bed, bed.bundle());
     let history: RefCell<Vec<Vec<Phases>>> = RefCell::default();
     let look = async {
         loop {
@@ -42,7 +40,7 @@ async fn watched(bed: &Bed) -> Vec<Vec<Phases>> {
 #[tokio::test(start_paused = true)]
 async fn both_authorities_are_replaced_phase_by_phase() {
     let bed = rotating(61, of(3, 1, "1.13"), &Realm::ALL).await;
-    let before = bundle(&bed);
+    let before = bed.bundle();
     let plan = bed.plan(&wanted()).await;
     assert_eq!(
         words(&plan),
@@ -70,7 +68,7 @@ async fn both_authorities_are_replaced_phase_by_phase() {
         .filter(|call| call.method == "CALL" && call.path.ends_with("/ApplyConfiguration"))
         .map(|call| call.host.as_str())
         .collect();
-    let nodes = addresses(&bed);
+    let nodes = bed.addresses();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
     assert_eq!(sent, nodes.repeat(6));
     is_over(&bed, &before, "undisturbed").await;
@@ -79,7 +77,7 @@ async fn both_authorities_are_replaced_phase_by_phase() {
 #[tokio::test(start_paused = true)]
 async fn configurations_of_the_new_layout_go_through_the_same() {
     let bed = rotating(62, of(3, 1, "1.14"), &Realm::ALL).await;
-    let before = bundle(&bed);
+    let before = bed.bundle();
     watched(&bed).await;
     is_over(&bed, &before, "contract 1.14").await;
 }
@@ -89,14 +87,14 @@ async fn one_of_them_alone_leaves_the_other_as_it_is() {
     for (seed, realm, other) in [(63, Realm::Talos, Realm::Kubernetes), (64, Realm::Kubernetes, Realm::Talos)]
     {
         let bed = rotating(seed, of(1, 1, "1.13"), &[realm]).await;
-        let before = bundle(&bed);
+        let before = bed.bundle();
         bed.converge(&wanted(), 2).await.unwrap_or_else(|error| panic!("{error}"));
         is_over(&bed, &before, realm.name()).await;
         let kept = |bundle: &talmox_machine::Bundle| bundle.present(other).certificate.pem().to_owned();
-        assert_eq!(kept(&bundle(&bed)), kept(&before));
+        assert_eq!(kept(&bed.bundle()), kept(&before));
         // And another time.
-        begin(&bed, &[realm]);
-        let again = bundle(&bed);
+        bed.begin_rotation(&[realm]);
+        let again = bed.bundle();
         bed.converge(&wanted(), 3).await.unwrap_or_else(|error| panic!("{error}"));
         is_over(&bed, &again, "the second time").await;
     }
@@ -107,12 +105,12 @@ async fn authorities_that_others_abandoned_are_dropped() {
     let bed = rotating(65, of(3, 1, "1.13"), &[]).await;
     let stranger = {
         let other = Bed::new(66, of(1, 0, "1.13"));
-        begin(&other, &Realm::ALL);
-        bundle(&other)
+        other.begin_rotation(&Realm::ALL);
+        other.bundle()
     };
     // What an interrupted rotation of another tool leaves.
     let accepted = Phases { talos: Phase::Accepted, kubernetes: Phase::Accepted };
-    for address in addresses(&bed) {
+    for address in bed.addresses() {
         tamper(&bed, &address, |config| stranger.accept(config, accepted).unwrap()).await;
     }
     tokio::time::sleep(Duration::from_mins(3)).await;
@@ -121,8 +119,8 @@ async fn authorities_that_others_abandoned_are_dropped() {
     let changed =
         plan.steps.iter().flat_map(|step| &step.changes).filter(|one| one.key.contains("acceptedCAs"));
     assert_eq!(changed.count(), 8, "{plan:#?}");
-    begin(&bed, &Realm::ALL);
-    let before = bundle(&bed);
+    bed.begin_rotation(&Realm::ALL);
+    let before = bed.bundle();
     bed.converge(&wanted(), 2).await.unwrap_or_else(|error| panic!("{error}"));
     is_over(&bed, &before, "with abandoned ones").await;
 }
@@ -130,7 +128,7 @@ async fn authorities_that_others_abandoned_are_dropped() {
 #[tokio::test(start_paused = true)]
 async fn no_key_is_in_plans_or_words() {
     let bed = rotating(67, of(3, 1, "1.13"), &Realm::ALL).await;
-    let secret = keys(&bundle(&bed));
+    let secret = keys(&bed.bundle());
     let plan = bed.plan(&wanted()).await;
     let json = serde_json::to_string(&plan).unwrap();
     bed.converge(&wanted(), 2).await.unwrap();
@@ -153,8 +151,8 @@ async fn a_phase_does_not_begin_before_all_have_the_one_before() {
     for step in &mut plan.steps {
         step.needs.retain(|need| *need != left_out.id);
     }
-    let before = bundle(&bed);
+    let before = bed.bundle();
     let error = bed.carry_out(&plan, &wanted(), 2).await.unwrap_err();
     assert!(error.contains("cp-1 does not accept the new one yet"), "{error}");
-    assert!(phases(&bed, &before).iter().all(|phases| *phases == Phases::default()));
+    assert!(bed.phases(&before).iter().all(|phases| *phases == Phases::default()));
 }

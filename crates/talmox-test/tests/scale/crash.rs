@@ -3,21 +3,12 @@
 use std::time::Instant;
 
 use talmox_plan::Request;
+use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, When};
 
 use crate::bed::{Bed, described};
 use crate::kept;
 use crate::support::*;
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
-
-/// Every so many calls: all of them (`TALMOX_EVERY=1`) take minutes.
-#[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
-fn every(usual: usize) -> usize {
-    std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
 
 /// Kills the client at every so manyth call of what a request does to a living cluster of three and one, and runs it again.
 fn killed(seed: u64, what: &str, usual: usize, prepare: impl Fn(&mut Bed) -> Request) {

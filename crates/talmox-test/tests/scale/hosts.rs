@@ -148,3 +148,19 @@ async fn a_node_on_a_host_that_is_down_is_not_forgotten_unless_the_host_is_gone_
     let plan = bed.plan(&Request { hosts, ..removing(&["worker-2"]) }).await;
     assert!(steps(&plan).contains(&"worker-2/forget"), "{plan:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_stopped_whom_etcd_needs_by_then() {
+    let bed = living(93, 3, 0).await;
+    let host = talmox_test::host(1);
+    let one = Request { targets: names(&["cp-1"]), ..draining(&host) };
+    let plan = bed.plan(&one).await;
+    assert!(steps(&plan).contains(&"cp-1/stop"), "{plan:#?}");
+    // When the plan was made all was well; before it is carried out another member is lost.
+    let other = bed.machine("10.0.7.12");
+    bed.lab.nodes(|nodes| nodes.power_off(other));
+    let error = bed.carry_out(&plan, &one, 2).await.unwrap_err();
+    assert!(error.contains("cp-1") && error.contains("cp-2"), "{error}");
+    assert_eq!(standing(&bed, "cp-1"), (host.to_string(), true, None));
+    assert_eq!(bed.lab.calls().asking("POST", "/2000/status/shutdown").count(), 0);
+}

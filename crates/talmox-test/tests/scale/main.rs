@@ -3,12 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "counts are part of what is shown")]
 
-#[path = "../bringup/bed.rs"]
-#[allow(dead_code, reason = "shared with tests that use more of it")]
-mod bed;
 mod crash;
 mod down;
 mod hosts;
 mod kept;
 mod replace;
 mod support;
+
+use talmox_test::bed;

@@ -1,15 +1,14 @@
 //! A cluster that lives, what it should be afterwards, and an eye on etcd meanwhile.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use talmox_exec::Summary;
-use talmox_plan::{Observed, Request, SeenKubernetes};
+use talmox_plan::Request;
 use talmox_sim_talos::MachineId;
 use talmox_types::desired::{Desired, Role};
 
-use crate::bed::{Bed, Stopped, described, healthy};
+use crate::bed::{Bed, described, healthy};
+pub(crate) use crate::bed::{unwell, versions};
 
 pub(crate) const OLD: &str = "1.13.6";
 pub(crate) const NEW: &str = "1.13.9";
@@ -57,25 +56,6 @@ pub(crate) async fn watched(bed: &Bed, request: &Request, number: u32) -> Result
     }
 }
 
-/// What whoever runs an upgrade reads at its end: everything that led to it, and what to do next.
-pub(crate) async fn screen(bed: &Bed, request: &Request, number: u32) -> String {
-    let work = std::pin::pin!(bed.attempt(request, number));
-    let end = match select(work, std::pin::pin!(watch(bed))).await {
-        Either::Left((end, _)) => end,
-        Either::Right((never, _)) => match never {},
-    };
-    let lines = match end {
-        Ok(Summary { rounds, done, skipped, .. }) => {
-            vec![format!("{done} steps done in {rounds} rounds, {skipped} skipped")]
-        }
-        Err(Stopped { words, hints }) => {
-            let hints = hints.into_iter().map(|hint| format!("hint: {hint}"));
-            std::iter::once(words).chain(hints).collect()
-        }
-    };
-    lines.join("\n")
-}
-
 async fn watch(bed: &Bed) -> std::convert::Infallible {
     let controllers: Vec<MachineId> = bed
         .desired
@@ -101,39 +81,7 @@ pub(crate) fn told(bed: &Bed) -> String {
     bed.told.lines().join("\n")
 }
 
-pub(crate) fn versions(observed: &Observed) -> BTreeMap<String, String> {
-    let version = |machine: &talmox_plan::SeenMachine| {
-        machine.configured().map_or_else(|| "silent".to_owned(), |seen| seen.version.clone())
-    };
-    observed.talos.iter().map(|(node, machine)| (node.to_string(), version(machine))).collect()
-}
-
-/// Nodes that take no pods, or are not ready.
-pub(crate) fn unwell(observed: &Observed) -> Vec<String> {
-    let SeenKubernetes::Answers(cluster) = &observed.kubernetes else { panic!("{:?}", observed.kubernetes) };
-    let bad = cluster
-        .nodes
-        .iter()
-        .filter(|(_, node)| !node.ready || !node.schedulable || node.cordoned_for.is_some());
-    bad.map(|(name, node)| format!("{name}: {node:?}")).collect()
-}
-
 /// Every node runs the new Talos from the described image, nobody is kept from pods, and nothing is left to do.
 pub(crate) async fn is_upgraded(bed: &Bed) {
-    let observed = bed.look(&request()).await;
-    let wanted = format!("v{}", bed.desired.talos.version);
-    assert!(
-        versions(&observed).values().all(|has| *has == wanted),
-        "{:?}\n{}",
-        versions(&observed),
-        told(bed)
-    );
-    assert_eq!(unwell(&observed), Vec::<String>::new());
-    let schematic = talmox_image::Schematic::from(&bed.desired.talos.schematic).id().to_string();
-    for (node, machine) in &observed.talos {
-        assert_eq!(machine.configured().unwrap().schematic.as_deref(), Some(schematic.as_str()), "{node}");
-    }
-    bed.is_healthy().await;
-    let plan = bed.plan(&request()).await;
-    assert!(plan.is_empty(), "{:#?}", plan.steps);
+    bed.is_upgraded(&request()).await;
 }

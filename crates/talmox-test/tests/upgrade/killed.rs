@@ -2,13 +2,10 @@
 
 use std::time::Instant;
 
+use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, When};
 
 use crate::cluster::{behind, is_upgraded, request, told, watched};
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
-}
 
 /// From which call to which an upgrade goes.
 fn calls() -> (usize, usize) {
@@ -38,16 +35,13 @@ fn killed_at(call: usize, sent: bool) {
     });
 }
 
-/// Every so many calls: all of them (`TALMOX_EVERY=1`) take long.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how thorough a run is, CI decides")]
 fn an_upgrade_that_is_killed_anywhere_is_finished_by_the_next_run() {
     let begun = Instant::now();
-    let every = std::env::var("TALMOX_EVERY").ok().and_then(|text| text.parse().ok()).unwrap_or(101);
     let (from, to) = calls();
     let mut runs = 0;
     for sent in [false, true] {
-        for call in (from + 1..to).step_by(every) {
+        for call in (from + 1..to).step_by(every(101)) {
             killed_at(call, sent);
             runs += 1;
         }

@@ -2,11 +2,10 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-#[path = "../bringup/bed.rs"]
-#[expect(dead_code, reason = "another target uses the rest of it")]
-mod bed;
 mod cluster;
 mod killed;
 mod roll;
 mod stale;
 mod trouble;
+
+use talmox_test::bed;

@@ -57,7 +57,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve };
     let reach = Reach { handout: server.handout(), ..inside.reach(args.take_over) };
     let carry_out = CarryOut {
-        job,
+        site: job.site(),
         request: &request,
         nonce: &nonce,
         approval: &args.approval,

@@ -10,7 +10,7 @@ use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use tokio_util::sync::CancellationToken;
 
-use super::shared::Job;
+use super::shared::Site;
 use super::signals::Signals;
 use crate::args::{Approval, LogFormat};
 use crate::failure::{Failure, Told};
@@ -21,7 +21,7 @@ use crate::screens::{Broken, Failed, Finish, broken, could, finished, left_behin
 
 /// A plan that somebody said yes to.
 pub(super) struct CarryOut<'a> {
-    pub(super) job: &'a Job,
+    pub(super) site: Site<'a>,
     pub(super) request: &'a Request,
     pub(super) nonce: &'a Nonce,
     pub(super) approval: &'a Approval,
@@ -29,6 +29,12 @@ pub(super) struct CarryOut<'a> {
     pub(super) verb: &'a str,
     /// How the machines are reached, if the request goes that far.
     pub(super) reach: Option<&'a Reach<'a>>,
+}
+
+/// How it ended: what is shown last.
+pub(super) enum Ended {
+    There { screen: String, unfinished: bool },
+    Short { screen: String },
 }
 
 impl CarryOut<'_> {
@@ -40,27 +46,38 @@ impl CarryOut<'_> {
     ) -> anyhow::Result<()> {
         printer.say("");
         let say = || Box::new(|line: &str| printer.say(line));
-        match self.approval.log_format {
+        let ended = match self.approval.log_format {
             LogFormat::Json => {
                 let lines = JsonLines::new(Box::new(|line: &str| printer.problem(line)));
-                self.with(plan, &lines, None, gatekeeper, printer).await
+                self.with(plan, &lines, None, gatekeeper, printer).await?
             }
             LogFormat::Text if Printer::is_watched() && !printer.is_quiet() => {
                 let bars = Bars::new(plan);
-                self.with(plan, &bars, Some(&bars), gatekeeper, printer).await
+                self.with(plan, &bars, Some(&bars), gatekeeper, printer).await?
             }
-            LogFormat::Text => self.with(plan, &Lines::new(plan, say()), None, gatekeeper, printer).await,
+            LogFormat::Text => self.with(plan, &Lines::new(plan, say()), None, gatekeeper, printer).await?,
+        };
+        match ended {
+            Ended::There { screen, unfinished } => {
+                printer.say(&format!("\n{}", screen.trim_end()));
+                if unfinished { Err(Told.into()) } else { Ok(()) }
+            }
+            Ended::Short { screen } => {
+                printer.problem(&format!("\n{}", screen.trim_end()));
+                Err(Told.into())
+            }
         }
     }
 
-    async fn with(
+    /// Carries it out before a reporter; gives the last screen.
+    pub(super) async fn with(
         &self,
         plan: &Plan,
         reporter: &dyn Reporter,
         bars: Option<&Bars>,
         gatekeeper: Gatekeeper,
         printer: &Printer,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Ended> {
         let started = Instant::now();
         let ledger = Ledger::new(plan, reporter);
         let stop = CancellationToken::new();
@@ -72,9 +89,9 @@ impl CarryOut<'_> {
         };
         let limits = Limits::default();
         let run = Run {
-            client: &self.job.session.client,
-            images: &self.job.session.images,
-            desired: &self.job.desired,
+            client: self.site.client,
+            images: self.site.images,
+            desired: self.site.desired,
             request: self.request,
             nonce: self.nonce,
             gate: &gate,
@@ -101,13 +118,12 @@ impl CarryOut<'_> {
             bars.finish();
         }
         let Some(result) = result else { return Err(self.stopped_at_once(&ledger)) };
-        match result {
-            Ok(summary) => {
-                printer.say(&format!("\n{}", finished(&self.finish(plan, &summary, started)).trim_end()));
+        Ok(match result {
+            Ok(summary) => Ended::There {
+                screen: finished(&self.finish(plan, &summary, started)),
                 // What still waits is still there, and whoever asked for its end must hear it.
-                let unfinished = self.request.goal == Goal::Destroy && !summary.waiting.is_empty();
-                if unfinished { Err(Told.into()) } else { Ok(()) }
-            }
+                unfinished: self.request.goal == Goal::Destroy && !summary.waiting.is_empty(),
+            },
             Err(error) => {
                 let ended = Broken {
                     failures: failures(&error),
@@ -115,10 +131,9 @@ impl CarryOut<'_> {
                     interrupted: matches!(error, ApplyError::Interrupted { .. }),
                     again: self.again(&ledger),
                 };
-                printer.problem(&format!("\n{}", broken(&ended).trim_end()));
-                Err(Told.into())
+                Ended::Short { screen: broken(&ended) }
             }
-        }
+        })
     }
 
     fn stopped_at_once(&self, ledger: &Ledger<'_>) -> anyhow::Error {
@@ -131,7 +146,7 @@ impl CarryOut<'_> {
     fn again(&self, ledger: &Ledger<'_>) -> String {
         let left: BTreeSet<NodeName> =
             self.request.replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
-        self.job.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
+        self.site.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
     }
 
     /// What is left because nothing may be interrupted now.
@@ -143,42 +158,42 @@ impl CarryOut<'_> {
 
     fn finish(&self, plan: &Plan, summary: &Summary, started: Instant) -> Finish<'_> {
         let leaves_some = !left_behind(plan).is_empty() || !summary.waiting.is_empty();
-        let Job { desired, session, .. } = self.job;
+        let Site { desired, simulated, .. } = self.site;
         let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
         let (result, next) = match self.request.goal {
             Goal::Converge if !summary.left.is_empty() => (
                 format!("{} left for another time", plural(summary.left.len(), "step")),
                 vec![
-                    ("go on", self.job.command_for(self.verb, self.request)),
-                    ("look", self.job.command("status")),
+                    ("go on", self.site.command_for(self.verb, self.request)),
+                    ("look", self.site.command("status")),
                 ],
             ),
             Goal::Converge => (
                 reached(self.request.until, covered, &summary.waiting),
                 vec![
-                    ("look", self.job.command("status")),
-                    ("change", "edit the description, then ".to_owned() + &self.job.command("plan")),
+                    ("look", self.site.command("status")),
+                    ("change", "edit the description, then ".to_owned() + &self.site.command("plan")),
                 ],
             ),
             Goal::Destroy if self.request.targets.is_empty() && !leaves_some => {
-                ("no VM is left".to_owned(), vec![("anew", self.job.command("apply"))])
+                ("no VM is left".to_owned(), vec![("anew", self.site.command("apply"))])
             }
             Goal::Destroy => (
                 format!("{} gone", plural(summary.removed, "VM")),
-                vec![("look", self.job.command("status"))],
+                vec![("look", self.site.command("status"))],
             ),
             Goal::Templates => (
                 format!("{} built", plural(summary.templates, "template")),
-                vec![("look", self.job.command("template list"))],
+                vec![("look", self.site.command("template list"))],
             ),
             Goal::PruneTemplates => (
                 format!("{} gone", plural(summary.removed_templates, "template")),
-                vec![("look", self.job.command("template list"))],
+                vec![("look", self.site.command("template list"))],
             ),
             Goal::Hosts => {
                 let next = match &self.request.hosts.drain {
-                    Some(host) => ("then", self.job.command(&format!("host return {host}"))),
-                    None => ("look", self.job.command("status")),
+                    Some(host) => ("then", self.site.command(&format!("host return {host}"))),
+                    None => ("look", self.site.command("status")),
                 };
                 let done = match &self.request.hosts.drain {
                     Some(host) => format!("no node runs on {host}"),
@@ -193,7 +208,7 @@ impl CarryOut<'_> {
             steps: summary.done,
             waiting: summary.waiting.iter().map(waits).chain(self.left(summary)).collect(),
             elapsed: started.elapsed(),
-            simulated: session.simulated_in().is_some(),
+            simulated,
             next,
         }
     }
@@ -238,7 +253,14 @@ fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
 fn failures(error: &ApplyError) -> Vec<Failed> {
     match error {
         ApplyError::Failed { outcome, .. } | ApplyError::Interrupted { outcome, .. } => {
-            outcome.failed.iter().map(|failure| Failed::step(&failure.error)).collect()
+            // Where something failed on a node it is brought back; that this failed too follows from it.
+            let follows = |at: usize, failure: &talmox_exec::Failure| {
+                let earlier = outcome.failed.iter().take(at);
+                failure.step.as_str().ends_with("/return")
+                    && earlier.filter(|other| other.node == failure.node).count() > 0
+            };
+            let failed = outcome.failed.iter().enumerate().filter(|(at, failure)| !follows(*at, failure));
+            failed.map(|(_, failure)| Failed::step(&failure.error)).collect()
         }
         ApplyError::Refused { refusals, .. } => refusals.iter().map(Failed::refusal).collect(),
         ApplyError::Blocked { source, .. } => vec![Failed::step(source)],

@@ -49,7 +49,7 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     // The whole cluster goes: no member is left that could miss another. A part of it may hold the rest up.
     let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve && !args.target.is_empty() };
     let carry_out = CarryOut {
-        job,
+        site: job.site(),
         request: &request,
         nonce: &nonce,
         approval: &args.approval,

@@ -78,7 +78,9 @@ impl Deed<'_> {
         }
         let gatekeeper = Gatekeeper { asks: !approval.auto_approve };
         let (verb, request, nonce, reach) = (self.verb, &request, &nonce, Some(&reach));
-        CarryOut { job, request, nonce, approval, verb, reach }.run(&plan, gatekeeper, printer).await
+        CarryOut { site: job.site(), request, nonce, approval, verb, reach }
+            .run(&plan, gatekeeper, printer)
+            .await
     }
 
     fn text(&self, job: &Job, plan: &Plan, printer: &Printer) -> String {

@@ -20,10 +20,10 @@ use talmox_exec::{
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
-use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, rotation_standing, view};
+use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
 use talmox_secrets::age::Recipient;
 use talmox_talos::{Identity, kinds};
-use talmox_types::desired::{Node, NodeAddress, Role};
+use talmox_types::desired::{Desired, Node, NodeAddress, Role};
 use talmox_types::{NodeName, Phases, Realm};
 
 use super::client_files::{Clients, Home};
@@ -32,7 +32,7 @@ use super::shared::Job;
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::{Ending, EtcdView, InsideView, SeenHealth, plural, troubles};
+use crate::screens::{Ending, EtcdView, InsideView, SeenHealth, plural, rotation_words};
 use crate::secrets_file::{self, Loaded};
 use crate::snapshot_file::{self, Draft, Place};
 
@@ -189,11 +189,8 @@ impl<'a> Inside<'a> {
     /// What is inside the machines, for people to look at.
     pub(super) async fn view(&self, observed: Observed) -> InsideView {
         let cluster = self.cluster(&observed);
-        let etcd = match &cluster {
-            Some(cluster) => self.etcd(cluster, &observed).await,
-            None => None,
-        };
-        let health = self.health(cluster.as_ref(), &observed).await;
+        let etcd = if cluster.is_some() { self.etcd(&observed).await } else { None };
+        let health = health(&self.job.desired, cluster.as_ref(), &observed).await;
         let rotation = rotation_words(&observed);
         let Observed { talos, kubernetes, .. } = observed;
         let end = self.certificates_end().map(|end| end.to_string());
@@ -202,47 +199,18 @@ impl<'a> Inside<'a> {
         InsideView { health, talos, kubernetes, etcd, certificates_end, ending, rotation }
     }
 
-    /// Asked only where every machine is there: the answer would take as long as the slowest call that fails.
-    async fn health(&self, cluster: Option<&Cluster>, observed: &Observed) -> SeenHealth {
-        let desired = &self.job.desired.nodes;
-        let there = |node: &&Node| observed.talos.get(&node.name).and_then(SeenMachine::configured).is_some();
-        let count = desired.iter().filter(there).count();
-        let Some(cluster) = cluster.filter(|_| count == desired.len()) else {
-            let why = format!("{count} of {} configured and reachable", plural(desired.len(), "node"));
-            return SeenHealth::Unhealthy { why };
-        };
-        match look(cluster).await.missing() {
-            None => SeenHealth::Healthy,
-            Some((name, missing)) => SeenHealth::Unhealthy { why: format!("{name}: {}", missing.why) },
-        }
-    }
-
     /// Members, leader and size, as the control planes say that have a member.
-    async fn etcd(&self, cluster: &Cluster, observed: &Observed) -> Option<EtcdView> {
-        // Only those that have a member: the others would let the question hang.
-        let mut asked = BTreeMap::new();
-        let (mut healthy, mut members) = (0, 0);
-        for member in cluster.members.iter().filter(|member| member.role == Role::Controller) {
-            let seen = observed.talos.get(&member.name).and_then(SeenMachine::configured);
-            let Some(SeenEtcd::Member { healthy: well, members: known, .. }) =
-                seen.and_then(|seen| seen.etcd.as_ref())
-            else {
-                continue;
-            };
-            healthy += usize::from(*well);
-            members = members.max(known.as_ref().map_or(0, Vec::len));
-            asked.insert(member.name.clone(), member.addresses.primary());
-        }
-        let etcd = look_at_etcd(&self.reach(false), &asked).await;
-        let sizes = etcd.nodes.values().flatten().map(|health| health.database_bytes);
+    async fn etcd(&self, observed: &Observed) -> Option<EtcdView> {
         let declared = self.control_planes(observed);
-        (members > 0 || healthy > 0 || etcd.is_there()).then_some(EtcdView {
-            healthy,
-            members: members.max(healthy),
-            leader: etcd.leader().cloned(),
-            database_bytes: sizes.max(),
-            troubles: troubles(&etcd, &declared.keys()),
-        })
+        // Only those that have a member: the others would let the question hang.
+        let has_member = |node: &NodeName| {
+            let seen = observed.talos.get(node).and_then(SeenMachine::configured);
+            matches!(seen.and_then(|seen| seen.etcd.as_ref()), Some(SeenEtcd::Member { .. }))
+        };
+        let asked = declared.iter().filter(|(node, _)| has_member(node));
+        let asked = asked.map(|(node, address)| (node.clone(), *address)).collect();
+        let etcd = look_at_etcd(&self.reach(false), &asked).await;
+        EtcdView::of(observed, &etcd, &declared)
     }
 
     /// What a node runs with, and what it should run with.
@@ -398,6 +366,21 @@ impl<'a> Inside<'a> {
     }
 }
 
+/// How well a cluster is. It is asked only where every machine is there: the answer would take as long as the slowest call that
+/// fails.
+pub(super) async fn health(desired: &Desired, cluster: Option<&Cluster>, observed: &Observed) -> SeenHealth {
+    let there = |node: &&Node| observed.talos.get(&node.name).and_then(SeenMachine::configured).is_some();
+    let (count, all) = (desired.nodes.iter().filter(there).count(), desired.nodes.len());
+    let Some(cluster) = cluster.filter(|_| count == all) else {
+        let why = format!("{count} of {} configured and reachable", plural(all, "node"));
+        return SeenHealth::Unhealthy { why };
+    };
+    match look(cluster).await.missing() {
+        None => SeenHealth::Healthy,
+        Some((name, missing)) => SeenHealth::Unhealthy { why: format!("{name}: {}", missing.why) },
+    }
+}
+
 impl Known {
     fn open(job: &Job, simulation: Option<&Path>, printer: &Printer) -> anyhow::Result<Self> {
         let secrets = open_secrets(&job.desired, &job.folder, simulation, printer)?;
@@ -441,15 +424,6 @@ fn kubernetes_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<tal
     let (certificate, key) = pem(&bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?);
     talmox_k8s::Identity::from_pem(&trusted(believed, Realm::Kubernetes), &certificate, &key)
         .context("the secrets bundle makes no identity for Kubernetes")
-}
-
-/// How far each rotation is, for people.
-fn rotation_words(observed: &Observed) -> Vec<String> {
-    let phases = |realm: Realm| {
-        let seen = observed.talos.values().filter_map(SeenMachine::configured);
-        seen.map(|seen| seen.phases.of(realm)).collect::<Vec<_>>()
-    };
-    observed.rotating.iter().map(|realm| rotation_standing(*realm, &phases(*realm))).collect()
 }
 
 fn pem(client: &ClientCertificate) -> (String, SecretString) {

@@ -34,6 +34,8 @@ mod status;
 mod template;
 mod validate;
 mod version;
+#[cfg(test)]
+mod whole_runs;
 
 use std::path::Path;
 

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use talmox_config::{Colour, Outcome, Severity, report};
-use talmox_exec::{Look, Reach};
+use talmox_exec::{Factories, Look, Reach};
 use talmox_plan::{
     Goal, HostsRequest, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, Window, check, plan,
 };
+use talmox_pve::client::Client;
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
@@ -32,6 +33,28 @@ pub(super) struct Job {
     started: Instant,
     /// `-f` and `--simulate` as they were given, for commands to type next.
     pub(super) flags: String,
+}
+
+/// Where a plan is carried out, and how that place is named on a command line.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) client: &'a Client,
+    pub(super) images: &'a Factories,
+    pub(super) desired: &'a Desired,
+    pub(super) flags: &'a str,
+    pub(super) simulated: bool,
+}
+
+impl Site<'_> {
+    /// A command to type next, on the same description and world.
+    pub(super) fn command(&self, verb: &str) -> String {
+        format!("talmox {verb}{}", self.flags)
+    }
+
+    /// The same with all that was asked for: what it does must be what was looked at.
+    pub(super) fn command_for(&self, verb: &str, request: &Request) -> String {
+        self.command(&with_scope(verb, request))
+    }
 }
 
 impl Job {
@@ -126,14 +149,21 @@ impl Job {
         self.started.elapsed()
     }
 
+    /// Where its plans are carried out.
+    pub(super) fn site(&self) -> Site<'_> {
+        let Self { session, desired, flags, .. } = self;
+        let simulated = session.simulated_in().is_some();
+        Site { client: &session.client, images: &session.images, desired, flags, simulated }
+    }
+
     /// A command to type next, on the same description and world.
     pub(super) fn command(&self, verb: &str) -> String {
-        format!("talmox {verb}{}", self.flags)
+        self.site().command(verb)
     }
 
     /// The same with all that was asked for: what it does must be what was looked at.
     pub(super) fn command_for(&self, verb: &str, request: &Request) -> String {
-        self.command(&with_scope(verb, request))
+        self.site().command_for(verb, request)
     }
 
     /// Names must be of declared nodes, unless they are named as gone.

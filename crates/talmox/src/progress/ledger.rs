@@ -62,10 +62,16 @@ impl Books {
 /// A node in a phrase, by what was planned for it and the last thing that was done.
 fn standing(planned: &BTreeSet<&'static str>, done: &[&'static str]) -> &'static str {
     let is_new = planned.contains("clone") || planned.contains("create");
+    let only_looked_after = done.iter().all(|word| matches!(*word, "drain" | "return"));
     match done.last().copied() {
         None if planned.contains("remove") => "is still there",
         None if is_new => "was not created",
         None => "is as it was",
+        // Whatever was to be done in between failed.
+        Some("return") if only_looked_after => "runs as before and takes pods",
+        Some("return") if done.contains(&"upgrade-node") => "is upgraded and takes pods",
+        Some("upgrade-node") => "is upgraded and not back yet",
+        Some("drain") => "is drained and not back yet",
         Some("remove") if is_new => "is removed and not built anew",
         Some("remove") => "is gone",
         Some("stop") => "is stopped",

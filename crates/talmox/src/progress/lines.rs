@@ -1,5 +1,8 @@
 //! Plain lines, for logs and pipes.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use talmox_exec::{Event, Reporter};
 use talmox_plan::{Plan, Planned};
 use talmox_pve::client::Waiting;
@@ -12,12 +15,21 @@ pub(crate) struct Lines<'a> {
     sink: Sink<'a>,
     width: usize,
     patience: Patience,
+    /// Of whom it was told that something did not come about.
+    left: Mutex<BTreeSet<String>>,
 }
 
 impl<'a> Lines<'a> {
     pub(crate) fn new(plan: &Plan, sink: Sink<'a>) -> Self {
-        let width = plan.steps.iter().map(|step| subject(step).len()).max().unwrap_or_default();
-        Self { sink, width, patience: Patience::default() }
+        let now = plan.steps.iter().map(|step| subject(step).len());
+        let later = plan.later.iter().filter_map(|intent| Some(intent.node.as_ref()?.as_str().len()));
+        let width = now.chain(later).max().unwrap_or_default();
+        Self { sink, width, patience: Patience::default(), left: Mutex::default() }
+    }
+
+    /// Whether nothing was told yet of what did not come about: everything that was to follow would say the same again.
+    fn is_news(&self, step: &Planned) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(subject(step).into_owned())
     }
 
     fn line(&self, step: &Planned, words: &str) {
@@ -45,10 +57,13 @@ impl Reporter for Lines<'_> {
                 self.line(step, &format!("{}   {}", done(step), duration(elapsed)));
             }
             Event::Failed { step, error } => {
+                self.is_news(step);
                 self.line(step, &format!("could not {}: {}", could(&step.step), safe(&error.to_string())));
             }
             Event::Skipped { step, because } => {
-                self.line(step, &format!("did not {}: {}", could(&step.step), safe(because)));
+                if self.is_news(step) {
+                    self.line(step, &format!("did not {}: {}", could(&step.step), safe(because)));
+                }
             }
         }
     }

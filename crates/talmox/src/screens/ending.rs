@@ -140,6 +140,8 @@ fn of_several(phrase: &str) -> String {
         "was" => "were".to_owned(),
         "runs" => "run".to_owned(),
         "does" => "do".to_owned(),
+        "it" => "they".to_owned(),
+        "takes" => "take".to_owned(),
         other => other.to_owned(),
     };
     phrase.split(' ').map(word).collect::<Vec<_>>().join(" ")

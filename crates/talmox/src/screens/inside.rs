@@ -1,13 +1,15 @@
 //! What is inside the machines, for `status`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde::Serialize;
-use talmox_plan::{SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage};
-use talmox_types::NodeName;
+use talmox_exec::etcd::Etcd;
+use talmox_plan::{Observed, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, SeenStage, rotation_standing};
+use talmox_types::{NodeName, Realm};
 
 use super::ends::Ending;
-use super::etcd::{Trouble, advice};
+use super::etcd::{Trouble, advice, troubles};
 use super::plan_text::{RED, YELLOW};
 use super::text::{listed, safe};
 use crate::printer::GREEN;
@@ -51,6 +53,41 @@ pub(crate) struct EtcdView {
     pub(crate) troubles: Vec<Trouble>,
 }
 
+impl EtcdView {
+    /// From what machines and members said; none if there is no etcd yet. `declared` are the control planes with an address.
+    pub(crate) fn of(
+        observed: &Observed,
+        etcd: &Etcd,
+        declared: &BTreeMap<NodeName, IpAddr>,
+    ) -> Option<Self> {
+        let (mut healthy, mut members) = (0, 0);
+        for seen in observed.talos.values().filter_map(SeenMachine::configured) {
+            if let Some(SeenEtcd::Member { healthy: well, members: known, .. }) = &seen.etcd {
+                healthy += usize::from(*well);
+                members = members.max(known.as_ref().map_or(0, Vec::len));
+            }
+        }
+        let sizes = etcd.nodes.values().flatten().map(|health| health.database_bytes);
+        (members > 0 || healthy > 0 || etcd.is_there()).then(|| Self {
+            healthy,
+            members: members.max(healthy),
+            leader: etcd.leader().cloned(),
+            database_bytes: sizes.max(),
+            troubles: troubles(etcd, &declared.keys()),
+        })
+    }
+}
+
+/// How far each rotation is, for people.
+pub(crate) fn rotation_words(observed: &Observed) -> Vec<String> {
+    let phases = |realm: Realm| {
+        let seen = observed.talos.values().filter_map(SeenMachine::configured);
+        seen.map(|seen| seen.phases.of(realm)).collect::<Vec<_>>()
+    };
+    let silent = observed.talos.values().filter(|machine| machine.configured().is_none()).count();
+    observed.rotating.iter().map(|realm| rotation_standing(*realm, &phases(*realm), silent)).collect()
+}
+
 /// The cells of a node, and what else there is to say of it.
 pub(super) struct Inside {
     pub(super) talos: (String, anstyle::Style),
@@ -84,6 +121,18 @@ impl InsideView {
         parts.join(" · ")
     }
 
+    /// Whether machines run with something else than is described for them.
+    pub(super) fn differs(&self) -> bool {
+        let mut seen = self.talos.values().filter_map(SeenMachine::configured);
+        seen.any(|seen| seen.config.as_ref().is_some_and(|changes| !changes.is_empty()))
+    }
+
+    /// Whether nodes run different versions of Talos.
+    fn is_mixed(&self) -> bool {
+        let configured = self.talos.values().filter_map(SeenMachine::configured);
+        configured.map(|seen| seen.version.as_str()).collect::<BTreeSet<_>>().len() > 1
+    }
+
     /// What is wrong with etcd, and what to type. `flags` lead to the same description and world.
     pub(super) fn advice(&self, flags: &str) -> String {
         self.etcd.as_ref().map(|etcd| advice(&etcd.troubles, flags)).unwrap_or_default()
@@ -110,7 +159,12 @@ impl InsideView {
                 remarks.push(safe(why));
                 ("foreign".to_owned(), RED)
             }
-            Some(SeenMachine::Configured(seen)) => configured(node, seen, &mut remarks),
+            Some(SeenMachine::Configured(seen)) => {
+                let (word, style) = configured(node, seen, &mut remarks);
+                // Who has which is what matters then.
+                let which = if self.is_mixed() { format!(" {}", bare(&seen.version)) } else { String::new() };
+                (format!("{word}{which}"), style)
+            }
         };
         if self.etcd.as_ref().and_then(|etcd| etcd.leader.as_ref()) == Some(node) {
             remarks.push("leader".to_owned());

@@ -136,7 +136,8 @@ fn templates(story: &Story<'_>) -> String {
 fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
     let acts: Vec<Act<'p>> = story.acts.iter().filter_map(|act| rest(act, rolls)).collect();
     let numbers: Vec<String> = rolls.iter().map(Roll::name).collect();
-    let names = acts.iter().filter_map(Act::node).map(NodeName::as_str);
+    let machines = |act: &&Act<'_>| act.node().is_some() || act.kind() == "cluster";
+    let names = acts.iter().filter(machines).map(Act::name);
     let machines_wide = width(names.chain(numbers.iter().map(String::as_str)));
     let things_wide = width(acts.iter().filter(|act| is_thing(act)).map(Act::name));
     let machines: Vec<Option<Machine>> = acts.iter().map(|act| story.machine(act)).collect();
@@ -168,6 +169,7 @@ fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
             }
             (Sign::Change, _) => changed(act, places),
             (Sign::Create | Sign::Replace | Sign::Destroy, _) if is_thing(act) => thing(act),
+            (Sign::Create, None) if act.kind() == "cluster" => deeds(act).collect(),
             (Sign::Replace, Some(machine)) => {
                 let old = act
                     .replaced()
@@ -269,20 +271,38 @@ fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
         let place = act.node().zip(change.field.as_deref()).and_then(|(node, field)| places.get(node, field));
         lines.extend(place.map(|place| format!("{DIM}{place}{DIM:#}")));
     }
-    lines.extend(act.steps.iter().filter(|planned| planned.changes.is_empty()).map(|planned| deed(planned)));
+    lines.extend(deeds(act));
     if lines.is_empty() {
-        let later: Vec<String> = act
-            .later
-            .iter()
-            .map(|intent| format!("{}: {}", verb_of(&intent.step), safe(&intent.reason)))
-            .collect();
+        let later = act.later.chunk_by(|one, other| one.reason == other.reason).map(|same| {
+            let verbs: Vec<&str> = same.iter().map(|intent| without_object(verb_of(&intent.step))).collect();
+            format!(
+                "{}: {}",
+                verbs.join(" · "),
+                same.first().map(|one| safe(&one.reason)).unwrap_or_default()
+            )
+        });
         lines.extend(later);
     }
     lines.extend(lost(act));
     lines
 }
 
-fn deed(planned: &Planned) -> String {
+/// `upgrade Talos on` is `upgrade Talos` where it is clear on what.
+fn without_object(verb: &str) -> &str {
+    let prepositions = [" onto", " into", " out of", " on", " of", " to"];
+    prepositions.iter().find_map(|word| verb.strip_suffix(word)).unwrap_or(verb)
+}
+
+/// What is done without changing a value. A reason that several have one after the other is told with the last.
+fn deeds<'a>(act: &'a Act<'_>) -> impl Iterator<Item = String> + 'a {
+    let steps: Vec<&Planned> =
+        act.steps.iter().copied().filter(|planned| planned.changes.is_empty()).collect();
+    let same = |at: usize| steps.get(at + 1).is_some_and(|next| next.reason == steps[at].reason);
+    let told: Vec<String> = (0..steps.len()).map(|at| deed(steps[at], !same(at))).collect();
+    told.into_iter()
+}
+
+fn deed(planned: &Planned, with_reason: bool) -> String {
     let style = match planned.effect {
         Effect::Drain | Effect::Move | Effect::Reboot | Effect::Stop | Effect::Replace | Effect::Destroy => {
             YELLOW
@@ -291,7 +311,8 @@ fn deed(planned: &Planned) -> String {
             Style::new()
         }
     };
-    format!("{style}{}{style:#}   {DIM}{}{DIM:#}", could(&planned.step), safe(&planned.reason))
+    let what = format!("{style}{}{style:#}", could(&planned.step));
+    if with_reason { format!("{what}   {DIM}{}{DIM:#}", safe(&planned.reason)) } else { what }
 }
 
 /// How a node leaves its cluster before its VM goes.

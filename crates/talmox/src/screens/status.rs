@@ -47,7 +47,7 @@ pub(crate) fn status_text(view: &View, inside: Option<&InsideView>, flags: &str)
         None => &["NODE", "VM", "HOST", "ADDRESS", "NOTES"],
     };
     let advice = inside.map(|inside| inside.advice(flags)).unwrap_or_default();
-    head + &table(titles, declared.chain(undeclared)) + &advice + &drives(view) + &next(view, flags)
+    head + &table(titles, declared.chain(undeclared)) + &advice + &drives(view) + &next(view, inside, flags)
 }
 
 /// Drives that hold the cluster's keys, and who has them.
@@ -69,7 +69,7 @@ fn drives(view: &View) -> String {
 }
 
 /// Commands that would make it as described.
-fn next(view: &View, flags: &str) -> String {
+fn next(view: &View, inside: Option<&InsideView>, flags: &str) -> String {
     let names =
         |nodes: &[&NodeView]| nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>().join(",");
     let differs = |node: &&NodeView| {
@@ -81,11 +81,12 @@ fn next(view: &View, flags: &str) -> String {
     let pending: Vec<&NodeView> = view.nodes.iter().filter(|node| pending(node).next().is_some()).collect();
     let undeclared: Vec<&NodeView> = view.undeclared.iter().collect();
     let mut commands = Vec::new();
-    if different.len() == view.nodes.len() {
+    if different.len() == view.nodes.len() || inside.is_some_and(InsideView::differs) {
         commands.push((format!("talmox apply{flags}"), "makes it as described"));
     } else if !different.is_empty() {
         let target = names(&different);
-        commands.push((format!("talmox apply --target {target}{flags}"), "makes them as described"));
+        let what = if different.len() == 1 { "makes it as described" } else { "makes them as described" };
+        commands.push((format!("talmox apply --target {target}{flags}"), what));
     }
     if !view.drives.is_empty() && different.len() != view.nodes.len() {
         commands.push((format!("talmox apply{flags}"), "removes configuration drives nobody needs"));

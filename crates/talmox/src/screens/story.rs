@@ -178,14 +178,15 @@ fn vm_act<'p>(plan: &'p Plan, node: &'p NodeName) -> Act<'p> {
 }
 
 /// What happens to pools, schematics, images and templates, in the order it is done; a template that is built and converted
-/// is one thing.
+/// is one thing, and so is an authority that is replaced phase by phase.
 fn things(plan: &Plan) -> Vec<Act<'_>> {
     let mut acts: Vec<Act<'_>> = Vec::new();
     for planned in &plan.steps {
         let Some(act) = thing(planned) else { continue };
-        let same = |other: &&mut Act<'_>| {
-            matches!((other.subject, act.subject), (Subject::Template(_), Subject::Template(_)))
-                && other.at == act.at
+        let same = |other: &&mut Act<'_>| match (other.subject, act.subject) {
+            (Subject::Template(_), Subject::Template(_)) => other.at == act.at,
+            (Subject::Cluster(known), Subject::Cluster(name)) => known == name,
+            _ => false,
         };
         match acts.iter_mut().find(same) {
             Some(known) => known.steps.push(planned),

@@ -177,11 +177,9 @@ fn parts(step: &Step) -> (Verb, String) {
 fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
     match upkeep {
         Upkeep::SnapshotEtcd { .. } => (verb("take", "taking", "took"), "a snapshot of etcd".to_owned()),
-        Upkeep::DrainNode { node } => {
-            (verb("drain", "draining", "drained"), format!("{node}: its pods go elsewhere"))
-        }
-        Upkeep::ReturnNode { node, .. } => {
-            (verb("wait", "waiting", "waited"), format!("until {node} is well, then let pods back"))
+        Upkeep::DrainNode { .. } => (verb("drain", "draining", "drained"), "its pods".to_owned()),
+        Upkeep::ReturnNode { .. } => {
+            (verb("bring", "bringing", "brought"), "it back, well and open to pods".to_owned())
         }
         Upkeep::ChangeNode { address, mode, .. } => {
             let how = match mode {
@@ -204,13 +202,13 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         Upkeep::RotateAuthority { realm, phase, control_planes, workers } => {
             let machines = plural(control_planes.len() + workers.len(), "machine");
             let (number, how) = match phase {
-                Phase::Before | Phase::Accepted => (1, "accept the new one beside the old one"),
-                Phase::Issuing => (2, "sign with the new one, accept the old one"),
-                Phase::Alone => (3, "drop the old one and all others"),
+                Phase::Before | Phase::Accepted => (1, "to accept the new one beside the old one"),
+                Phase::Issuing => (2, "to sign with the new one, and accept the old one"),
+                Phase::Alone => (3, "to drop the old one and all others"),
             };
             let name = realm.name();
-            let rest = format!("the authority of {name}, phase {number} of 3 on {machines}: {how}");
-            (verb("replace", "replacing", "replaced"), rest)
+            let rest = format!("{machines} {how} (authority of {name}, phase {number} of 3)");
+            (verb("tell", "telling", "told"), rest)
         }
         Upkeep::SettleAuthority { realm, .. } => {
             let rest = format!("the secrets: the new authority of {} is the cluster's", realm.name());

@@ -10,6 +10,7 @@ mod asked;
 mod broken;
 mod checking;
 mod connecting;
+mod ending;
 mod etcd;
 mod fetching;
 mod images;

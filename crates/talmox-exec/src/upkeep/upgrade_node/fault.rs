@@ -18,7 +18,7 @@ pub enum UpgradeFault {
     #[error("Talos {to} {words}, and it could not be taken back: {reason}")]
     Stranded { to: String, words: String, reason: String },
     /// Its VM does not run.
-    #[error("its VM does not run any more")]
+    #[error("its VM went off in the middle of the upgrade, and is off")]
     Off,
     /// Nobody knows what became of it.
     #[error("it has not come back for {} min: {words}", .after.as_secs() / 60)]
@@ -42,7 +42,10 @@ impl UpgradeFault {
                 format!("talmox status shows how {node} does now; the console in Proxmox shows more"),
                 format!("if it cannot be mended: talmox apply --replace {node}"),
             ],
-            Self::Off => vec!["run the same again: it starts the VM and goes on".to_owned()],
+            Self::Off => vec![
+                format!("run the same again: it starts the VM, and {node} takes pods again when it is well"),
+                format!("if it does not come up: talmox apply --replace {node} builds it anew"),
+            ],
             Self::Gone { .. } => vec![
                 format!("the VM's console in Proxmox shows what {node} is doing"),
                 "run the same again once it answers: it goes on with this node".to_owned(),

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_types::desired::{Node, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
 use crate::planner::Planner;
@@ -148,7 +149,7 @@ impl Planner<'_> {
             self.refuse(None, problem(text), choices);
             return false;
         }
-        if !tally.led.is_empty() {
+        if !tally.led.is_empty() && !sabotaged(Defect::QuorumGivenUp) {
             let text =
                 format!("{} is a member of etcd that has a leader: nothing is lost", listed(&tally.led));
             let choices = vec!["talmox apply, without it; talmox etcd status shows the members".to_owned()];

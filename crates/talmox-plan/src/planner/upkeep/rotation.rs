@@ -25,9 +25,10 @@ impl<'a> Planner<'a> {
     /// Goes on with what the secrets say is to be replaced.
     pub(super) fn rotation(&mut self, living: &[Living<'a>]) {
         let rotating: &'a [Realm] = &self.observed.rotating;
+        let silent = self.desired.nodes.len().saturating_sub(living.len());
         for realm in rotating {
-            let phases = living.iter().map(|one| one.seen.phases.of(*realm));
-            self.note(None, NoteKind::Inside, standing(*realm, &phases.collect::<Vec<_>>()));
+            let phases: Vec<Phase> = living.iter().map(|one| one.seen.phases.of(*realm)).collect();
+            self.note(None, NoteKind::Inside, standing(*realm, &phases, silent));
         }
         if rotating.is_empty() {
             return;

@@ -7,8 +7,9 @@ use talmox_test::Fault;
 
 use super::cases::Case;
 use super::scenarios::Scenario;
+use talmox_test::thorough::runtime;
+
 use crate::bed::{Bed, Stopped, healthy, unspeakable};
-use crate::trouble::runtime;
 
 /// How a case ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

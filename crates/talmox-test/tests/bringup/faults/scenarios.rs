@@ -1,8 +1,9 @@
 //! The bring-ups that are disturbed.
 
 use super::cases::{Asked, kinds};
+use talmox_test::thorough::runtime;
+
 use crate::bed::{Bed, described, healthy};
-use crate::trouble::runtime;
 
 const SEED: u64 = 71;
 

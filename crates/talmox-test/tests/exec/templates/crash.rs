@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use talmox_plan::Goal;
 use talmox_sim::World;
+use talmox_test::thorough::runtime;
 use talmox_test::{Fault, When};
 
 use super::yard::{Yard, talos, three_hosts};
@@ -43,10 +44,6 @@ async fn run(world: &World, (storage, goal): (&str, Goal), when: Option<(When, F
         panic!("the run after it failed: {error}\n{}", yard.lab.calls());
     }
     (yard, ended.is_ok())
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
 }
 
 fn every_call(release: &str, storage: &str, goal: Goal) {

@@ -95,9 +95,16 @@ impl Deed {
             self.confirm(job)?;
         }
         let gatekeeper = Gatekeeper { asks: !approval.auto_approve };
-        CarryOut { job, request: &self.request, nonce: &nonce, approval, verb: self.verb, reach: None }
-            .run(&plan, gatekeeper, printer)
-            .await
+        CarryOut {
+            site: job.site(),
+            request: &self.request,
+            nonce: &nonce,
+            approval,
+            verb: self.verb,
+            reach: None,
+        }
+        .run(&plan, gatekeeper, printer)
+        .await
     }
 
     fn text(&self, job: &Job, plan: &Plan, printer: &Printer) -> String {

@@ -1,0 +1,143 @@
+//! Talos upgraded on three control planes and three workers, and something goes wrong: what people see at every turn, what is
+//! left, and that the next plain run finishes.
+
+use insta::assert_snapshot;
+use talmox_plan::Request;
+use talmox_sim_talos::{CallFault, Trouble};
+use talmox_test::bed::{Bed, described, healthy, unwell, versions};
+use talmox_types::desired::Desired;
+
+use super::played::{apply, status};
+
+const OLD: &str = "1.13.6";
+const NEW: &str = "1.13.9";
+/// The second control plane: one has been upgraded before it, four nodes wait behind it.
+const CP_2: &str = "10.0.7.12";
+
+fn with_talos(version: &str, more: &str) -> Desired {
+    let lines =
+        format!("talos_version: {version}\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n{more}");
+    described(3, 3, &lines)
+}
+
+/// A cluster that lives with the old Talos, and shall have the new one.
+async fn behind(seed: u64) -> Bed {
+    let mut bed = Bed::new(seed, with_talos(OLD, ""));
+    bed.converge(&healthy(), 1).await.unwrap_or_else(|error| panic!("{error}"));
+    bed.desired = with_talos(NEW, "");
+    bed
+}
+
+/// What people ask for: `talmox apply`, nothing more.
+fn plain() -> Request {
+    Request { allow_reboot: false, ..healthy() }
+}
+
+/// Talos of each node in the order of their names.
+async fn talos(bed: &Bed) -> Vec<String> {
+    let versions = versions(&bed.look(&plain()).await);
+    versions.into_values().map(|version| version.trim_start_matches('v').to_owned()).collect()
+}
+
+/// Members that are well, of how many.
+async fn members(bed: &Bed) -> (usize, usize) {
+    let etcd = bed.etcd().await;
+    let well = etcd.nodes.values().filter(|one| one.is_ok()).count();
+    (well, etcd.nodes.len())
+}
+
+/// The next plain run finishes: all have the new Talos, nobody is cordoned, etcd is whole, and nothing is left to do.
+async fn is_finished_by(bed: &Bed, number: u32) -> String {
+    let screen = apply(bed, &plain(), number).await.got_there();
+    bed.is_upgraded(&plain()).await;
+    assert_eq!(members(bed).await, (3, 3));
+    screen
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_in_the_middle() {
+    let bed = behind(11).await;
+    let dying = bed.machine(CP_2);
+    bed.lab.nodes(|nodes| nodes.faults.trouble(dying, Trouble::DiesInUpgrade));
+    assert_snapshot!("dies_apply", apply(&bed, &plain(), 2).await.stopped_short());
+    assert_snapshot!("dies_status", status(&bed).await);
+    // It does not answer; nobody followed, and etcd goes on with two.
+    assert_eq!(talos(&bed).await, [NEW, OLD, OLD, OLD, OLD]);
+    assert_eq!(members(&bed).await, (2, 3));
+    assert_snapshot!("dies_again", is_finished_by(&bed, 3).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_does_not_boot() {
+    let bed = behind(12).await;
+    let broken = bed.machine(CP_2);
+    bed.lab.nodes(|nodes| nodes.faults.trouble(broken, Trouble::BootFails(NEW.to_owned())));
+    assert_snapshot!("does_not_boot_apply", apply(&bed, &plain(), 2).await.stopped_short());
+    assert_snapshot!("does_not_boot_status", status(&bed).await);
+    assert_eq!(talos(&bed).await, [NEW, OLD, OLD, OLD, OLD, OLD]);
+    assert_eq!(unwell(&bed.look(&plain()).await), Vec::<String>::new(), "it takes pods again");
+    assert_eq!(members(&bed).await, (3, 3));
+    bed.lab.nodes(|nodes| nodes.faults.mend(broken));
+    assert_snapshot!("does_not_boot_again", is_finished_by(&bed, 3).await);
+}
+
+/// Two copies that must both be there, so that neither ever may go.
+const STUBBORN: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stubborn, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: stubborn}}
+  template:
+    metadata: {labels: {app: stubborn}}
+    spec: {containers: [{name: stubborn, image: registry.example/stubborn}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: stubborn, namespace: default}
+spec:
+  minAvailable: 2
+  selector: {matchLabels: {app: stubborn}}
+";
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_never_yields() {
+    let more = "bootstrap_manifests: [stubborn.yaml]\n";
+    let mut bed = Bed::new(20, with_talos(OLD, more));
+    bed.handed.manifests.insert("stubborn.yaml".to_owned(), STUBBORN.to_owned());
+    bed.converge(&healthy(), 1).await.unwrap_or_else(|error| panic!("{error}"));
+    bed.desired = with_talos(NEW, more);
+    assert_snapshot!("never_yields_apply", apply(&bed, &plain(), 2).await.stopped_short());
+    assert_snapshot!("never_yields_status", status(&bed).await);
+    let left = talos(&bed).await;
+    assert_eq!(left[..3], [NEW, NEW, NEW], "control planes hold none of its pods");
+    assert!(left[3..].contains(&OLD.to_owned()), "{left:?}");
+    assert_eq!(unwell(&bed.look(&plain()).await), Vec::<String>::new(), "nobody is left cordoned");
+    assert_eq!(members(&bed).await, (3, 3));
+    // Whoever owns it lets one go.
+    let wider = STUBBORN.replace("minAvailable: 2", "minAvailable: 1");
+    let wider = talmox_k8s::Manifest::read_all(&wider).unwrap();
+    let how = talmox_k8s::Apply { force: true, ..talmox_k8s::Apply::default() };
+    bed.kubernetes_at("10.0.7.11").apply(&wider, how).await.unwrap();
+    assert_snapshot!("never_yields_again", is_finished_by(&bed, 3).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply() {
+    for (seed, path) in [
+        (16, "/machine.ImageService/Pull"),
+        (17, "/machine.LifecycleService/Upgrade"),
+        (18, "/machine.MachineService/Reboot"),
+    ] {
+        let bed = behind(seed).await;
+        bed.lab.nodes(|nodes| nodes.faults.call(path, 1, 1, CallFault::LoseReply));
+        // Whoever looks hears of it by nothing but the time it took.
+        let call = path.rsplit('/').next().unwrap_or_default().to_lowercase();
+        assert_snapshot!(format!("lost_reply_of_{call}"), is_finished_by(&bed, 2).await);
+        let asked = bed.lab.calls().asking("CALL", "MachineService/Reboot").count();
+        assert_eq!(asked, 6, "{path}: nobody restarts twice");
+        let status = status(&bed).await;
+        assert!(status.contains("healthy · Talos 1.13.9") && !status.contains("cordoned"), "{status}");
+    }
+}

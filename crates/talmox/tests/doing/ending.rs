@@ -1,0 +1,81 @@
+//! Authorities that end soon: `status` says so thirty days before, with what to type, and typing it helps.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use insta::assert_snapshot;
+use secrecy::ExposeSecret as _;
+use talmox_machine::{Bundle, SystemRandom, Time};
+use talmox_types::Contract;
+
+use crate::support::{command, finish};
+use crate::{CLUSTER, Lab, Run};
+
+const DAY: i64 = 86_400;
+/// How long authorities live that Talos and we make.
+const LIFETIME: i64 = 3_650 * DAY;
+
+const ALONE: &str = "nodes: [{name: cp-1, address: 10.0.7.11, controller: true}]\n";
+
+/// A cluster's secrets whose authorities end in so many days and a half: the day is the same however long the test takes.
+fn keep_secrets(lab: &Lab, days: i64) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let made = i64::try_from(since).unwrap() + days * DAY + DAY / 2 - LIFETIME;
+    let bundle = Bundle::generate(Contract::new(1, 13), Time::from_unix(made), &mut SystemRandom).unwrap();
+    let path = lab.scratch.0.join("secrets.yaml");
+    std::fs::write(path, bundle.to_yaml().expose_secret()).unwrap();
+}
+
+/// Runs as far as it goes, without a place for snapshots.
+fn run(lab: &Lab, arguments: &[&str]) -> Run {
+    let mut command = lab.command(arguments);
+    let home = lab.scratch.path("home");
+    finish(command.env_remove("TALMOX_UNTIL").env("TALMOX_NO_SNAPSHOT", "1").env("HOME", home))
+}
+
+/// With the days of this year, or of any other, replaced.
+fn without_days(text: &str) -> String {
+    let is_day = |word: &str| {
+        let parts: Vec<&str> = word.split('-').collect();
+        parts.len() == 3
+            && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let word = |word: &str| {
+        let bare = word.trim_matches([',', ';', ':', '(', ')']);
+        if is_day(bare) { word.replace(bare, "DAY") } else { word.to_owned() }
+    };
+    let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ") + "\n";
+    text.lines().map(line).collect()
+}
+
+fn shown(lab: &Lab, text: &str) -> String {
+    without_days(&lab.filtered(text))
+}
+
+#[test]
+fn is_told_with_what_to_type_and_typing_it_helps() {
+    let lab = Lab::new("ending");
+    let cluster = CLUSTER.replace("talos_template: talos-1.13.9\n", "talos_version: 1.13.9\n");
+    lab.describe(&cluster, ALONE);
+    keep_secrets(&lab, 20);
+    run(&lab, &["apply", "--auto-approve"]).succeeded();
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert_snapshot!("ending_status", shown(&lab, &status));
+    // As it says, on the description's own secrets.
+    let folder = lab.scratch.path("");
+    let rotate = finish(&mut command(&["secrets", "rotate-ca", "-f", &folder])).succeeded();
+    assert_snapshot!("ending_rotate_ca", shown(&lab, &rotate.stderr));
+    assert_snapshot!("ending_plan", shown(&lab, &run(&lab, &["plan"]).succeeded().stdout));
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert!(status.contains("another is to take its place: talmox apply goes on with that"), "{status}");
+    run(&lab, &["apply", "--auto-approve"]).succeeded();
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert_snapshot!("ending_over", shown(&lab, &status));
+}
+
+#[test]
+fn a_month_and_a_day_before_nothing_is_said() {
+    let lab = Lab::new("not-ending");
+    keep_secrets(&lab, 31);
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert!(!status.contains(" ends ") && !status.contains("! "), "{status}");
+}

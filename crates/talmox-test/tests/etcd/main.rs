@@ -1,6 +1,6 @@
 //! Snapshots of etcd, clusters that begin with one, and members that are looked after.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod members;
 mod quorum;

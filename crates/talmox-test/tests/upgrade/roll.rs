@@ -18,14 +18,14 @@ async fn three_and_three_roll_one_by_one() {
     let before = bed.told.lines().len();
     watched(&bed, &request(), 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     let lines = bed.told.lines().split_off(before);
-    assert_eq!(restarts(&lines), ["cp-1", "cp-2", "cp-3", "worker-1", "worker-2", "worker-3"]);
+    assert_eq!(restarts(&lines), ["cp-2", "cp-3", "cp-1", "worker-1", "worker-2", "worker-3"]);
     // Each is back before the next is drained.
     let steps: Vec<&str> = lines
         .iter()
         .filter_map(|line| line.strip_suffix(" done").or_else(|| line.strip_suffix(" begins")))
         .filter(|id| id.ends_with("/drain") || id.ends_with("/return"))
         .collect();
-    for (node, next) in [("cp-1", "cp-2"), ("cp-2", "cp-3"), ("cp-3", "worker-1"), ("worker-1", "worker-2")] {
+    for (node, next) in [("cp-2", "cp-3"), ("cp-3", "cp-1"), ("cp-1", "worker-1"), ("worker-1", "worker-2")] {
         let back = steps.iter().rposition(|id| *id == format!("{node}/return")).unwrap();
         let drained = steps.iter().position(|id| *id == format!("{next}/drain")).unwrap();
         assert!(back < drained, "{next} was drained before {node} was back: {steps:#?}");

@@ -11,8 +11,8 @@ use super::played::{apply, status};
 
 const OLD: &str = "1.13.6";
 const NEW: &str = "1.13.9";
-/// The second control plane: one has been upgraded before it, four nodes wait behind it.
-const CP_2: &str = "10.0.7.12";
+/// The second that is upgraded, because `cp-1` leads etcd: one has been before it, four nodes wait behind it.
+const CP_3: &str = "10.0.7.13";
 
 fn with_talos(version: &str, more: &str) -> Desired {
     let lines =
@@ -57,12 +57,12 @@ async fn is_finished_by(bed: &Bed, number: u32) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_in_the_middle() {
     let bed = behind(11).await;
-    let dying = bed.machine(CP_2);
+    let dying = bed.machine(CP_3);
     bed.lab.nodes(|nodes| nodes.faults.trouble(dying, Trouble::DiesInUpgrade));
     assert_snapshot!("dies_apply", apply(&bed, &plain(), 2).await.stopped_short());
     assert_snapshot!("dies_status", status(&bed).await);
     // It does not answer; nobody followed, and etcd goes on with two.
-    assert_eq!(talos(&bed).await, [NEW, OLD, OLD, OLD, OLD]);
+    assert_eq!(talos(&bed).await, [OLD, NEW, OLD, OLD, OLD]);
     assert_eq!(members(&bed).await, (2, 3));
     assert_snapshot!("dies_again", is_finished_by(&bed, 3).await);
 }
@@ -70,11 +70,11 @@ async fn a_node_that_dies_in_the_middle() {
 #[tokio::test(start_paused = true)]
 async fn an_image_that_does_not_boot() {
     let bed = behind(12).await;
-    let broken = bed.machine(CP_2);
+    let broken = bed.machine(CP_3);
     bed.lab.nodes(|nodes| nodes.faults.trouble(broken, Trouble::BootFails(NEW.to_owned())));
     assert_snapshot!("does_not_boot_apply", apply(&bed, &plain(), 2).await.stopped_short());
     assert_snapshot!("does_not_boot_status", status(&bed).await);
-    assert_eq!(talos(&bed).await, [NEW, OLD, OLD, OLD, OLD, OLD]);
+    assert_eq!(talos(&bed).await, [OLD, NEW, OLD, OLD, OLD, OLD]);
     assert_eq!(unwell(&bed.look(&plain()).await), Vec::<String>::new(), "it takes pods again");
     assert_eq!(members(&bed).await, (3, 3));
     bed.lab.nodes(|nodes| nodes.faults.mend(broken));

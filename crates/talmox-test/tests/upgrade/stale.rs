@@ -7,7 +7,9 @@ use talmox_plan::Window;
 use talmox_sim_talos::Trouble;
 
 use crate::bed::Bed;
-use crate::cluster::{NEW, OLD, behind, is_upgraded, machine, request, told, unwell, versions, watched};
+use crate::cluster::{
+    NEW, OLD, behind, is_upgraded, machine, request, told, unwell, versions, watched, with_talos,
+};
 
 /// How often nodes were sent a call.
 fn sent(bed: &Bed, name: &str) -> usize {
@@ -88,6 +90,29 @@ async fn a_window_that_ends_while_the_installer_works_leaves_the_restart_for_the
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
     assert_eq!(sent(&bed, "LifecycleService/Upgrade"), 2, "what was installed is not installed again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_staged_and_is_not_described_any_more_does_not_start() {
+    let mut bed = behind(44, (1, 1)).await;
+    let mut staged = request();
+    staged.upkeep.stage = true;
+    bed.converge(&staged, 2).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
+    // Somebody thinks better of it.
+    bed.desired = with_talos(OLD, (1, 1), "");
+    let plan = bed.plan(&request()).await;
+    let upgrades = plan.steps.iter().filter(|step| step.step.word() == "upgrade-node");
+    assert!(upgrades.clone().all(|step| step.effect == talmox_plan::Effect::ChangePending), "{plan:#?}");
+    assert_eq!(upgrades.count(), 2, "{plan:#?}");
+    bed.converge(&request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
+    assert_eq!(sent(&bed, "MachineService/Reboot"), 0);
+    let plan = bed.plan(&request()).await;
+    assert!(plan.is_empty(), "{plan:#?}");
+    let (client, vmid) = (bed.lab.root(), talmox_test::vmid(machine(&bed, "worker-1").0));
+    let task = client.reset_vm(&talmox_test::host(1), vmid).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(versions(&bed.look(&request()).await)["worker-1"], format!("v{OLD}"));
 }
 
 /// Seconds since 1970 as they are typed.

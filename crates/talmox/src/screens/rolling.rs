@@ -104,7 +104,8 @@ pub(super) fn rest<'p>(act: &Act<'p>, rolls: &[Roll<'p>]) -> Option<Act<'p>> {
     let told = |planned: &Planned| rolls.iter().any(|roll| roll.tells(planned));
     let steps: Vec<&Planned> = act.steps.iter().copied().filter(|planned| !told(planned)).collect();
     let Act { sign, subject, at, .. } = *act;
-    (!steps.is_empty()).then(|| Act { sign, subject, at, steps, later: act.later.clone() })
+    let is_untold = steps.len() == act.steps.len();
+    (is_untold || !steps.is_empty()).then(|| Act { sign, subject, at, steps, later: act.later.clone() })
 }
 
 /// `etcd keeps 2 of 3 members at every step.`, where control planes go down and none comes or goes.

@@ -1,7 +1,7 @@
 //! Moving a machine to another Talos, or to one with other extensions.
 //!
 //! ```text
-//!  on target? ── yes ──▶ done
+//!  on target? ── yes ──▶ done (staged, and another waits for the restart: installed over it)
 //!      │ no
 //!      ├─ on its way down ───────────────────────────────┐
 //!      ├─ installed, and not restarted since ──────┐     │
@@ -106,7 +106,7 @@ impl Order<'_> {
     async fn carry_out(&self, stage: bool) -> Result {
         for _ in 0..TRIES {
             let seen = self.answer().await?;
-            if self.is_on_target(&seen) {
+            if self.is_on_target(&seen) && !(stage && self.another_waits(&seen).await) {
                 self.note(None).await;
                 return Ok(End::Unchanged);
             }
@@ -160,13 +160,23 @@ impl Order<'_> {
 
     /// Whether the installer was run since the machine booted.
     async fn is_installed(&self, seen: &Seen) -> bool {
+        self.installed(seen).await.is_some_and(|image| image == self.image)
+    }
+
+    /// Whether another image waits for the restart of a machine that runs what it should.
+    async fn another_waits(&self, seen: &Seen) -> bool {
+        self.installed(seen).await.is_some_and(|image| image != self.image)
+    }
+
+    /// The image that was installed since the machine booted, if anybody noted it.
+    async fn installed(&self, seen: &Seen) -> Option<String> {
         for client in self.reach.kubernetes_at(self.control_planes.values().copied()) {
             if let Ok(node) = client.node(self.node().as_str()).await {
-                let note = node.metadata.annotations.get(talmox_k8s::INSTALLED);
-                return note.is_some_and(|note| *note == format!("{} {}", self.image, seen.boot));
+                let (image, boot) = node.metadata.annotations.get(talmox_k8s::INSTALLED)?.split_once(' ')?;
+                return (boot == seen.boot).then(|| image.to_owned());
             }
         }
-        false
+        None
     }
 
     /// Notes that the installer was run in this boot. Nobody depends on it: without it the installer is run once more.

@@ -37,6 +37,8 @@ struct Upgrade<'a> {
     reason: String,
     /// The described image was installed before and waits for the restart.
     installed: bool,
+    /// It runs what is described, and another image waits for the restart: somebody has thought better of it.
+    undoes: bool,
 }
 
 impl<'a> Planner<'a> {
@@ -80,7 +82,9 @@ impl<'a> Planner<'a> {
         }
         let from = Version::parse(&seen.version).ok()?;
         let wanted = Wanted::of(self.desired, node, seen);
-        let reason = self.difference(node, seen, &from, &wanted)?;
+        let differs = self.difference(node, seen, &from, &wanted);
+        let undoes = differs.is_none();
+        let reason = differs.or_else(|| self.waits_for_another(node, &wanted))?;
         let owned = self.identities.of_node(&node.name).next()?.clone();
         // A template of somebody else's may hold another Talos. Whoever approved a new node approved no restart of it.
         if owned.mark.incarnation == self.nonce.as_str() {
@@ -95,7 +99,14 @@ impl<'a> Planner<'a> {
             }
             SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => false,
         };
-        Some(Upgrade { living, vm, from, wanted, reason, installed })
+        Some(Upgrade { living, vm, from, wanted, reason, installed, undoes })
+    }
+
+    /// Why a node that runs what is described would not after its next restart: an image was installed that is not described any more.
+    fn waits_for_another(&self, node: &Node, wanted: &Wanted) -> Option<String> {
+        let SeenKubernetes::Answers(cluster) = &self.observed.kubernetes else { return None };
+        let image = cluster.installed.get(node.name.as_str()).filter(|image| **image != wanted.image)?;
+        Some(format!("{image} is installed and waits for the restart, and is not described"))
     }
 
     /// Whether a node runs the Talos that is described, whatever it was made from.
@@ -302,8 +313,8 @@ impl<'a> Planner<'a> {
         control_planes: &BTreeMap<NodeName, IpAddr>,
         mut after: Vec<StepId>,
     ) -> Vec<StepId> {
-        let Upgrade { living: Living { node, seen }, vm, from, wanted, reason, installed } = upgrade;
-        let (name, stage) = (&node.name, self.request.upkeep.stage);
+        let Upgrade { living: Living { node, seen }, vm, from, wanted, reason, installed, undoes } = upgrade;
+        let (name, stage) = (&node.name, self.request.upkeep.stage || *undoes);
         let to = self.desired.talos.version.clone();
         if stage && *installed {
             let text = format!("Talos {to} is installed and waits for the restart: apply without --stage");

@@ -63,7 +63,7 @@ pub(super) async fn apply(bed: &Bed, request: &Request, number: u32) -> Played {
         let lines = Mutex::new(Vec::new());
         let ended = {
             let told = Lines::new(&plan, Box::new(|line: &str| lines.lock().unwrap().push(line.to_owned())));
-            let gatekeeper = Gatekeeper { asks: false };
+            let gatekeeper = Gatekeeper::of(true);
             carry_out.with(&plan, &told, None, gatekeeper, &Printer::silent()).await.unwrap()
         };
         let (end, got_there) = match ended {

@@ -57,8 +57,10 @@ resource "proxmox_virtual_environment_vm" "control_plane" {
   boot_order    = ["scsi0"]
   on_boot       = true
 
+  # The provider waits for an address that is not of the loopback network, and these are.
   agent {
     enabled = true
+    timeout = "3s"
     trim    = true
   }
   cpu {
@@ -120,6 +122,7 @@ resource "proxmox_virtual_environment_vm" "worker" {
 
   agent {
     enabled = true
+    timeout = "3s"
   }
   cpu {
     cores = 4

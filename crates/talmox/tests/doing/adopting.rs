@@ -123,7 +123,8 @@ fn unmark(lab: &Lab) {
         let config = vm["config"].as_object_mut().unwrap();
         if config.get("description").is_some_and(|notes| notes.as_str().unwrap().contains("node=")) {
             config.insert("description".to_owned(), json!("made by hand"));
-            let smbios = config["smbios1"].as_str().unwrap().split(',').find(|part| part.starts_with("uuid="));
+            let smbios =
+                config["smbios1"].as_str().unwrap().split(',').find(|part| part.starts_with("uuid="));
             let smbios = json!(smbios.unwrap());
             config.insert("smbios1".to_owned(), smbios);
         }
@@ -165,7 +166,11 @@ fn a_cluster_of_others_is_taken_over() {
     let cluster = std::fs::read_to_string(format!("{folder}/cluster.yaml")).unwrap();
     std::fs::remove_file(format!("{folder}/cluster.yaml")).unwrap();
     let half = run(&folder, &words).failed();
-    assert!(half.stderr.contains("if an earlier run was interrupted here, remove what it left"), "{}", half.stderr);
+    assert!(
+        half.stderr.contains("if an earlier run was interrupted here, remove what it left"),
+        "{}",
+        half.stderr
+    );
     assert!(half.stderr.contains("taken/secrets.yaml"), "{}", half.stderr);
     std::fs::write(format!("{folder}/cluster.yaml"), cluster).unwrap();
     assert_eq!(files(), before);
@@ -211,7 +216,10 @@ fn an_adoption_that_fails_leaves_nothing() {
     // VMs of two clusters.
     let path = lab.scratch.path("world/world.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    let other = text.replace("uid=0123456789abcdef cluster=lab node=worker-2", "uid=fedcba9876543210 cluster=lab node=worker-2");
+    let other = text.replace(
+        "uid=0123456789abcdef cluster=lab node=worker-2",
+        "uid=fedcba9876543210 cluster=lab node=worker-2",
+    );
     assert_ne!(text, other);
     std::fs::write(&path, other).unwrap();
     let mixed = run(&lab.scratch.path("mixed"), &[]).failed();

@@ -45,7 +45,10 @@ impl Adoption<'_> {
         self.own.ask(&["adopt", "--all-matching", "--auto-approve", "-f", folder])?.well(&[&vms])?;
         let Writes { proxmox, machines } = self.cluster.writes()?;
         let marks = Writes { proxmox: before.proxmox + self.names.len(), machines };
-        ensure!(self.cluster.writes()? == marks, "marking is one call for each VM: {before:?}, then {proxmox}");
+        ensure!(
+            self.cluster.writes()? == marks,
+            "marking is one call for each VM: {before:?}, then {proxmox}"
+        );
         ensure!(machines == before.machines, "marking changed a machine");
         Ok(())
     }

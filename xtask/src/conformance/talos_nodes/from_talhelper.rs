@@ -80,12 +80,7 @@ password: ${REGISTRY_PASSWORD}
 ";
 
 /// Runs everything; gives the number of calls.
-pub(super) fn run(
-    own: &Path,
-    talhelper: &Path,
-    talosctl: &Path,
-    cluster: &Cluster,
-) -> anyhow::Result<usize> {
+pub(super) fn run(own: &Path, talhelper: &Path, talosctl: &Path, cluster: &Cluster) -> anyhow::Result<usize> {
     let (layout, scratch) = (&cluster.layout, Scratch::new("talos-adopt-talhelper")?);
     generate(talhelper, &scratch, layout)?;
     let talosconfig = scratch.path().join("clusterconfig/talosconfig");
@@ -142,8 +137,12 @@ fn talconfig(layout: &Layout) -> String {
         let controls = index < layout.control_planes.len();
         let vip = if controls { format!("        vip: {{ip: {shared}}}\n") } else { String::new() };
         let own = match index {
-            0 => "    patches:\n      - |-\n        machine:\n          nodeAnnotations:\n            example.com/first: \"yes\"\n",
-            3 => "    machineFiles:\n      - {content: \"[metrics]\", permissions: 0o644, path: /etc/cri/conf.d/20-customization.part, op: create}\n",
+            0 => {
+                "    patches:\n      - |-\n        machine:\n          nodeAnnotations:\n            example.com/first: \"yes\"\n"
+            }
+            3 => {
+                "    machineFiles:\n      - {content: \"[metrics]\", permissions: 0o644, path: /etc/cri/conf.d/20-customization.part, op: create}\n"
+            }
             _ => "",
         };
         format!(

@@ -111,9 +111,8 @@ pub(super) fn judge_adopted_from_tofu() -> anyhow::Result<String> {
     let own = own_program::build(&[])?;
     let begin = Instant::now();
     let beginning = Beginning::Nothing { schematics: &[from_tofu::SCHEMATIC] };
-    let count = with_machines("1.13", beginning, |cluster| {
-        from_tofu::run(&own, (&tofu, bpg), &talosctl, cluster)
-    })?;
+    let count =
+        with_machines("1.13", beginning, |cluster| from_tofu::run(&own, (&tofu, bpg), &talosctl, cluster))?;
     Ok(told(title, count, begin))
 }
 

@@ -214,9 +214,9 @@ fn own_address(asked: IpAddr, networks: &[(IpAddr, u8)]) -> (IpAddr, Option<u8>)
         return (asked, Some(length));
     }
     let is_shared = networks.iter().any(|(address, _)| *address == asked);
-    let own = networks.iter().find(|(address, length)| {
-        address.is_ipv4() == asked.is_ipv4() && is_own(*address, *length)
-    });
+    let own = networks
+        .iter()
+        .find(|(address, length)| address.is_ipv4() == asked.is_ipv4() && is_own(*address, *length));
     match own {
         Some((address, length)) if is_shared => (*address, Some(*length)),
         Some(_) | None => (asked, None),
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn an_address_that_is_shared_describes_nobody() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let networks = [(ip("10.0.7.11"), 24), (ip("10.0.7.10"), 32), (ip("10.9.0.11"), 24), (ip("fd00::11"), 64)];
+        let networks =
+            [(ip("10.0.7.11"), 24), (ip("10.0.7.10"), 32), (ip("10.9.0.11"), 24), (ip("fd00::11"), 64)];
         for (asked, described) in [
             ("10.0.7.11", (ip("10.0.7.11"), Some(24))),
             ("10.9.0.11", (ip("10.9.0.11"), Some(24))),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_config::edit::Yaml;
-use talmox_machine::{Config, Value};
+use talmox_machine::{Config, Map, Value};
 use talmox_types::desired::Role;
 use talmox_types::{Contract, NodeName};
 
@@ -97,7 +97,7 @@ fn candidate(live: &LiveCluster<'_>, key: &'static str, region: bool) -> Option<
         "schematic_id" => scoped(schematics(nodes)),
         "labels" => scoped(by_key(nodes, |node| labels(node, region))),
         "annotations" => scoped(by_key(nodes, |node| pairs(&node.config, "nodeAnnotations", "annotations"))),
-        "taints" => scoped(as_a_whole(nodes, taints)),
+        "taints" => scoped(as_a_whole(nodes, |node| Some(taints(node)))),
         _ => scoped(as_a_whole(nodes, modules)),
     };
     Some(Candidate { key, said: said?, even: key == "schematic_id" })
@@ -107,7 +107,7 @@ fn candidate(live: &LiveCluster<'_>, key: &'static str, region: bool) -> Option<
 fn pairs(config: &Config, section: &str, key: &str) -> BTreeMap<String, String> {
     let document = || config.document("KubeNodeConfig")?.at(&[key]);
     let found = config.at(&["machine", section]).or_else(document).and_then(Value::as_map);
-    let pairs = found.into_iter().flat_map(|map| map.iter());
+    let pairs = found.into_iter().flat_map(Map::iter);
     let pairs = pairs.filter(|(name, _)| !OF_THE_ROLE.contains(name));
     pairs.filter_map(|(name, value)| Some((name.to_owned(), value.as_text()?.to_owned()))).collect()
 }
@@ -131,13 +131,13 @@ fn shared_region(nodes: &[LiveNode]) -> Option<Yaml> {
     regions.next().flatten().filter(|_| regions.next().is_none()).map(Yaml::text)
 }
 
-fn taints(node: &LiveNode) -> Option<Vec<Yaml>> {
+fn taints(node: &LiveNode) -> Vec<Yaml> {
     let taints = pairs(&node.config, "nodeTaints", "taints");
     let one = |(key, text): (String, String)| match text.split_once(':') {
         Some((value, effect)) => Yaml::text(format!("{key}={value}:{effect}")),
         None => Yaml::text(format!("{key}:{text}")),
     };
-    Some(taints.into_iter().map(one).collect())
+    taints.into_iter().map(one).collect()
 }
 
 /// Names of modules; none where one has parameters, for which there is no word.
@@ -176,7 +176,7 @@ fn mirrors(config: &Config) -> Option<Yaml> {
         Yaml::List(endpoints.iter().filter_map(url).collect())
     };
     let legacy = config.at(&["machine", "registries", "mirrors"]).and_then(Value::as_map);
-    let legacy = legacy.into_iter().flat_map(|map| map.iter());
+    let legacy = legacy.into_iter().flat_map(Map::iter);
     let legacy = legacy.map(|(name, mirror)| (name.to_owned(), urls(mirror.at(&["endpoints"]))));
     let documents = config.of_kind("RegistryMirrorConfig").filter_map(|document| {
         let name = document.at(&["name"])?.as_text()?.to_owned();

@@ -20,22 +20,40 @@ pub(super) struct Adoption<'a> {
 }
 
 impl Adoption<'_> {
-    /// Describes the cluster in a folder of its own; `way` leads to the machines. Nothing is changed by that.
-    pub(super) fn describe(&self, folder: &str, way: &[&str]) -> anyhow::Result<Said> {
-        let (endpoint, authority, token) = self.cluster.proxmox()?;
+    /// Asks for a description in a folder of its own; `way` leads to the machines, and `token` to Proxmox. Nothing is changed by that.
+    fn ask(&self, folder: &str, way: &[&str], token: &str) -> anyhow::Result<Said> {
+        let (endpoint, authority, _) = self.cluster.proxmox()?;
         std::fs::create_dir(self.scratch.path().join(folder))?;
         self.scratch.write(&format!("{folder}/proxmox.pem"), authority)?;
         self.scratch.write(&format!("{folder}/token"), token)?;
         let before = self.cluster.writes()?;
         let proxmox =
             ["--endpoint", &endpoint, "--api-token", "file:token", "--ca-file", "proxmox.pem", "-f", folder];
-        let said = self.own.ask(&[&["adopt", "cluster"], way, &proxmox].concat())?.well(&[PROVEN])?;
+        let said = self.own.ask(&[&["adopt", "cluster"], way, &proxmox].concat())?;
         ensure!(self.cluster.writes()? == before, "describing a cluster changed something");
+        Ok(said)
+    }
+
+    /// Describes the cluster in a folder of its own; `way` leads to the machines.
+    pub(super) fn describe(&self, folder: &str, way: &[&str]) -> anyhow::Result<Said> {
+        let (_, _, token) = self.cluster.proxmox()?;
+        let said = self.ask(folder, way, token)?.well(&[PROVEN])?;
         for file in ["cluster.yaml", "nodes.yaml", "patches/cluster.yaml"] {
             let text = self.scratch.read(&format!("{folder}/{file}")).unwrap_or_default();
             ensure!(!text.contains("hush"), "{file} has a secret in it");
         }
         Ok(said)
+    }
+
+    /// A description that cannot be had: it is said why, and nothing is written. `token` is another one than that of Proxmox.
+    pub(super) fn refused(&self, way: &[&str], token: Option<&str>, words: &[&str]) -> anyhow::Result<()> {
+        let (_, _, own) = self.cluster.proxmox()?;
+        self.ask("refused", way, token.unwrap_or(own))?.badly(words)?;
+        let folder = self.scratch.path().join("refused");
+        let left = std::fs::read_dir(&folder)?.count();
+        // What was there before: a certificate and a token.
+        ensure!(left == 2, "{left} files are in a folder nothing is written to");
+        Ok(std::fs::remove_dir_all(folder)?)
     }
 
     /// Marks the VMs: one call for each, and none to a machine.

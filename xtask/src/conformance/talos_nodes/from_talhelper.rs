@@ -1,6 +1,7 @@
 //! talmox at a cluster of talhelper: the real one makes secrets, configurations and talosconfig from a `talconfig.yaml` as people have it,
 //! and `talosctl` gives them to machines, as `talhelper gencommand` says.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
@@ -14,6 +15,8 @@ use super::steps;
 use crate::scratch::Scratch;
 
 const CLUSTER: &str = "lab";
+/// Where Talos listens.
+const TALOS_PORT: u16 = 50_000;
 /// The names of the nodes, in the order of the layout. Their VMs have others.
 const NAMES: [&str; 4] = ["cp-1", "cp-2", "cp-3", "w-1"];
 
@@ -98,6 +101,7 @@ pub(super) fn run(own: &Path, talhelper: &Path, talosctl: &Path, cluster: &Clust
     let own = talmox(own, scratch.path());
     let names = NAMES.map(str::to_owned).to_vec();
     let adoption = Adoption { own: &own, scratch: &scratch, cluster, names };
+    refused(&adoption, talhelper, &scratch)?;
     // With talhelper's talosconfig, and with its secrets at the address the control planes share.
     adoption.describe("by-talosconfig", &["--talosconfig", "clusterconfig/talosconfig"])?;
     let shared = layout.address(10).to_string();
@@ -109,6 +113,38 @@ pub(super) fn run(own: &Path, talhelper: &Path, talosctl: &Path, cluster: &Clust
     own.ask(&["health", "-f", "lab"])?.well(&[])?;
     adoption.is_never_begun_again("lab", &mut talosctl)?;
     Ok(talosctl.calls)
+}
+
+/// What people get wrong, and what they are told.
+fn refused(adoption: &Adoption<'_>, talhelper: &Path, scratch: &Scratch) -> anyhow::Result<()> {
+    let layout = &adoption.cluster.layout;
+    let way = ["--talosconfig", "clusterconfig/talosconfig"];
+    let unknown = "talmox@pve!nobody=00000000-0000-0000-0000-000000000000";
+    adoption.refused(&way, Some(unknown), &["could not look at Proxmox; nothing was written"])?;
+    let first = layout.first();
+    let secret = |nodes: &str| ["--secrets", "talsecret.yaml", "--nodes", nodes].map(str::to_owned);
+    let with = |words: [String; 4], told: &[&str]| {
+        adoption.refused(&words.each_ref().map(String::as_str), None, told)
+    };
+    let (nobody, other) = (layout.address(99), layout.address(98));
+    let unread = format!("the machine at {nobody} could not be read");
+    with(secret(&format!("{first},{nobody}")), &[&unread, "nothing was written"])?;
+    // Something that listens there, and is not Talos.
+    let listener = std::net::TcpListener::bind((other, TALOS_PORT))?;
+    let greeter = std::thread::spawn(move || {
+        let greet = |mut guest: std::net::TcpStream| guest.write_all(b"220 mail.lab.internal\r\n");
+        listener.incoming().take(1).flatten().try_for_each(greet)
+    });
+    let unread = format!("the machine at {other} could not be read");
+    with(secret(&format!("{first},{other}")), &[&unread, "nothing was written"])?;
+    greeter.join().map_err(|_| anyhow::anyhow!("the listener failed"))??;
+    // Secrets of another cluster.
+    let program = Program { file: talhelper, home: scratch.path(), environment: Vec::new() };
+    let secrets = String::from_utf8(program.output(&["gensecret"])?).context("secrets are text")?;
+    scratch.write("others.yaml", &secrets)?;
+    let unread = format!("the machine at {first} could not be read");
+    let others = ["--secrets", "others.yaml", "--nodes", &first];
+    adoption.refused(&others, None, &[&unread, "nothing was written"])
 }
 
 /// Has talhelper make its secrets, and everything from them.

@@ -116,8 +116,8 @@ fn configure(talosctl: &mut Talosctl<'_>, scratch: &Scratch, layout: &Layout) ->
     talosctl.ask(&["gen", "secrets"])?.well(&[])?;
     let endpoint = format!("https://{}:6443", layout.address(10));
     let made = ["gen", "config", "homelab", &endpoint, "--with-secrets", "secrets.yaml"];
-    let bare = ["--with-docs=false", "--with-examples=false", "--kubernetes-version", "1.36.3"];
-    talosctl.ask(&[&made[..], &bare].concat())?.well(&["talosconfig"])?;
+    let plain = ["--with-docs=false", "--with-examples=false", "--kubernetes-version", "1.36.3"];
+    talosctl.ask(&[&made[..], &plain].concat())?.well(&["talosconfig"])?;
     scratch.write("all-patch.yaml", &filled(ALL))?;
     scratch.write("controlplane-patch.yaml", &filled(PLANES))?;
     scratch.write("worker-patch.yaml", &filled(WORKER))?;

@@ -2,7 +2,7 @@
 
 use talmox_plan::{Class, Guest, GuestConfig, GuestKind, Nonce, Seen};
 use talmox_pve::property::{Smbios, VmConfig};
-use talmox_types::{ClusterUid, Mark, NodeName, VmId};
+use talmox_types::{BootstrapWord, ClusterUid, Mark, NodeName, VmId};
 
 use crate::Refused;
 use crate::choose::{Choice, Field};
@@ -52,12 +52,19 @@ pub(crate) fn judge<'a>(
         Mark::new(uid.clone(), cluster, choice.node.clone(), choice.vmid, nonce.as_str())
     };
     let description = with_mark(seen.next.description(), &mark);
-    if description.len() > MAX_NOTES {
+    // With all that a mark may say later.
+    if with_mark(seen.next.description(), &bootstrapped(&mark)).len() > MAX_NOTES {
         let problem = format!("its notes are so long that the mark does not fit into {MAX_NOTES} bytes");
         return refuse(problem, vec!["shorten them in Proxmox".to_owned()]);
     }
     let smbios = with_witness(&seen.next, &mark);
     Ok(Candidate { guest, seen, mark, description, smbios })
+}
+
+/// The mark of a VM in whose cluster etcd was begun.
+pub(crate) fn bootstrapped(mark: &Mark) -> Mark {
+    let word = BootstrapWord { incarnation: mark.incarnation.clone(), done: true, snapshot: None };
+    Mark { bootstrap: Some(word), ..mark.clone() }
 }
 
 type Reason = (String, Vec<String>);

@@ -1,17 +1,18 @@
 //! From a selection to a proposal: what would be written, proven and not yet done.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use talmox_config::edit::{Edited, NewNode, Setting, append_node, edit, first_device_keys};
 use talmox_config::{Description, Outcome, Severity, read_files};
 use talmox_plan::{Nonce, Observed, Power, addresses, identify};
-use talmox_types::desired::{Desired, Node};
+use talmox_types::desired::{Desired, Node, NodeAddress, Role};
 use talmox_types::{ClusterUid, FamilyPair, HostName, Mark, NodeName, VmId};
 
 use crate::choose::{Choice, Choices, Field};
 use crate::derive::{Subject, derive, leaving, options_written, system_disk};
-use crate::judge::{Candidate, judge};
+use crate::judge::{Candidate, bootstrapped, judge};
 use crate::prove::{as_if_marked, follows, left_alone, prove, unsaid};
 use crate::{Matched, Selection};
 
@@ -46,6 +47,11 @@ pub struct Adoption {
     pub left_alone: Vec<String>,
     /// Keys somebody changed and has not restarted for.
     pub pending: Vec<String>,
+    pub role: Role,
+    /// Its first address, if that is known.
+    pub address: Option<IpAddr>,
+    /// The SMBIOS uuid of the VM, by which its machine proves itself.
+    pub uuid: Option<String>,
     pub mark: Mark,
     /// Notes and SMBIOS values with the mark, and the state they are for.
     pub description: String,
@@ -55,6 +61,17 @@ pub struct Adoption {
     pub witness_waits: bool,
     /// A serial number somebody else gave it, which the witness takes the place of.
     pub serial: Option<String>,
+}
+
+impl Adoption {
+    /// Has the mark say that etcd was begun, as those of all control planes do that come to one that runs: should its data be
+    /// lost one day, nothing else tells that another bootstrap would make another cluster. Workers bear no such word.
+    pub fn remember_bootstrap(&mut self) {
+        if self.role == Role::Controller {
+            self.mark = bootstrapped(&self.mark);
+            self.description = self.mark.in_description(&self.description);
+        }
+    }
 }
 
 /// A node or VM that is not adopted.
@@ -258,7 +275,9 @@ impl Bench<'_> {
             outcome.desired.as_ref().ok_or_else(|| refuse("it is not valid".to_owned(), Vec::new()))?;
         let proof = prove(desired, &after, &BTreeSet::from([choice.node.clone()]), self.nonce)
             .map_err(|against| refuse(against.join("; "), Vec::new()))?;
-        let adoption = adoption(&candidate, choice, settings, &proof.plan);
+        let node = desired.nodes.iter().find(|node| node.name == choice.node);
+        let node = node.ok_or_else(|| refuse("the description has no such node".to_owned(), Vec::new()))?;
+        let adoption = adoption(&candidate, choice, node, settings, &proof.plan);
         self.outcome = outcome;
         Ok((adoption, candidate))
     }
@@ -349,6 +368,7 @@ fn edit_hints(error: &talmox_config::edit::EditError) -> Vec<String> {
 fn adoption(
     candidate: &Candidate<'_>,
     choice: &Choice,
+    node: &Node,
     settings: Vec<Setting>,
     plan: &talmox_plan::Plan,
 ) -> Adoption {
@@ -364,6 +384,12 @@ fn adoption(
         follows: follows(plan, &choice.node),
         left_alone: left_alone(plan, &choice.node),
         pending: seen.pending().into_iter().map(str::to_owned).collect(),
+        role: node.role,
+        address: match &node.address {
+            NodeAddress::Declared(pair) => Some(pair.primary()),
+            NodeAddress::FromPool(_) => addresses(&seen.next).into_iter().next(),
+        },
+        uuid: held.uuid.clone(),
         mark: mark.clone(),
         description: description.clone(),
         smbios: smbios.clone(),

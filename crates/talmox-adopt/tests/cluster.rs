@@ -139,11 +139,68 @@ fn what_is_shared_is_the_clusters_or_the_roles() {
     assert!(text("patches/controlplanes.yaml").contains("extraArgs"));
     for n in 1..=3 {
         let own = text(&format!("patches/nodes/cp-{n}.yaml"));
-        assert!(own.contains(&format!("rack: r{n}")) && !own.contains("hush"), "{own}");
+        assert!(!own.contains("rack") && !own.contains("hush"), "{own}");
         assert!(own.contains("password: \"${"), "{own}");
+        assert!(text("nodes.yaml").contains(&format!("labels: {{rack: r{n}}}")), "{}", text("nodes.yaml"));
     }
     let variables = described.files.iter().find(|file| file.name == "talenv.yaml").unwrap();
     assert!(variables.secret && variables.text.contains("hush-1") && variables.text.contains("hush-5"));
     assert_eq!(described.variables.len(), 5);
     assert!(!format!("{described:?}").contains("hush"));
+}
+
+/// What has a key is said there: once for all nodes, for a role, or for a node. What a key cannot say stays a patch.
+#[test]
+fn what_has_a_key_becomes_one() {
+    let Some(folder) = golden() else { return };
+    let read = |role: &str| config(&folder.join(format!("v1.13/base-{role}.yaml")));
+    let (plane, worker) = (read("controlplane"), read("worker"));
+    let bundle = from_config(&plane).unwrap();
+    let with = |config: &Config, texts: &[&str]| {
+        let patches = texts.iter().map(|text| Patch::parse(Source { name: "p", text }).unwrap());
+        let patches: Vec<Patch> = patches.collect();
+        patch::apply(config.clone(), "c", &patches).unwrap().into_config("c").unwrap()
+    };
+    let all = "machine: {nodeLabels: {site: 'yes', empty: ''}, nodeAnnotations: {example.com/a: b c}}\n";
+    let mirror = "apiVersion: v1alpha1\nkind: RegistryMirrorConfig\nname: docker.io\nendpoints: [{url: https://mirror.lan}]\n";
+    let workers = "machine: {nodeTaints: {dedicated: 'gpu:NoSchedule', spot: NoExecute}, kernel: {modules: [{name: nbd}]}}\n";
+    let module = "machine: {kernel: {modules: [{name: zfs, parameters: [zfs_arc_max=1]}]}}\n";
+    let planes =
+        [1, 2, 3].map(|n| node(&format!("cp-{n}"), Role::Controller, 10 + n, with(&plane, &[all, mirror])));
+    let first = node("w-1", Role::Worker, 21, with(&worker, &[all, mirror, workers]));
+    let second = with(&worker, &[all, mirror, workers, "machine: {nodeLabels: {rack: two}}\n"]);
+    let second = node("w-2", Role::Worker, 22, second);
+    let talos = Version::new(1, 13, 9);
+    let nodes: Vec<LiveNode> = planes.clone().into_iter().chain([first, second]).collect();
+    let made = described(&bundle, talos.clone(), nodes);
+    well("settings", &bundle, &made);
+    let text = |made: &Described, name: &str| {
+        made.files.iter().find(|file| file.name == name).map(|file| file.text.clone()).unwrap_or_default()
+    };
+    let cluster = text(&made, "cluster.yaml");
+    for said in [
+        "registry_mirrors: {docker.io: [https://mirror.lan]}",
+        "labels: {empty: \"\", site: \"yes\"}",
+        "annotations: {example.com/a: \"b c\"}",
+        "taints: [\"dedicated=gpu:NoSchedule\", spot:NoExecute]",
+        "kernel_modules: [nbd]",
+    ] {
+        assert!(cluster.contains(said), "no {said} in\n{cluster}");
+    }
+    assert!(text(&made, "nodes.yaml").contains("labels: {rack: two}"), "{}", text(&made, "nodes.yaml"));
+    for file in
+        made.files.iter().filter(|file| file.name.starts_with("patches/") && !file.name.contains("removed"))
+    {
+        let left = ["site", "example.com/a", "dedicated", "nbd", "mirror.lan", "rack"];
+        let found = left.iter().find(|word| file.text.contains(**word));
+        assert!(found.is_none(), "{found:?} is left in {}:\n{}", file.name, file.text);
+    }
+    // A module with parameters has no word.
+    let odd = node("w-1", Role::Worker, 21, with(&worker, &[module]));
+    let made = described(&bundle, talos, planes.into_iter().chain([odd]).collect());
+    well("a module with parameters", &bundle, &made);
+    assert!(!text(&made, "cluster.yaml").contains("zfs") && !text(&made, "nodes.yaml").contains("zfs"));
+    assert!(
+        made.files.iter().any(|file| file.name.starts_with("patches/") && file.text.contains("zfs_arc_max"))
+    );
 }

@@ -50,6 +50,9 @@ pub struct Nodes {
     #[serde(skip)]
     pub(crate) streams: BTreeMap<u64, Stream>,
     pub(crate) next_stream: u64,
+    /// How many calls came, to machines or to their Kubernetes, that do more than look.
+    #[serde(skip)]
+    pub changing_calls: u64,
 }
 
 /// Something the hypervisor would notice.
@@ -174,6 +177,7 @@ impl Nodes {
             news: Vec::new(),
             streams: BTreeMap::new(),
             next_stream: 1,
+            changing_calls: 0,
         }
     }
 
@@ -309,6 +313,7 @@ impl Nodes {
     /// The same with a mishap, whatever [`Nodes::faults`] say.
     pub fn call_with(&mut self, call: &ApiCall, fault: Option<CallFault>, now: u64) -> ApiReply {
         self.advance_to(now);
+        self.changing_calls += u64::from(!call.only_looks());
         let reply = crate::api::answer(self, call, fault);
         if let Some(machine) = self.at(call.to) {
             self.tell_watchers(machine);

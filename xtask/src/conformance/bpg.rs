@@ -1,12 +1,11 @@
 //! OpenTofu with the bpg provider.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::provider::{self, ADDRESS, BINARY};
+use super::provider;
 use super::session::{IMAGE, ISO, SITE, Session, said};
 
 /// `plan -detailed-exitcode` with nothing to do.
@@ -37,11 +36,7 @@ pub(super) fn run(session: &mut Session, peers: &[PathBuf]) -> anyhow::Result<()
 
 /// A mirror with the one provider, and a folder with our files.
 fn prepare(session: &Session, bpg: &Path) -> anyhow::Result<PathBuf> {
-    let mirror = session.scratch().join("mirror");
-    let place = mirror.join(ADDRESS);
-    fs::create_dir_all(&place)?;
-    symlink(bpg.join(BINARY), place.join(BINARY)).context("no mirror")?;
-    fs::write(session.scratch().join("tofurc"), provider::settings(&mirror))?;
+    provider::mirror(session.scratch(), bpg)?;
     let folder = session.scratch().join("configuration");
     fs::create_dir_all(&folder)?;
     for entry in fs::read_dir(&session.folder)? {

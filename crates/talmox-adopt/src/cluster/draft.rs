@@ -8,6 +8,7 @@ use talmox_types::{Contract, NodeName};
 
 use super::facts::Facts;
 use super::patches::Written;
+use super::settings::{Candidate, Said, Scoped};
 use super::{DescribeError, LiveCluster, LiveNode, errors};
 use crate::{Proposal, Selection, propose};
 
@@ -17,6 +18,12 @@ pub(super) struct Draft {
     lines: Vec<(&'static str, Yaml)>,
     nodes: String,
     outcome: Box<Outcome>,
+}
+
+/// A draft as it was.
+pub(super) struct Saved {
+    lines: Vec<(&'static str, Yaml)>,
+    nodes: String,
 }
 
 impl Draft {
@@ -94,19 +101,59 @@ impl Draft {
         self.valid()
     }
 
+    /// What is written so far.
+    pub(super) fn saved(&self) -> Saved {
+        Saved { lines: self.lines.clone(), nodes: self.nodes.clone() }
+    }
+
+    /// Back to what was written then.
+    pub(super) fn restore(&mut self, Saved { lines, nodes }: Saved) {
+        (self.lines, self.nodes) = (lines, nodes);
+        self.outcome = self.read();
+    }
+
+    /// Writes a key where it belongs; false if the description is not valid with it.
+    pub(super) fn try_add(&mut self, candidate: &Candidate) -> bool {
+        match &candidate.said {
+            Said::Cluster(value) => self.set(candidate.key, value.clone()),
+            Said::Nodes(Scoped { all, roles, nodes }) => {
+                let role = |(role, value): (&Role, &Yaml)| (defaults_of(*role), value.clone());
+                let common = all.iter().map(|value| ("proxmox_vm_defaults", value.clone()));
+                for (block, value) in common.chain(roles.iter().map(role)).collect::<Vec<_>>() {
+                    self.put(block, candidate.key, value);
+                }
+                for (node, value) in nodes {
+                    self.outcome = self.read();
+                    let setting = Setting::Value { key: candidate.key, value: value.clone() };
+                    if self.valid().is_err() || self.write(node, &setting).is_err() {
+                        return false;
+                    }
+                }
+            }
+        }
+        self.outcome = self.read();
+        self.valid().is_ok()
+    }
+
+    /// Writes an entry of a block whose other entries stay.
+    fn put(&mut self, block: &'static str, key: &str, value: Yaml) {
+        let line = self.lines.iter_mut().find(|(known, _)| *known == block);
+        if let Some((_, Yaml::Map(entries))) = line {
+            entries.retain(|(known, _)| known != key);
+            entries.push((key.to_owned(), value));
+        } else {
+            self.set(block, Yaml::Map(vec![(key.to_owned(), value)]));
+        }
+    }
+
     /// Names the files of patches where they belong.
     pub(super) fn refer(&mut self, written: &Written) -> Result<(), DescribeError> {
         let files = |names: &[String]| Yaml::List(names.iter().map(Yaml::text).collect());
         if !written.cluster.is_empty() {
             self.set("patches", files(&written.cluster));
         }
-        for (role, key) in [
-            (Role::Controller, "proxmox_vm_controller_defaults"),
-            (Role::Worker, "proxmox_vm_worker_defaults"),
-        ] {
-            if let Some(names) = written.roles.get(&role).filter(|names| !names.is_empty()) {
-                self.set(key, Yaml::Map(vec![("patches".to_owned(), files(names))]));
-            }
+        for (role, names) in written.roles.iter().filter(|(_, names)| !names.is_empty()) {
+            self.put(defaults_of(*role), "patches", files(names));
         }
         for (node, names) in written.nodes.iter().filter(|(_, names)| !names.is_empty()) {
             self.outcome = self.read();
@@ -123,6 +170,14 @@ impl Draft {
             self.nodes = edited.text;
         }
         Ok(())
+    }
+}
+
+/// The block of what nodes of a role have in common.
+fn defaults_of(role: Role) -> &'static str {
+    match role {
+        Role::Controller => "proxmox_vm_controller_defaults",
+        Role::Worker => "proxmox_vm_worker_defaults",
     }
 }
 

@@ -113,6 +113,11 @@ impl Facts {
     }
 }
 
+/// The schematic a node's installer is made of, if it is one of the public factory.
+pub(super) fn schematic_of_node(node: &LiveNode) -> Option<SchematicId> {
+    Said(&node.config).install_image().and_then(schematic_of)
+}
+
 /// The schematic of an installer of the public factory.
 fn schematic_of(image: &str) -> Option<SchematicId> {
     let path = image.strip_prefix("factory.talos.dev/")?;

@@ -16,6 +16,7 @@ mod facts;
 mod marks;
 mod patches;
 mod proof;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -163,6 +164,7 @@ pub fn describe(live: &LiveCluster<'_>, nonce: &Nonce) -> Result<Described, Desc
     };
     let contract = proof::contract(live, &draft)?;
     draft.set_contract(contract)?;
+    settings::add(live, &mut draft, contract)?;
     let scopes = patches::between(live, &proof::bases(live, &draft, contract)?);
     let written = patches::write(&scopes);
     draft.refer(&written)?;

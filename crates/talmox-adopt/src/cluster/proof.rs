@@ -27,8 +27,7 @@ pub(super) fn contract(live: &LiveCluster<'_>, draft: &Draft) -> Result<Contract
         }
         match bases(live, draft, contract) {
             Ok(bases) => {
-                let distance = live.nodes.iter().zip(&bases);
-                let distance = distance.map(|(node, base)| base.change_to(&node.config).len()).sum();
+                let distance = steps(live, &bases);
                 if best.is_none_or(|(least, _)| distance <= least) {
                     best = Some((distance, contract));
                 }
@@ -41,6 +40,19 @@ pub(super) fn contract(live: &LiveCluster<'_>, draft: &Draft) -> Result<Contract
         (None, Some(error)) => Err(error),
         (None, None) => Ok(draft.desired().talos.contract),
     }
+}
+
+/// How many places differ between what the description makes of the nodes without patches, and what they run with.
+pub(super) fn distance(
+    live: &LiveCluster<'_>,
+    draft: &Draft,
+    contract: Contract,
+) -> Result<usize, DescribeError> {
+    Ok(steps(live, &bases(live, draft, contract)?))
+}
+
+fn steps(live: &LiveCluster<'_>, bases: &[Config]) -> usize {
+    live.nodes.iter().zip(bases).map(|(node, base)| base.change_to(&node.config).len()).sum()
 }
 
 /// What the description makes of each node without patches, in a contract.

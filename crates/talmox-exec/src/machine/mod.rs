@@ -10,6 +10,7 @@
 //! Machines are asked side by side, each call with a deadline: etcd calls before the bootstrap hang for ever. One that
 //! does not answer is part of the picture.
 
+mod begun;
 mod config;
 mod etcd;
 pub(crate) mod images;
@@ -41,6 +42,7 @@ use talmox_types::{FamilyPair, NodeName, Phases};
 use crate::observe::rewound;
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
+pub use begun::{Begun, etcd_begun};
 use config::Compared;
 pub use config::{Held, held};
 pub(crate) use config::{compare_texts, differences};

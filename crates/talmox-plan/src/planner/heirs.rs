@@ -1,8 +1,9 @@
 //! Who remembers that the cluster was bootstrapped.
 //!
 //! The mark of the first control plane says so, and nothing else does once the data of etcd is lost: without it another run would
-//! begin an empty cluster under the name of the old one. So the word outlives its VM. Control planes that are made while etcd is there
-//! bear it from the beginning, and where the last VM that bears it goes, a member that stays is given it first.
+//! begin an empty cluster under the name of the old one. So the word outlives its VM. Control planes that are made or adopted while etcd
+//! is there bear it from the beginning; where the last VM that bears it goes, a member that stays is given it first; and where
+//! nobody ever wrote it, which is so in a cluster that was adopted while its machines did not answer, a member is given it.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,8 @@ impl Planner<'_> {
         let bears = |owned: &&Owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done);
         let bearers: BTreeSet<VmId> =
             self.identities.ours().filter(bears).map(|owned| owned.mark.vmid).collect();
-        let is_lost = bearers.is_empty() && self.lacks_a_control_plane();
+        let nobody_said = self.identities.ours().all(|owned| owned.mark.bootstrap.is_none());
+        let is_lost = bearers.is_empty() && (nobody_said || self.lacks_a_control_plane());
         let goes = !bearers.is_empty() && bearers.is_subset(&going);
         if !(is_lost || goes) {
             return;

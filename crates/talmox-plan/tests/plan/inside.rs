@@ -134,6 +134,7 @@ fn kubernetes(observed: &mut Observed, desired: &Desired) {
 pub(crate) fn living(desired: &Desired) -> Observed {
     let mut observed = running(desired);
     all(&mut observed, desired, |desired, node| boxed(member(desired, node)));
+    marked(&mut observed, 2000, true);
     kubernetes(&mut observed, desired);
     observed
 }
@@ -331,6 +332,21 @@ fn nodes_that_come_later_are_configured_and_never_bootstrapped() {
         let plan = planned(&all_of, &observed, &healthy());
         assert_eq!(steps(&plan), ["await-health wait"], "they join by themselves");
     }
+}
+
+/// A cluster that was adopted while nobody answered: its marks say nothing of etcd, and its first plan has one say it.
+#[test]
+fn that_etcd_was_begun_is_written_where_nobody_did() {
+    let desired = desired(3, 1);
+    let mut observed = living(&desired);
+    edit(&mut observed, 2000, |config| {
+        let mark = Mark::of_description(config.description().unwrap()).unwrap();
+        config.set("description", &Mark { bootstrap: None, ..mark });
+    });
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(steps(&plan), ["cp-1/record-bootstrap change_live"]);
+    marked(&mut observed, 2002, true);
+    assert!(planned(&desired, &observed, &healthy()).is_empty());
 }
 
 #[test]

@@ -40,6 +40,7 @@ impl Nodes {
     /// The same with a mishap, whatever [`Nodes::faults`] say.
     pub fn kube_with(&mut self, call: &KubeCall, fault: Option<CallFault>, now: u64) -> KubeReply {
         self.advance_to(now);
+        self.changing_calls += u64::from(call.method != "GET");
         let planned = self.faults.due(call.to, &format!("{} {}", call.method, call.path));
         match fault.or(planned) {
             None => self.kube_served(call),

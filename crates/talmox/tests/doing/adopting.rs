@@ -114,3 +114,115 @@ fn a_lost_description_is_written_again() {
     let none = run(&lab.scratch.path("nowhere"), &["adopt", "cluster", "--talosconfig", "none"]).failed();
     assert!(none.stderr.contains("could not read none"), "{}", none.stderr);
 }
+
+/// Takes away all that tells a VM of talmox from any other.
+fn unmark(lab: &Lab) {
+    let path = lab.scratch.path("world/world.json");
+    let mut saved: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for vm in saved["world"]["vms"].as_object_mut().unwrap().values_mut() {
+        let config = vm["config"].as_object_mut().unwrap();
+        if config.get("description").is_some_and(|notes| notes.as_str().unwrap().contains("node=")) {
+            config.insert("description".to_owned(), json!("made by hand"));
+            let smbios =
+                config["smbios1"].as_str().unwrap().split(',').find(|part| part.starts_with("uuid="));
+            let smbios = json!(smbios.unwrap());
+            config.insert("smbios1".to_owned(), smbios);
+        }
+    }
+    std::fs::write(&path, saved.to_string()).unwrap();
+}
+
+/// The marks VMs carry.
+fn marks(lab: &Lab) -> Vec<String> {
+    let text = std::fs::read_to_string(lab.scratch.path("world/world.json")).unwrap();
+    let saved: Value = serde_json::from_str(&text).unwrap();
+    let vms = saved["world"]["vms"].as_object().unwrap().values();
+    let notes = vms.filter_map(|vm| vm["config"]["description"].as_str());
+    let lines = notes.filter_map(|notes| notes.lines().last()).filter(|line| line.contains(" node="));
+    lines.map(str::to_owned).collect()
+}
+
+/// A cluster that somebody else made, as far as anybody can tell. Its marks say that etcd was begun: its own would be lost with it.
+#[test]
+fn a_cluster_of_others_is_taken_over() {
+    let lab = Lab::new("adopt-others");
+    finish(lab.command(&["apply", "--auto-approve"]).env_remove("TALMOX_UNTIL")).succeeded();
+    unmark(&lab);
+    let world = format!("--simulate={}", lab.scratch.path("world"));
+    let run = |folder: &str, words: &[&str]| {
+        finish(command(&[words, &[&world, "-f", folder]].concat()).env_remove("TALMOX_UNTIL"))
+    };
+    let (folder, talosconfig) = (lab.scratch.path("taken"), lab.scratch.path("world/talosconfig"));
+    let words = ["adopt", "cluster", "--talosconfig", &talosconfig];
+    run(&folder, &words).succeeded();
+    let plan = run(&folder, &["plan"]).failed();
+    assert!(plan.stdout.contains("talmox adopt cp-1"), "{}", plan.stdout);
+
+    // A second time, and where a run was killed before it had written everything: nothing is touched.
+    let files = || std::fs::read_dir(&folder).unwrap().count();
+    let before = files();
+    let again = run(&folder, &words).failed();
+    assert!(again.stderr.contains("taken/cluster.yaml is there already"), "{}", again.stderr);
+    let cluster = std::fs::read_to_string(format!("{folder}/cluster.yaml")).unwrap();
+    std::fs::remove_file(format!("{folder}/cluster.yaml")).unwrap();
+    let half = run(&folder, &words).failed();
+    assert!(
+        half.stderr.contains("if an earlier run was interrupted here, remove what it left"),
+        "{}",
+        half.stderr
+    );
+    assert!(half.stderr.contains("taken/secrets.yaml"), "{}", half.stderr);
+    std::fs::write(format!("{folder}/cluster.yaml"), cluster).unwrap();
+    assert_eq!(files(), before);
+
+    let adopted = run(&folder, &["adopt", "--all-matching", "--auto-approve"]).succeeded();
+    assert!(adopted.stderr.contains("3 VMs adopted"), "{}", adopted.stderr);
+    let marks = marks(&lab);
+    let begun = |mark: &&String| mark.contains(" bootstrap=") && mark.contains("/done");
+    assert_eq!((marks.len(), marks.iter().filter(begun).count()), (3, 1), "{marks:#?}");
+    let plan = run(&folder, &["plan"]).succeeded();
+    assert!(plan.stdout.starts_with("No changes."), "{}", plan.stdout);
+}
+
+/// What goes wrong leaves nothing behind, and says where and what to do.
+#[test]
+fn an_adoption_that_fails_leaves_nothing() {
+    let lab = Lab::new("adopt-fails");
+    finish(lab.command(&["apply", "--auto-approve"]).env_remove("TALMOX_UNTIL")).succeeded();
+    let world = format!("--simulate={}", lab.scratch.path("world"));
+    let talosconfig = lab.scratch.path("world/talosconfig");
+    let run = |folder: &str, more: &[&str]| {
+        let words = ["adopt", "cluster", "--talosconfig", &talosconfig, &world, "-f", folder];
+        finish(command(&[&words, more].concat()).env_remove("TALMOX_UNTIL"))
+    };
+    // Nobody is there.
+    let folder = lab.scratch.path("nobody");
+    let silent = run(&folder, &["--nodes", "10.0.7.11,10.0.7.99"]).failed();
+    assert!(silent.stderr.contains("the machine at 10.0.7.99 could not be read"), "{}", silent.stderr);
+    assert!(silent.stderr.contains("every machine of the cluster has to answer"), "{}", silent.stderr);
+    assert!(!std::path::Path::new(&folder).exists());
+    // A file that cannot be written, after others were.
+    let folder = lab.scratch.path("blocked");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink("nowhere/at/all", format!("{folder}/cluster.yaml")).unwrap();
+    let blocked = run(&folder, &[]).failed();
+    assert!(blocked.stderr.contains("nothing of it was left"), "{}", blocked.stderr);
+    let left: Vec<String> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .filter(|name| name != "cluster.yaml" && name != ".gitignore")
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    // VMs of two clusters.
+    let path = lab.scratch.path("world/world.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let other = text.replace(
+        "uid=0123456789abcdef cluster=lab node=worker-2",
+        "uid=fedcba9876543210 cluster=lab node=worker-2",
+    );
+    assert_ne!(text, other);
+    std::fs::write(&path, other).unwrap();
+    let mixed = run(&lab.scratch.path("mixed"), &[]).failed();
+    let told = "its VMs carry marks of several clusters: 0123456789abcdef (VM 2000, VM 2001); fedcba9876543210 (VM 2002)";
+    assert!(mixed.stderr.contains(told), "{}", mixed.stderr);
+}

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, ensure};
 use talmox_sim::serve::{CallLog, LoggedCall, Server, Settings};
-use talmox_sim::{Starter, World};
+use talmox_sim::{FactoryRequest, Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
 use super::layout::Layout;
+use crate::conformance::view;
 use crate::scratch::Scratch;
 
 /// Simulated seconds per second.
@@ -42,14 +43,47 @@ pub(super) fn name(index: usize) -> String {
     format!("node-{}", FIRST_ID + index)
 }
 
+/// The hardware address of a machine's network device.
+pub(super) fn mac(index: usize, slot: usize) -> String {
+    format!("bc:24:11:0a:{slot:02x}:{index:02x}")
+}
+
+/// What is there before anybody comes.
+pub(super) enum Beginning {
+    /// Three machines for control planes and one for a worker, each with so many network devices.
+    Machines { nics: usize },
+    /// A Proxmox without machines, whose Image Factory knows these schematics.
+    Nothing { schematics: &'static [&'static str] },
+}
+
+/// How often anything was told to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Writes {
+    /// Calls to Proxmox.
+    pub(super) proxmox: usize,
+    /// Calls to machines and to Kubernetes.
+    pub(super) machines: u64,
+}
+
 impl Cluster {
-    /// Starts three machines for control planes and one for a worker, in a network of their own.
-    pub(super) async fn start(layout: Layout) -> anyhow::Result<Self> {
+    /// Starts what is there, in a network of its own.
+    pub(super) async fn start(layout: Layout, beginning: Beginning) -> anyhow::Result<Self> {
         let epoch = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
         let mut world = Starter::new(1, epoch, epoch).build().world;
-        fetch(&mut world, layout.version)?;
-        for (index, address) in layout.everybody().enumerate() {
-            start(&mut world, index, address)?;
+        match beginning {
+            Beginning::Machines { nics } => {
+                fetch(&mut world, layout.version)?;
+                for (index, address) in layout.everybody().enumerate() {
+                    start(&mut world, index, address, nics)?;
+                }
+            }
+            Beginning::Nothing { schematics } => {
+                for schematic in schematics {
+                    register(&mut world, schematic)?;
+                }
+                let token = world.starter_token().context("there is a token")?;
+                view::see_all(&mut world, &token);
+            }
         }
         let token = world.starter_token().context("there is a token")?;
         let beside = Arc::new(Beside::of_world(&mut world, epoch));
@@ -72,11 +106,17 @@ impl Cluster {
         Ok((host.endpoint(), self.server.authority(), &self.token))
     }
 
-    /// How often Proxmox was told to change something so far.
-    pub(super) fn writes(&self) -> anyhow::Result<usize> {
+    /// How often anything was told to change something so far.
+    pub(super) fn writes(&self) -> anyhow::Result<Writes> {
         let calls = self.log.read(CALLS)?;
         let calls: Result<Vec<LoggedCall>, _> = calls.lines().map(serde_json::from_str).collect();
-        Ok(calls?.iter().filter(|call| call.method != "GET").count())
+        let proxmox = calls?.iter().filter(|call| call.method != "GET").count();
+        Ok(Writes { proxmox, machines: self.beside.nodes().changing_calls })
+    }
+
+    /// The network has an address for a device that asks.
+    pub(super) fn reserve(&self, mac: &str, address: Ipv4Addr) {
+        self.beside.nodes().leases.insert(mac.to_ascii_lowercase(), address.into());
     }
 
     /// Machines take as long to boot as real ones from now on.
@@ -96,21 +136,38 @@ fn fetch(world: &mut World, version: &str) -> anyhow::Result<()> {
     work(world, "/nodes/pve1/storage/local/download-url", &form)
 }
 
-fn start(world: &mut World, index: usize, address: Ipv4Addr) -> anyhow::Result<()> {
+/// Has the Image Factory know a schematic.
+fn register(world: &mut World, schematic: &str) -> anyhow::Result<()> {
+    let factory = world.factory.as_mut().context("there is an Image Factory")?;
+    let request = FactoryRequest {
+        method: "POST".to_owned(),
+        authority: "factory.talos.dev".to_owned(),
+        target: "/schematics".to_owned(),
+        body: schematic.as_bytes().to_vec(),
+    };
+    let reply = factory.handle(&request).context("the factory is dead")?;
+    ensure!(reply.status == 201, "the factory says {} to {schematic}", reply.status);
+    Ok(())
+}
+
+fn start(world: &mut World, index: usize, address: Ipv4Addr, nics: usize) -> anyhow::Result<()> {
     let (id, [a, b, c, _]) = ((FIRST_ID + index).to_string(), address.octets());
     let name = name(index);
     let network = format!("ip={address}/24,gw={a}.{b}.{c}.1");
-    let vm = [
+    let devices: Vec<(String, String)> = (0..nics)
+        .map(|slot| (format!("net{slot}"), format!("virtio={},bridge=vmbr0", mac(index, slot))))
+        .collect();
+    let mut vm = vec![
         ("vmid", id.as_str()),
         ("name", &name),
         ("scsi0", "local-zfs:0,import-from=local:import/talos.qcow2"),
         ("ide2", "local-zfs:cloudinit"),
-        ("net0", "virtio,bridge=vmbr0"),
         ("ipconfig0", &network),
         ("boot", "order=scsi0"),
         ("cores", "2"),
         ("memory", "4096"),
     ];
+    vm.extend(devices.iter().map(|(slot, device)| (slot.as_str(), device.as_str())));
     work(world, "/nodes/pve1/qemu", &vm)?;
     let resized = [("disk", "scsi0"), ("size", "20G")];
     let answer = world.root_call("PUT", &format!("/nodes/pve1/qemu/{id}/resize"), &resized);

@@ -6,12 +6,17 @@
 //! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote, and talosctl upgrades and
 //!                 resets a node of it
 //! talos-adopt     talosctl makes clusters, with patches drawn from a seed; talmox describes and adopts them, and has nothing to change
+//! talos-adopt-talhelper   the same with a cluster whose secrets, configurations and talosconfig talhelper made
+//! talos-adopt-tofu        the same with VMs that OpenTofu and the bpg provider made
 //! ```
 
 mod adopted;
+mod adoption;
 mod brought_up;
 mod cluster;
 mod drawn;
+mod from_talhelper;
+mod from_tofu;
 mod layout;
 mod own;
 mod programs;
@@ -23,6 +28,7 @@ use anyhow::{Context as _, bail};
 
 use super::peers::{self, Peer};
 use crate::own_program;
+use cluster::Beginning;
 
 /// Runs the steps against nodes of a version with the `talosctl` of that version; gives what to print.
 pub(super) fn judge(version: &str) -> anyhow::Result<String> {
@@ -36,7 +42,7 @@ pub(super) fn judge(version: &str) -> anyhow::Result<String> {
         Peer::Unavailable(excuse) => return Ok(format!("talosctl {version} and nodes: not run: {excuse}")),
     };
     let begin = Instant::now();
-    let count = with_machines(version, |cluster| steps::run(&folder.join("talosctl"), cluster))?;
+    let count = with_machines(version, MACHINES, |cluster| steps::run(&folder.join("talosctl"), cluster))?;
     Ok(told(&format!("talosctl {version} and nodes"), count, begin))
 }
 
@@ -68,18 +74,61 @@ pub(super) fn judge_adopted() -> anyhow::Result<String> {
     let sets = drawn::compare(&talosctl)?;
     let drawn = format!("{title}: {sets}, {:.1} s", begin.elapsed().as_secs_f64());
     let begin = Instant::now();
-    let count = with_machines("1.13", |cluster| adopted::run(&own, &talosctl, cluster))?;
+    let count = with_machines("1.13", MACHINES, |cluster| adopted::run(&own, &talosctl, cluster))?;
     Ok(format!("{drawn}\n{}", told(title, count, begin)))
 }
 
-/// Does something with machines in maintenance mode.
+/// talmox at a cluster that talhelper made.
+pub(super) fn judge_adopted_from_talhelper() -> anyhow::Result<String> {
+    let title = "talmox at a cluster of talhelper 3.1.17";
+    let (talosctl, talhelper) = match (peers::get("talosctl113")?, peers::get("talhelper")?) {
+        (Peer::Folder(talosctl), Peer::Folder(talhelper)) => (talosctl, talhelper),
+        (Peer::Unavailable(excuse), _) | (_, Peer::Unavailable(excuse)) => {
+            return Ok(format!("{title}: not run: {excuse}"));
+        }
+    };
+    let own = own_program::build(&[])?;
+    let (talosctl, talhelper) = (talosctl.join("talosctl"), talhelper.join("talhelper"));
+    let begin = Instant::now();
+    let count = with_machines("1.13", Beginning::Machines { nics: 2 }, |cluster| {
+        from_talhelper::run(&own, &talhelper, &talosctl, cluster)
+    })?;
+    Ok(told(title, count, begin))
+}
+
+/// talmox at a cluster whose VMs OpenTofu made.
+pub(super) fn judge_adopted_from_tofu() -> anyhow::Result<String> {
+    let title = "talmox at a cluster of OpenTofu 1.12.6 with bpg 0.112.0";
+    let mut folders = Vec::new();
+    for name in ["tofu", "bpg", "talosctl113"] {
+        match peers::get(name)? {
+            Peer::Folder(folder) => folders.push(folder),
+            Peer::Unavailable(excuse) => return Ok(format!("{title}: not run: {excuse}")),
+        }
+    }
+    let [tofu, bpg, talosctl] = folders.as_slice() else { bail!("three programs are needed") };
+    let (tofu, talosctl) = (tofu.join("tofu"), talosctl.join("talosctl"));
+    let own = own_program::build(&[])?;
+    let begin = Instant::now();
+    let beginning = Beginning::Nothing { schematics: &[from_tofu::SCHEMATIC] };
+    let count =
+        with_machines("1.13", beginning, |cluster| from_tofu::run(&own, (&tofu, bpg), &talosctl, cluster))?;
+    Ok(told(title, count, begin))
+}
+
+/// Machines in maintenance mode, with one network device each.
+const MACHINES: Beginning = Beginning::Machines { nics: 1 };
+
+/// Does something with a cluster's machines.
 fn with_machines(
     version: &str,
+    beginning: Beginning,
     run: impl FnOnce(&cluster::Cluster) -> anyhow::Result<usize>,
 ) -> anyhow::Result<usize> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let layout = layout::Layout::new(version)?;
-    let cluster = runtime.block_on(cluster::Cluster::start(layout)).context("the nodes do not come up")?;
+    let cluster = runtime.block_on(cluster::Cluster::start(layout, beginning));
+    let cluster = cluster.context("the nodes do not come up")?;
     let outcome = run(&cluster);
     runtime.block_on(cluster.stop())?;
     outcome

@@ -1,8 +1,6 @@
 //! `talmox adopt cluster`
 
-use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,23 +11,18 @@ use talmox_config::{Files, read_files};
 use talmox_machine::Bundle;
 use talmox_machine::secrets::from_config;
 use talmox_plan::{Guest, Observed};
-use talmox_secrets::Overwrite;
 use talmox_types::desired::{Desired, Role};
 use talmox_types::{ClusterName, ClusterUid, Mark, PoolName};
 
+use super::folder::{refuse_existing, write};
 use super::found::{Found, Way};
 use crate::args::{AdoptCluster, Format, Simulate};
-use crate::commands::secrets::{FirstBundle, write_new_secrets};
 use crate::commands::shared::{block_on, nonce, quoted};
 use crate::connect::Session;
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
-use crate::private_file;
 use crate::screens::{ClusterAdoptionData, cluster_adoption_text};
-use crate::secrets_file::{NAMES, now};
-
-/// What variables are kept in, plain and encrypted.
-const VARIABLES: (&str, &str) = ("talenv.yaml", "talenv.sops.yaml");
+use crate::secrets_file::now;
 
 pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> {
     refuse_existing(&args.file)?;
@@ -48,15 +41,6 @@ pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> 
     // Whatever could not be said was told; a script must hear of it too.
     let refused = described.vms.as_ref().is_some_and(|vms| !vms.refused.is_empty());
     if described.remaining.is_empty() && !refused { Ok(()) } else { Err(Told.into()) }
-}
-
-fn refuse_existing(folder: &Path) -> Result<(), Failure> {
-    let names = ["cluster.yaml", "nodes.yaml", "patches", VARIABLES.0, VARIABLES.1];
-    let existing = names.into_iter().chain(NAMES).find(|name| folder.join(name).exists());
-    existing.map_or(Ok(()), |name| {
-        Err(Failure::new(format!("{} is there already", folder.join(name).display()))
-            .with_hint("nothing was written; name another folder with -f"))
-    })
 }
 
 /// Asks machines and Proxmox, and describes what they say.
@@ -81,7 +65,13 @@ async fn describe_all(
     printer: &Printer,
 ) -> anyhow::Result<(Described, Bundle)> {
     let transport = Arc::clone(&session.ways().talos);
-    let machines = way.machines(&transport, way.bundle.is_some() && args.nodes.len() > 1).await?;
+    let (machines, alone) = way.machines(&transport, way.bundle.is_some() && args.nodes.len() > 1).await?;
+    if alone {
+        printer.say(
+            "the machines do not tell of each other (discovery is off): only those that were named are described; \
+             --nodes names all of them",
+        );
+    }
     for machine in machines.iter().filter(|machine| machine.waits) {
         printer.say(&format!(
             "{} has a configuration that waits for its restart; that one is described",
@@ -179,14 +169,23 @@ fn pool(observed: &Observed, machines: &[Found]) -> Option<PoolName> {
 fn uid(bundle: &Bundle, nodes: &[LiveNode], observed: &Observed) -> Result<ClusterUid, Failure> {
     let mark = |node: &LiveNode| {
         let guest = observed.guests.get(&node.vm.as_ref()?.vmid)?;
-        Mark::of_description(guest.seen()?.live.description()?).map(|mark| mark.uid)
+        let mark = Mark::of_description(guest.seen()?.live.description()?)?;
+        Some((mark.uid.to_string(), format!("VM {}", guest.vmid)))
     };
-    let marks: BTreeSet<String> = nodes.iter().filter_map(mark).map(|uid| uid.to_string()).collect();
-    if marks.len() > 1 {
-        let list: Vec<String> = marks.into_iter().collect();
-        return Err(Failure::new(format!("its VMs carry marks of several clusters: {}", list.join(", "))));
+    let mut marks: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (uid, vm) in nodes.iter().filter_map(mark) {
+        marks.entry(uid).or_default().push(vm);
     }
-    if let Some(uid) = marks.first().and_then(|uid| ClusterUid::parse(uid).ok()) {
+    if marks.len() > 1 {
+        let list: Vec<String> =
+            marks.iter().map(|(uid, vms)| format!("{uid} ({})", vms.join(", "))).collect();
+        return Err(Failure::new(format!("its VMs carry marks of several clusters: {}", list.join("; ")))
+            .with_hint("nothing was written; each mark is the last line of a VM's notes")
+            .with_hint(
+                "if only one of these clusters is there: remove the others' marks, and run it again",
+            ));
+    }
+    if let Some(uid) = marks.keys().next().and_then(|uid| ClusterUid::parse(uid).ok()) {
         return Ok(uid);
     }
     let digest = Sha256::digest(bundle.cluster_id.as_bytes());
@@ -225,34 +224,6 @@ fn stub(args: &AdoptCluster, pool: Option<&PoolName>) -> Result<Desired, Failure
     let outcome = read_files(Files::from_texts(&text, None));
     let problems: Vec<String> = outcome.problems.iter().map(|problem| problem.message.clone()).collect();
     outcome.desired.ok_or_else(|| Failure::new(format!("what is said of Proxmox: {}", problems.join("; "))))
-}
-
-fn write(
-    args: &AdoptCluster,
-    described: &Described,
-    bundle: &Bundle,
-    printer: &Printer,
-) -> anyhow::Result<()> {
-    let folder = &args.file;
-    fs::create_dir_all(folder).with_context(|| format!("could not make the folder {}", folder.display()))?;
-    let secrets = FirstBundle::choose_for(folder, &args.age)?;
-    for file in &described.files {
-        let path = folder.join(&file.name);
-        let failed = || format!("could not write {}", path.display());
-        if file.secret {
-            write_new_secrets(folder, VARIABLES, &file.text, &args.age, printer)?;
-            continue;
-        }
-        if file.name.starts_with("patches/") {
-            // Taken from what machines run with: nobody knows what people put into a file or a manifest.
-            private_file::write(&path, &file.text, Overwrite::Refuse).with_context(failed)?;
-        } else {
-            let mut new = OpenOptions::new().write(true).create_new(true).open(&path).with_context(failed)?;
-            new.write_all(file.text.as_bytes()).with_context(failed)?;
-        }
-        printer.say(&format!("wrote {}", path.display()));
-    }
-    secrets.keep(bundle, printer)
 }
 
 /// What to type next.

@@ -22,6 +22,8 @@ use crate::sops;
 
 /// Where Talos listens.
 const TALOS_PORT: u16 = 50_000;
+/// The list that has a machine's first address alone.
+const DEFAULT_ADDRESS: &str = "default";
 
 /// A machine that answered.
 pub(super) struct Found {
@@ -86,46 +88,66 @@ impl Way {
         Ok(Self { identity: Arc::new(identity), seeds, bundle: None })
     }
 
-    /// Everybody: those that were named, and whoever they know as members. `only` takes the named ones alone.
+    /// Everybody: those that were named, and whoever they know as members; and whether they know of nobody. `only` takes the
+    /// named ones alone.
     pub(super) async fn machines(
         &self,
         transport: &Arc<dyn Transport>,
         only: bool,
-    ) -> anyhow::Result<Vec<Found>> {
+    ) -> anyhow::Result<(Vec<Found>, bool)> {
         let client =
             |address| Client::new(Arc::clone(transport), address, Access::Secure(Arc::clone(&self.identity)));
-        let mut addresses: Vec<IpAddr> = Vec::new();
+        let mut named: Vec<IpAddr> = Vec::new();
         for seed in &self.seeds {
-            addresses.extend(resolve(seed).await?);
+            named.extend(resolve(seed).await?);
         }
-        let mut wanted = addresses.clone();
+        // Members first, by their own addresses: one that was named may be an address several share.
+        let mut wanted: Vec<Vec<IpAddr>> = Vec::new();
+        let mut alone = false;
         if !only {
-            let mut members = None;
-            for address in &addresses {
-                if let Ok(found) = client(*address).list::<kinds::Member>().await {
-                    members = Some(found);
+            for address in &named {
+                if let Ok(members) = client(*address).list::<kinds::Member>().await {
+                    let own = members.iter().map(|member| {
+                        let addresses = member.spec.addresses.iter().filter_map(|ip| ip_of(&ip.ip));
+                        addresses.collect::<Vec<IpAddr>>()
+                    });
+                    wanted.extend(own.filter(|addresses| !addresses.is_empty()));
                     break;
                 }
             }
-            for member in members.unwrap_or_default() {
-                let all: Vec<IpAddr> = member.spec.addresses.iter().filter_map(|ip| ip_of(&ip.ip)).collect();
-                if !all.iter().any(|address| wanted.contains(address)) {
-                    wanted.extend(all.first());
-                }
+            alone = wanted.is_empty();
+        }
+        for address in named {
+            match wanted.iter_mut().find(|addresses| addresses.contains(&address)) {
+                // The one somebody named is one that can be reached.
+                Some(addresses) => addresses.sort_by_key(|one| *one != address),
+                None => wanted.push(vec![address]),
             }
         }
         let mut found: Vec<Found> = Vec::new();
         let mut known = BTreeSet::new();
-        for address in wanted {
-            let machine = read(&client(address)).await.map_err(|error| unread(address, &error))?;
-            // An address that several share is one of theirs for the moment.
+        for addresses in wanted {
+            let machine = read_any(&addresses, client).await?;
             if known.insert(machine.uuid.clone()) {
                 found.push(machine);
             }
         }
         found.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
-        Ok(found)
+        Ok((found, alone))
     }
+}
+
+/// Reads a machine at the first of its addresses that answers.
+async fn read_any(addresses: &[IpAddr], client: impl Fn(IpAddr) -> Client) -> Result<Found, Failure> {
+    let mut failed = None;
+    for address in addresses {
+        match read(&client(*address)).await {
+            Ok(machine) => return Ok(machine),
+            // What the first one says is told: the others are further away.
+            Err(error) => failed = failed.or_else(|| Some(unread(*address, &error))),
+        }
+    }
+    Err(failed.unwrap_or_else(|| Failure::new("a machine without an address could not be read")))
 }
 
 fn unread(address: IpAddr, error: &anyhow::Error) -> Failure {
@@ -169,14 +191,36 @@ async fn read(client: &Client) -> anyhow::Result<Found> {
     };
     let system = client.list::<kinds::SystemInformation>().await?;
     let uuid = system.first().map(|found| found.spec.uuid.to_ascii_lowercase()).unwrap_or_default();
-    let address = client.node();
-    let networks = client.list::<kinds::NodeAddress>().await?;
+    let mut networks = client.list::<kinds::NodeAddress>().await?;
+    // The address it has by default comes first, before those of pods and of other networks.
+    networks.sort_by_key(|found| found.id != DEFAULT_ADDRESS);
     let networks = networks.iter().flat_map(|found| &found.spec.addresses);
-    let own = networks.filter(|network| ip_of(&network.ip) == Some(address));
-    let lengths = own.filter_map(|network| u8::try_from(network.prefix_length).ok());
-    // An address that is shared has one of its own.
-    let prefix = lengths.min().filter(|length| *length < if address.is_ipv4() { 32 } else { 128 });
+    let networks: Vec<(IpAddr, u8)> = networks
+        .filter_map(|network| Some((ip_of(&network.ip)?, u8::try_from(network.prefix_length).ok()?)))
+        .collect();
+    let (address, prefix) = own_address(client.node(), &networks);
     Ok(Found { name, role, address, prefix, config, talos, uuid, waits })
+}
+
+/// The address a machine is described with, and the length of its network's prefix. One that control planes share is in no
+/// network: then the machine's own stands for it.
+fn own_address(asked: IpAddr, networks: &[(IpAddr, u8)]) -> (IpAddr, Option<u8>) {
+    let is_own = |address: IpAddr, length: u8| length < if address.is_ipv4() { 32 } else { 128 };
+    let of = |wanted: IpAddr| {
+        let all = networks.iter().filter(|(address, _)| *address == wanted);
+        all.map(|(_, length)| *length).min().filter(|length| is_own(wanted, *length))
+    };
+    if let Some(length) = of(asked) {
+        return (asked, Some(length));
+    }
+    let is_shared = networks.iter().any(|(address, _)| *address == asked);
+    let own = networks
+        .iter()
+        .find(|(address, length)| address.is_ipv4() == asked.is_ipv4() && is_own(*address, *length));
+    match own {
+        Some((address, length)) if is_shared => (*address, Some(*length)),
+        Some(_) | None => (asked, None),
+    }
 }
 
 /// What is on its disk; Talos from before it told them apart has the one in force alone.
@@ -191,4 +235,26 @@ async fn config(client: &Client) -> anyhow::Result<(Config, bool)> {
     let waits = kept.is_some() && active.is_some() && kept != active;
     let config = kept.or(active).context("it has no configuration")?;
     Ok((config, waits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_shared_describes_nobody() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let networks =
+            [(ip("10.0.7.11"), 24), (ip("10.0.7.10"), 32), (ip("10.9.0.11"), 24), (ip("fd00::11"), 64)];
+        for (asked, described) in [
+            ("10.0.7.11", (ip("10.0.7.11"), Some(24))),
+            ("10.9.0.11", (ip("10.9.0.11"), Some(24))),
+            ("10.0.7.10", (ip("10.0.7.11"), Some(24))),
+            // Behind something that translates addresses nobody but the caller knows this one.
+            ("192.0.2.1", (ip("192.0.2.1"), None)),
+        ] {
+            assert_eq!(own_address(ip(asked), &networks), described);
+        }
+        assert_eq!(own_address(ip("10.0.7.10"), &networks[1..2]), (ip("10.0.7.10"), None));
+    }
 }

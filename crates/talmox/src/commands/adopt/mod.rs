@@ -1,6 +1,8 @@
 //! `talmox adopt`
 
+mod begun;
 mod cluster;
+mod folder;
 mod found;
 
 use talmox_adopt::{Marked, Proposal, ProposeError, Selection, mark, probe, propose};
@@ -61,7 +63,7 @@ fn address(args: &Adopt) -> anyhow::Result<Option<FamilyPair<std::net::IpAddr>>>
 }
 
 async fn adopt(job: &Job, args: &Adopt, selection: &Selection, printer: &Printer) -> anyhow::Result<()> {
-    let proposal = proposed(job, args, selection).await?;
+    let proposal = proposed(job, args, selection, printer).await?;
     match args.output.output {
         Format::Table => {
             printer.data(&adoption_text(&proposal, selection == &Selection::AllMatching))?;
@@ -80,10 +82,15 @@ async fn adopt(job: &Job, args: &Adopt, selection: &Selection, printer: &Printer
     if proposal.refused.is_empty() { Ok(()) } else { Err(Told.into()) }
 }
 
-async fn proposed(job: &Job, args: &Adopt, selection: &Selection) -> anyhow::Result<Proposal> {
+async fn proposed(
+    job: &Job,
+    args: &Adopt,
+    selection: &Selection,
+    printer: &Printer,
+) -> anyhow::Result<Proposal> {
     let observed = job.observe_as(&probe(&job.desired, selection)).await?;
     let outcome = Box::new(talmox_config::read_files(job.outcome.description.with_texts(&[])));
-    propose(outcome, &observed, selection, &nonce()?).map_err(|error| {
+    let mut proposal = propose(outcome, &observed, selection, &nonce()?).map_err(|error| {
         let hint = match &error {
             ProposeError::NoUid => Some("talmox apply offers the line to add to cluster.yaml".to_owned()),
             ProposeError::Known { name, vmid } => Some(job.command(&format!("adopt {name} --vmid {vmid}"))),
@@ -94,8 +101,10 @@ async fn proposed(job: &Job, args: &Adopt, selection: &Selection) -> anyhow::Res
             ProposeError::NoVm { .. } | ProposeError::Edit(_) | ProposeError::Invalid { .. } => None,
         };
         let failure = Failure::new(format!("{error}; nothing was changed"));
-        hint.into_iter().fold(failure, Failure::with_hint).into()
-    })
+        hint.into_iter().fold(failure, Failure::with_hint)
+    })?;
+    begun::remember(job, &observed, &mut proposal, printer).await;
+    Ok(proposal)
 }
 
 fn confirm(job: &Job, args: &Adopt, proposal: &Proposal) -> anyhow::Result<()> {

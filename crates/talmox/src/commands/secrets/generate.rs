@@ -97,11 +97,18 @@ impl FirstBundle {
         Ok(Self { folder: folder.to_owned(), target: Some(Target { path, rule }) })
     }
 
-    /// Keeps secrets that are a cluster's already.
-    pub(in crate::commands) fn keep(self, bundle: &Bundle, printer: &Printer) -> anyhow::Result<()> {
-        let Some(target) = self.target else { return Ok(()) };
+    /// Keeps secrets that are a cluster's already; gives the file, if one was written.
+    pub(in crate::commands) fn keep(
+        self,
+        bundle: &Bundle,
+        printer: &Printer,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        let Some(target) = self.target else { return Ok(None) };
         target.write(bundle, Overwrite::Refuse, printer)?;
-        if target.rule.is_none() { ignore(&self.folder, &target.path, printer) } else { Ok(()) }
+        if target.rule.is_none() {
+            ignore(&self.folder, &target.path, printer)?;
+        }
+        Ok(Some(target.path))
     }
 
     pub(in crate::commands) fn make(self, contract: Contract, printer: &Printer) -> anyhow::Result<()> {
@@ -113,19 +120,22 @@ impl FirstBundle {
     }
 }
 
-/// Writes a file of secrets that is not there yet, encrypted under another name where a recipient is known.
+/// Writes a file of secrets that is not there yet, encrypted under another name where a recipient is known; gives its path.
 pub(in crate::commands) fn write_new_secrets(
     folder: &Path,
     (plain, encrypted): (&str, &str),
     text: &str,
     age: &[Recipient],
     printer: &Printer,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<PathBuf> {
     let asked = (!age.is_empty()).then(|| Rule::for_recipients(age.to_vec()));
     let rule = asked.map_or_else(|| files::rule_for(&folder.join(encrypted)), |rule| Ok(Some(rule)))?;
     let target = Target { path: folder.join(if rule.is_some() { encrypted } else { plain }), rule };
     target.write_text(text, Overwrite::Refuse, printer)?;
-    if target.rule.is_none() { ignore(folder, &target.path, printer) } else { Ok(()) }
+    if target.rule.is_none() {
+        ignore(folder, &target.path, printer)?;
+    }
+    Ok(target.path)
 }
 
 /// Where the bundle goes, and for whom.

@@ -10,7 +10,7 @@ usage:
                                                    measure talmox beside other tools, and write docs/benchmarks.md
   cargo xtask bench-render                         how long configs of many nodes take us, talhelper and talosctl
   cargo xtask conformance [proxmoxer] [ansible] [bpg] [sops] [kubernetes] [talos-nodes]
-                          [talos-nodes-1.12] [talos-cluster] [talos-adopt]
+                          [talos-nodes-1.12] [talos-cluster] [talos-adopt] [talos-day-two]
                                                    run programs of other projects against the simulator,
                                                    and sops and age against our files
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale

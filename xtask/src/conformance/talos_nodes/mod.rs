@@ -6,11 +6,14 @@
 //! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote, and talosctl upgrades and
 //!                 resets a node of it
 //! talos-adopt     talosctl makes clusters, with patches drawn from a seed; talmox describes and adopts them, and has nothing to change
+//! talos-day-two   talosctl upgrades, reconfigures, restarts, rotates, snapshots and restores a cluster of talmox, which says each time
+//!                 what is true, and goes on with it
 //! ```
 
 mod adopted;
 mod brought_up;
 mod cluster;
+mod day_two;
 mod drawn;
 mod layout;
 mod own;
@@ -52,6 +55,19 @@ pub(super) fn judge_brought_up() -> anyhow::Result<String> {
     let own = own_program::build(&[])?;
     let begin = Instant::now();
     let count = brought_up::run(&own, &talosctl.join("talosctl"), &kubernetes.join("kubectl"))?;
+    Ok(told(title, count, begin))
+}
+
+/// `talosctl` looks after a cluster that talmox made, and the other way round.
+pub(super) fn judge_day_two() -> anyhow::Result<String> {
+    let title = "talosctl 1.13 and talmox, day two";
+    let talosctl = match peers::get("talosctl113")? {
+        Peer::Folder(folder) => folder.join("talosctl"),
+        Peer::Unavailable(excuse) => return Ok(format!("{title}: not run: {excuse}")),
+    };
+    let own = own_program::build(&[])?;
+    let begin = Instant::now();
+    let count = day_two::run(&own, &talosctl)?;
     Ok(told(title, count, begin))
 }
 

@@ -18,6 +18,7 @@ use talmox_types::desired::Node;
 use super::Planner;
 use crate::SeenNode;
 
+pub(super) use config::OTHER_SECRETS;
 pub(super) use restore::Beginning;
 pub(super) use retire::Departure;
 

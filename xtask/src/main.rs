@@ -11,6 +11,7 @@ usage:
   cargo xtask bench-render                         how long configs of many nodes take us, talhelper and talosctl
   cargo xtask conformance [proxmoxer] [ansible] [bpg] [sops] [kubernetes] [talos-nodes]
                           [talos-nodes-1.12] [talos-cluster] [talos-adopt] [talos-adopt-talhelper] [talos-adopt-tofu]
+                          [talos-day-two]
                                                    run programs of other projects against the simulator,
                                                    and sops and age against our files
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale

@@ -197,6 +197,29 @@ impl SeenNode {
         self.stage == SeenStage::Running && self.ready && etcd_is_well && has_pods
     }
 
+    /// Why it is not well, as those beside it see it.
+    pub(crate) fn complaint_beside<'a>(&self, name: &str, well: impl Iterator<Item = &'a Self>) -> String {
+        if self.has_left_etcd(name, well) {
+            return format!(
+                "{name} left etcd, and does not come back by itself: talmox apply --replace {name} builds it anew"
+            );
+        }
+        format!("{name} is not well: {}", self.complaint())
+    }
+
+    /// Whether it was a member of etcd and is none any more: it has booted, its etcd does not run, and no member that is well
+    /// knows of it. One that joins is still booting.
+    fn has_left_etcd<'a>(&self, name: &str, mut well: impl Iterator<Item = &'a Self>) -> bool {
+        let stands_still = self.unmet.iter().any(|unmet| unmet.contains("etcd not running"));
+        let unknown_to = |other: &Self| match &other.etcd {
+            Some(SeenEtcd::Member { members: Some(members), .. }) => {
+                !members.iter().any(|member| member == name)
+            }
+            Some(_) | None => false,
+        };
+        self.etcd.is_some() && self.stage == SeenStage::Running && stands_still && well.any(unknown_to)
+    }
+
     /// Why it is not well, in a few words.
     pub fn complaint(&self) -> String {
         let mut words = vec![format!("{:?}", self.stage).to_lowercase()];

@@ -39,5 +39,6 @@ pub use machine::fetch::{Fetched, Wanted};
 pub use nodes::{News, Nodes, Standing};
 pub use timing::Timing;
 pub use wire::{
-    ApiCall, ApiReply, Code, KubeCall, KubeReply, Listener, Peer, Status, StreamId, Streamed, only_looks,
+    ApiCall, ApiReply, Code, KubeCall, KubeReply, KubeWatch, Listener, Peer, Status, StreamId, Streamed,
+    only_looks,
 };

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 
+use crate::kube::watch::Watch;
+
 /// One call of the Talos API.
 #[derive(Clone, Debug)]
 pub struct ApiCall {
@@ -212,6 +214,23 @@ pub struct KubeCall {
     pub body: Bytes,
 }
 
+/// A watch of the Kubernetes API that goes on: [`Nodes::follow_kube`](crate) it until nobody listens any more.
+#[derive(Clone, Debug)]
+pub struct KubeWatch {
+    /// Of etcd, by number.
+    pub(crate) cluster: u64,
+    pub(crate) watch: Watch,
+    /// What was there when it began.
+    pub(crate) told: Vec<Bytes>,
+}
+
+impl KubeWatch {
+    /// After so many seconds the server ends it, if anything was said of that.
+    pub fn seconds(&self) -> Option<u64> {
+        self.watch.seconds
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum KubeReply {
     /// Nobody listens.
@@ -224,6 +243,8 @@ pub enum KubeReply {
         status: u16,
         body: Bytes,
     },
+    /// Lines come whenever something changes.
+    Watch(Box<KubeWatch>),
     Silence,
     Lost {
         after: u64,

@@ -105,7 +105,8 @@ impl KubeMemory {
         match reply {
             KubeReply::Refused => Err(refused()),
             KubeReply::NotTrusted { reason } => Err(TransportError::Lost { reason }),
-            KubeReply::Silence => std::future::pending().await,
+            // The client watches nothing.
+            KubeReply::Silence | KubeReply::Watch(_) => std::future::pending().await,
             KubeReply::Lost { after } => {
                 pause(after).await;
                 Err(lost("the connection was closed before the reply had come"))

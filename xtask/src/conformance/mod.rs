@@ -7,7 +7,7 @@
 //! ```
 //! `kubernetes` runs a script against a genuine API server and against the simulated one, and compares what they say.
 //! `sops` needs no simulator: it reads and writes the files `talmox-secrets` reads and writes. `talos-nodes`,
-//! `talos-cluster` and `talos-adopt…` have nodes of their own.
+//! `talos-cluster`, `talos-adopt…` and `talos-day-two` have nodes of their own.
 //!
 //! Calls to endpoints the simulator does not have are failures, whatever the program made of the answer.
 
@@ -73,11 +73,12 @@ const NODES: [(&str, &str); 2] = [("talos-nodes", "1.13"), ("talos-nodes-1.12", 
 /// Says what came of a run.
 type Judge = fn() -> anyhow::Result<String>;
 /// talmox and the real `talosctl` at one cluster.
-const CLUSTERS: [(&str, Judge); 4] = [
+const CLUSTERS: [(&str, Judge); 5] = [
     ("talos-cluster", talos_nodes::judge_brought_up),
     ("talos-adopt", talos_nodes::judge_adopted),
     ("talos-adopt-talhelper", talos_nodes::judge_adopted_from_talhelper),
     ("talos-adopt-tofu", talos_nodes::judge_adopted_from_tofu),
+    ("talos-day-two", talos_nodes::judge_day_two),
 ];
 
 /// Runs the named programs, all without a name; gives what to print.
@@ -92,7 +93,7 @@ pub fn command(args: impl Iterator<Item = String>) -> anyhow::Result<String> {
     if let Some(name) = names.iter().find(|name| !known(name)) {
         bail!(
             "unknown program {name}: proxmoxer, ansible, bpg, sops, kubernetes, talos-nodes, talos-nodes-1.12, \
-             talos-cluster, talos-adopt, talos-adopt-talhelper or talos-adopt-tofu"
+             talos-cluster, talos-adopt, talos-adopt-talhelper, talos-adopt-tofu or talos-day-two"
         );
     }
     let wanted = |wanted: &str| names.is_empty() || names.iter().any(|name| name == wanted);

@@ -253,7 +253,7 @@ impl<'a> Planner<'a> {
         let choices = vec![
             format!("find out what has the address {address}, and take it away there"),
             "give the node another address".to_owned(),
-            "if it was configured with other secrets, use those".to_owned(),
+            super::upkeep::OTHER_SECRETS.to_owned(),
         ];
         self.refuse(Some(&node.name), problem, choices);
     }
@@ -481,7 +481,8 @@ impl<'a> Planner<'a> {
             })
         };
         if let Some((node, seen)) = configured().find(|(_, seen)| !seen.is_well()) {
-            return Some(format!("{} is not well: {}", node.name, seen.complaint()));
+            let well = configured().map(|(_, other)| other).filter(|other| other.is_well());
+            return Some(seen.complaint_beside(node.name.as_str(), well));
         }
         let controllers: BTreeSet<&str> = configured()
             .filter(|(node, _)| node.role == Role::Controller)

@@ -397,6 +397,43 @@ pub mod resource_definition {
         }
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PemPair {
+    #[prost(bytes = "vec", tag = "1")]
+    pub crt: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PemCertificate {
+    #[prost(bytes = "vec", tag = "1")]
+    pub crt: ::prost::alloc::vec::Vec<u8>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Url {
+    #[prost(string, tag = "1")]
+    pub full_path: ::prost::alloc::string::String,
+}
+/// OSRootSecrets.secrets.talos.dev
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OsRoot {
+    #[prost(message, optional, tag = "1")]
+    pub issuing_ca: ::core::option::Option<PemPair>,
+    #[prost(message, repeated, tag = "5")]
+    pub accepted_cas: ::prost::alloc::vec::Vec<PemCertificate>,
+}
+/// KubernetesRootSecrets.secrets.talos.dev
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct KubernetesRoot {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub endpoint: ::core::option::Option<Url>,
+    #[prost(message, optional, tag = "7")]
+    pub issuing_ca: ::core::option::Option<PemPair>,
+    #[prost(message, repeated, tag = "15")]
+    pub accepted_cas: ::prost::alloc::vec::Vec<PemCertificate>,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum MachineStage {

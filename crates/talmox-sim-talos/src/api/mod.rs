@@ -142,6 +142,7 @@ pub(crate) fn go_wrong_with_kubernetes(nodes: &mut Nodes, call: &KubeCall, fault
             }
             other @ (KubeReply::Refused
             | KubeReply::NotTrusted { .. }
+            | KubeReply::Watch(_)
             | KubeReply::Silence
             | KubeReply::Lost { .. }) => other,
         },

@@ -110,7 +110,12 @@ fn forward(nodes: &mut Nodes, here: &Asked<'_>, target: &str) -> ApiReply {
         None if nodes.run(machine).is_some_and(in_maintenance) => {
             failed(call, "connection error: desc = \"transport: authentication handshake failed\"".to_owned())
         }
-        None => serve(nodes, &Asked { machine, call: here.call }),
+        None => {
+            let reply = serve(nodes, &Asked { machine, call: here.call });
+            // Whoever watches that node hears of it too, before anything else happens there.
+            nodes.tell_watchers(machine);
+            reply
+        }
     }
 }
 

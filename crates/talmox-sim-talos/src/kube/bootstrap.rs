@@ -1,8 +1,8 @@
 //! What Talos itself puts into a new cluster.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::Store;
+use super::{Store, kinds};
 
 /// Which of its manifests Talos applies, as the machine configuration says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +14,9 @@ pub struct BootstrapManifests {
 }
 
 const SYSTEM: &str = "kube-system";
+/// The list of what Talos brought, and what says in each object that it is on it.
+const INVENTORY: &str = "talos-bootstrap-manifests-inventory";
+const OWNER: &str = "config.k8s.io/owning-inventory";
 
 /// An object of a manifest: where it lies, and what it says.
 struct Part {
@@ -73,6 +76,22 @@ impl Store {
             self.ensure(group, plural, SYSTEM, name, body, now);
         }
         self.settle(now);
+    }
+
+    /// Lists what Talos brought, and marks it as listed, once.
+    pub(crate) fn keep_inventory(&mut self, manifests: &BootstrapManifests, now: u64) {
+        if self.get(&kinds::table("", "configmaps"), SYSTEM, INVENTORY).is_some() {
+            return;
+        }
+        let mut listed = Map::new();
+        for Part { group, plural, kind, name, .. } in manifests.parts() {
+            let Some(object) = self.get(&kinds::table(group, plural), SYSTEM, name) else { continue };
+            let mut body = object.body.clone();
+            body["metadata"]["annotations"][OWNER] = INVENTORY.into();
+            self.update(group, plural, body);
+            listed.insert(format!("{SYSTEM}_{name}_{group}_{kind}"), "".into());
+        }
+        self.ensure("", "configmaps", SYSTEM, INVENTORY, json!({ "data": listed }), now);
     }
 }
 

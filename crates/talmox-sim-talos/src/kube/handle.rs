@@ -7,6 +7,7 @@ use crate::KubeCall;
 
 use super::failure::Failure;
 use super::path::{Place, Target};
+use super::watch::{self, Watch};
 use super::{Caller, Store};
 
 /// What the server says.
@@ -35,7 +36,12 @@ pub(super) struct Call<'a> {
     pub(super) now: u64,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    fn of(call: &'a KubeCall, now: u64) -> Self {
+        let content_type = call.content_type.as_deref().unwrap_or_default();
+        Self { method: &call.method, query: &call.query, content_type, body: &call.body, now }
+    }
+
     pub(super) fn parameter(&self, name: &str) -> &str {
         let found = self.query.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str()).unwrap_or_default()
@@ -73,14 +79,33 @@ impl Store {
         }
     }
 
+    /// Begins a watch, and gives what it is told at once. Whatever else was asked for is answered.
+    pub(crate) fn handle_or_watch(
+        &mut self,
+        call: &KubeCall,
+        caller: Caller,
+        health: Health,
+        now: u64,
+    ) -> Result<(Watch, Vec<Bytes>), Answer> {
+        // Who may not list may not watch, and what cannot be listed cannot be watched.
+        let answer = self.handle(call, caller, health, now);
+        let target = self.target(&call.path).filter(|_| answer.status == 200);
+        let Some(Target::Objects(place)) = target else { return Err(answer) };
+        let call = Call::of(call, now);
+        if !watch::is_wanted(&call, &place) {
+            return Err(answer);
+        }
+        self.watch(&call, place).map_err(|failure| failed(&failure))
+    }
+
+    /// What a watch has not been told yet, and when there may be more (Unix milliseconds).
+    pub(crate) fn follow(&mut self, watch: &mut Watch, now: u64) -> (Vec<Bytes>, u64) {
+        self.settle(now);
+        (self.news(watch), self.wake)
+    }
+
     fn serve(&mut self, call: &KubeCall, place: &Place, now: u64) -> Answer {
-        let call = Call {
-            method: &call.method,
-            query: &call.query,
-            content_type: call.content_type.as_deref().unwrap_or_default(),
-            body: &call.body,
-            now,
-        };
+        let call = Call::of(call, now);
         if call.method == "GET" && place.name.is_empty() {
             let list = self.list(&call, place);
             return list.map_or_else(|failure| failed(&failure), |body| Answer { status: 200, body });

@@ -2,7 +2,7 @@
 //! kubelets as health, cordoning, draining and deleting are seen by.
 //!
 //! ```text
-//!  request ─▶ authorize ─▶ path ─▶ read · write · apply · evict ─▶ objects ◀─ settle: kubelets, scheduler, controllers
+//!  request ─▶ authorize ─▶ path ─▶ read · watch · write · apply · evict ─▶ objects ◀─ settle: kubelets, scheduler, controllers
 //!                                                                    ▲
 //!                                        report(KubeletFacts) ───────┘
 //! ```
@@ -30,10 +30,12 @@ mod openapi;
 mod patch;
 mod path;
 mod pods;
+mod protobuf;
 mod read;
 mod selector;
 mod settle;
 mod volumes;
+pub(crate) mod watch;
 mod workloads;
 mod write;
 
@@ -66,6 +68,9 @@ pub struct Store {
     /// Since when attached volumes are used by nobody, by the name of their attachment.
     #[serde(default)]
     unused: BTreeMap<String, u64>,
+    /// The revision of the last removal, by `GROUP/PLURAL`.
+    #[serde(default)]
+    removed: BTreeMap<String, u64>,
     /// When a controller or kubelet next has something to do; 0 after every change.
     wake: u64,
 }
@@ -100,6 +105,7 @@ impl Store {
             kubelets: BTreeMap::new(),
             silent: BTreeMap::new(),
             unused: BTreeMap::new(),
+            removed: BTreeMap::new(),
             wake: 0,
         };
         for name in NAMESPACES {

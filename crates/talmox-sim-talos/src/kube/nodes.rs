@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
+
 use super::{Answer, BootstrapManifests, Caller, Health, KubeletFacts, NodeRole, StaticPod, Store};
 use crate::api::go_wrong_with_kubernetes;
 use crate::faults::CallFault;
@@ -12,7 +14,7 @@ use crate::machine::components::Component;
 use crate::machine::settings::{Cni, Role, Settings};
 use crate::machine::static_pods::PodState;
 use crate::nodes::Nodes;
-use crate::wire::{KubeCall, KubeReply, Listener};
+use crate::wire::{KubeCall, KubeReply, KubeWatch, Listener};
 
 /// How long an API server waits for an etcd that cannot decide.
 const ETCD_TIMEOUT: u64 = 7000;
@@ -66,12 +68,26 @@ impl Nodes {
         store.set_version(&version);
         let had_network = store.has_network_plugin();
         let caller = Caller::of(&call.peer, &authorities);
-        let Answer { status, body } = store.handle(call, caller, health, time);
+        let Answer { status, body } = match store.handle_or_watch(call, caller, health, time) {
+            Ok((watch, told)) => return KubeReply::Watch(Box::new(KubeWatch { cluster, watch, told })),
+            Err(answer) => answer,
+        };
         if store.has_network_plugin() && !had_network {
             self.wake_all();
         }
         let after = if health == Health::NoQuorum && status == 500 { ETCD_TIMEOUT } else { quick };
         KubeReply::Answer { after, status, body }
+    }
+
+    /// What a watch has not been told yet, and when there may be more if nothing happens until then.
+    pub fn follow_kube(&mut self, watch: &mut KubeWatch, now: u64) -> (Vec<Bytes>, Option<u64>) {
+        self.advance_to(now);
+        let time = self.epoch + self.clock;
+        let told = std::mem::take(&mut watch.told);
+        let Some(store) = self.kube.get_mut(&watch.cluster) else { return (told, None) };
+        let (news, wakes) = store.follow(&mut watch.watch, time);
+        let next = (wakes != u64::MAX).then(|| wakes.saturating_sub(self.epoch).max(self.clock + 1));
+        ([told, news].concat(), next)
     }
 
     /// Whose clients a machine's API server believes (DER), and the etcd it stands on.
@@ -92,9 +108,13 @@ impl Nodes {
         let Some(settings) = self.run(id).and_then(Run::settings) else { return };
         let manifests = settings.bootstrap_manifests();
         let version = settings.kubernetes_version.clone();
+        let lists = self.run(id).is_some_and(|run| run.minor() >= 13);
         let now = self.epoch + self.clock;
         let store = self.kube.entry(cluster).or_insert_with(|| Store::new(cluster, &version, now));
         store.bootstrap(&manifests, now);
+        if lists {
+            store.keep_inventory(&manifests, now);
+        }
     }
 
     /// What a machine's kubelet has to say, if it reaches an API server.

@@ -90,8 +90,10 @@ impl Store {
         namespace: &str,
         name: &str,
     ) -> Option<Object> {
-        let removed = self.objects.get_mut(&table(group, plural))?.remove(&key(namespace, name))?;
+        let table = table(group, plural);
+        let removed = self.objects.get_mut(&table)?.remove(&key(namespace, name))?;
         self.revision += 1;
+        self.removed.insert(table, self.revision);
         self.wake = 0;
         Some(removed)
     }

@@ -11,6 +11,7 @@ use super::kinds::Resource;
 use super::object::{Object, items, number, text};
 use super::patch::{json_patch, merge, strategic};
 use super::path::Place;
+use super::protobuf;
 
 const CHANGED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -243,7 +244,15 @@ fn parsed(call: &Call<'_>) -> Result<Value, Failure> {
 
 /// An object, as it was sent, that is of the kind and at the place the path says.
 fn decoded(call: &Call<'_>, place: &Place) -> Result<Value, Failure> {
-    let mut body = parsed(call)?;
+    let mut body = if call.content_type.starts_with(protobuf::MEDIA_TYPE) {
+        let message = format!(
+            "the body of the request was in an unknown format - {} is not read as protocol buffers here",
+            place.resource.kind
+        );
+        protobuf::object(call.body).ok_or_else(|| Failure::new(415, "UnsupportedMediaType", message))?
+    } else {
+        parsed(call)?
+    };
     checked(&mut body, place)?;
     complete(&place.resource, &mut body);
     Ok(body)

@@ -71,7 +71,7 @@ impl Door {
                     None => bind(self.real).await.map_err(failed)?,
                 };
                 let listener = closed.listen(BACKLOG).map_err(failed)?;
-                self.accept(listener, &opening, &mut changes, &mut stop).await;
+                self.accept(listener, opening, &mut changes, &mut stop).await;
                 self.closed = Some(bind(self.real).await.map_err(failed)?);
             } else {
                 tokio::select! {
@@ -91,6 +91,12 @@ impl Door {
         }
     }
 
+    /// Whether only certificates or authorities are others. An API server of Kubernetes restarts for that.
+    fn renews(&self, before: &Listener, now: &Listener) -> bool {
+        let secure = |listener: &Listener| matches!(listener, Listener::Secure { .. });
+        self.api == Api::Talos && secure(before) && secure(now)
+    }
+
     fn opening(&self) -> Option<Opening> {
         let listener = self.listener();
         let old = self.shared.beside.nodes().takes_old_tls(self.address);
@@ -101,10 +107,13 @@ impl Door {
 
     /// Takes connections as long as the node shows what it showed at first. Then those it has are told to end: calls
     /// under way are answered, others are not taken.
+    ///
+    /// Talos shows another certificate without closing anything: whoever is connected stays so, even a client it would not
+    /// take any more.
     async fn accept(
         &mut self,
         listener: TcpListener,
-        opening: &Opening,
+        mut opening: Opening,
         changes: &mut watch::Receiver<u64>,
         stop: &mut watch::Receiver<bool>,
     ) {
@@ -120,8 +129,13 @@ impl Door {
                 },
                 Some(_) = self.connections.join_next() => {}
                 _ = changes.changed() => {
-                    if self.listener() != opening.listener {
-                        break;
+                    let now = self.listener();
+                    if now == opening.listener {
+                        continue;
+                    }
+                    match self.opening() {
+                        Some(renewed) if self.renews(&opening.listener, &now) => opening = renewed,
+                        _ => break,
                     }
                 }
                 () = stopped(stop) => break,

@@ -1,29 +1,35 @@
 //! The Kubernetes API: JSON over HTTP/1.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 
 use super::Shared;
 use super::door::{Caller, GRACE};
-use crate::{KubeCall, KubeReply, Peer};
+use crate::{KubeCall, KubeReply, KubeWatch, Peer};
 
 /// More than etcd takes of one object.
 const LARGEST_BODY: usize = 8 << 20;
 /// A connection that says nothing for so long is closed.
 const LONGEST_IDLE: Duration = Duration::from_mins(2);
+
+type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 pub(super) async fn serve(mut caller: Caller, peer: Peer, stream: TlsStream<TcpStream>) {
     let (shared, address) = (Arc::clone(&caller.shared), caller.address);
@@ -44,7 +50,7 @@ async fn answer(
     address: IpAddr,
     peer: Peer,
     request: Request<Incoming>,
-) -> io::Result<Response<Full<Bytes>>> {
+) -> io::Result<Response<Body>> {
     let (head, body) = request.into_parts();
     let body = Limited::new(body, LARGEST_BODY).collect().await.map_err(|_| io::ErrorKind::InvalidData)?;
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -74,11 +80,73 @@ async fn answer(
         KubeReply::Answer { after, status, body } => {
             wait(after).await;
             let kind = if body.starts_with(b"{") { "application/json" } else { "text/plain; charset=utf-8" };
-            let mut response = Response::new(Full::new(body));
+            let body = Full::new(body).map_err(|never: std::convert::Infallible| match never {});
+            let mut response = response(body.boxed_unsync(), kind);
             *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
             Ok(response)
         }
+        KubeReply::Watch(watch) => {
+            let frames =
+                futures_util::stream::unfold(Followed::new(shared, *watch), |mut followed| async move {
+                    followed.next().await.map(|line| (Ok(Frame::data(line)), followed))
+                });
+            Ok(response(StreamBody::new(frames).boxed_unsync(), "application/json"))
+        }
+    }
+}
+
+fn response(body: Body, kind: &'static str) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// A watch that somebody follows, until they go or its time is up.
+struct Followed {
+    shared: Arc<Shared>,
+    watch: KubeWatch,
+    changes: watch::Receiver<u64>,
+    ready: VecDeque<Bytes>,
+    end: Option<Instant>,
+}
+
+impl Followed {
+    fn new(shared: Arc<Shared>, watch: KubeWatch) -> Self {
+        // The caller counts by its own clock, whatever the simulated one does.
+        let end = watch.seconds().map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let changes = shared.beside.changes();
+        Self { shared, watch, changes, ready: VecDeque::new(), end }
+    }
+
+    /// The next event; none when the time is up.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(line) = self.ready.pop_front() {
+                return Some(line);
+            }
+            self.changes.mark_unchanged();
+            let (news, next) = self
+                .shared
+                .handle
+                .look(|_, now| self.shared.beside.nodes().follow_kube(&mut self.watch, now));
+            self.ready.extend(news);
+            if self.ready.is_empty() {
+                let due = next.and_then(|at| self.shared.handle.until(at)).map(|wait| Instant::now() + wait);
+                tokio::select! {
+                    changed = self.changes.changed() => changed.ok()?,
+                    () = moment(due) => {}
+                    () = moment(self.end) => return None,
+                }
+            }
+        }
+    }
+}
+
+/// Waits until then; without end if there is no such moment.
+async fn moment(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

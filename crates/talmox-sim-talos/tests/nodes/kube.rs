@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use talmox_machine::Role;
 use talmox_proto::machine::machine_service as calls;
 use talmox_proto::machine::{ApplyConfigurationRequest, BootstrapRequest, apply_configuration_request::Mode};
-use talmox_sim_talos::{KubeCall, KubeReply, Listener, MachineId, Peer};
+use talmox_sim_talos::{KubeCall, KubeReply, KubeWatch, Listener, MachineId, Peer};
 
 use crate::lab::{Lab, address, der, done};
 
@@ -199,4 +199,61 @@ fn nodes_wait_for_a_network_plugin_that_somebody_applies() {
         let nodes = get(lab, 1, "/api/v1/nodes").unwrap();
         nodes["items"].as_array().unwrap().iter().all(is_ready)
     });
+}
+
+/// What a watch was told since somebody last looked: kind of event and name.
+fn told(lab: &mut Lab, watch: &mut KubeWatch) -> Vec<String> {
+    let (lines, _) = lab.nodes.follow_kube(watch, lab.now);
+    let event = |line: &Bytes| {
+        let event: Value = serde_json::from_slice(line).unwrap();
+        let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+        format!("{} {name}", event["type"].as_str().unwrap()).trim_end().to_owned()
+    };
+    lines.iter().map(event).collect()
+}
+
+#[test]
+fn a_watch_tells_what_is_there_and_what_changes() {
+    let mut lab = cluster(1, 0, true);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |name: &str, value: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": value } });
+    let peer = master(&lab);
+    send(&mut lab, 1, peer.clone(), "POST", maps, &map("one", "1"));
+    let begun =
+        format!("{maps}?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&timeoutSeconds=300");
+    let KubeReply::Watch(mut watch) = send(&mut lab, 1, peer.clone(), "GET", &begun, &Value::Null) else {
+        panic!("no watch")
+    };
+    assert_eq!(watch.seconds(), Some(300));
+    assert_eq!(told(&mut lab, &mut watch), ["ADDED one", "BOOKMARK"]);
+    assert!(told(&mut lab, &mut watch).is_empty());
+    let revision =
+        get(&mut lab, 1, maps).unwrap()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    send(&mut lab, 1, peer.clone(), "PUT", &format!("{maps}/one"), &map("one", "2"));
+    send(&mut lab, 1, peer.clone(), "POST", maps, &map("two", "1"));
+    assert_eq!(told(&mut lab, &mut watch), ["MODIFIED one", "ADDED two"]);
+    let from = format!("{maps}?watch=1&resourceVersion={revision}");
+    let KubeReply::Watch(mut later) = send(&mut lab, 1, peer.clone(), "GET", &from, &Value::Null) else {
+        panic!("no watch")
+    };
+    assert_eq!(told(&mut lab, &mut later), ["MODIFIED one", "MODIFIED two"]);
+    send(&mut lab, 1, peer.clone(), "DELETE", &format!("{maps}/one"), &Value::Null);
+    send(&mut lab, 1, peer.clone(), "POST", maps, &map("one", "3"));
+    assert_eq!(told(&mut lab, &mut watch), ["DELETED one", "ADDED one"]);
+    // What was removed since then cannot be told any more.
+    let reply = send(&mut lab, 1, peer, "GET", &from, &Value::Null);
+    assert!(matches!(reply, KubeReply::Answer { status: 410, .. }), "{reply:?}");
+    let nobody = send(&mut lab, 1, Peer::Nobody, "GET", &begun, &Value::Null);
+    assert!(matches!(nobody, KubeReply::Answer { status: 401, .. }), "{nobody:?}");
+}
+
+#[test]
+fn talos_lists_what_it_brought() {
+    let mut lab = cluster(1, 0, true);
+    let list = "/api/v1/namespaces/kube-system/configmaps/talos-bootstrap-manifests-inventory";
+    let listed = get(&mut lab, 1, list).unwrap();
+    assert_eq!(listed["data"]["kube-system_kube-proxy_apps_DaemonSet"], "");
+    let proxy = get(&mut lab, 1, "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy").unwrap();
+    let owner = &proxy["metadata"]["annotations"]["config.k8s.io/owning-inventory"];
+    assert_eq!(owner, "talos-bootstrap-manifests-inventory");
 }

@@ -80,7 +80,8 @@ fn ask(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> {
     Ok(talosctl.calls)
 }
 
-fn description(layout: &Layout) -> String {
+/// Three control planes and a worker.
+pub(super) fn description(layout: &Layout) -> String {
     let node =
         |(index, address)| format!("  - {{name: cp-{}, address: {address}, controller: true}}\n", index + 1);
     let nodes: String = layout.control_planes.iter().enumerate().map(node).collect();

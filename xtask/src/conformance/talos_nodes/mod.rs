@@ -8,12 +8,15 @@
 //! talos-adopt     talosctl makes clusters, with patches drawn from a seed; talmox describes and adopts them, and has nothing to change
 //! talos-adopt-talhelper   the same with a cluster whose secrets, configurations and talosconfig talhelper made
 //! talos-adopt-tofu        the same with VMs that OpenTofu and the bpg provider made
+//! talos-day-two   talosctl upgrades, reconfigures, restarts, rotates, snapshots and restores a cluster of talmox, which says each time
+//!                 what is true, and goes on with it
 //! ```
 
 mod adopted;
 mod adoption;
 mod brought_up;
 mod cluster;
+mod day_two;
 mod drawn;
 mod from_talhelper;
 mod from_tofu;
@@ -58,6 +61,19 @@ pub(super) fn judge_brought_up() -> anyhow::Result<String> {
     let own = own_program::build(&[])?;
     let begin = Instant::now();
     let count = brought_up::run(&own, &talosctl.join("talosctl"), &kubernetes.join("kubectl"))?;
+    Ok(told(title, count, begin))
+}
+
+/// `talosctl` looks after a cluster that talmox made, and the other way round.
+pub(super) fn judge_day_two() -> anyhow::Result<String> {
+    let title = "talosctl 1.13 and talmox, day two";
+    let talosctl = match peers::get("talosctl113")? {
+        Peer::Folder(folder) => folder.join("talosctl"),
+        Peer::Unavailable(excuse) => return Ok(format!("{title}: not run: {excuse}")),
+    };
+    let own = own_program::build(&[])?;
+    let begin = Instant::now();
+    let count = day_two::run(&own, &talosctl)?;
     Ok(told(title, count, begin))
 }
 

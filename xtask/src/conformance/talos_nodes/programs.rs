@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 
 /// Longer than anything takes that is waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
-const PAUSE: Duration = Duration::from_millis(200);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a call said, and how it ended.
 pub(super) struct Said {
@@ -101,6 +101,26 @@ impl<'a> Talosctl<'a> {
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => std::thread::sleep(PAUSE),
             }
+        }
+    }
+
+    /// Works with another talosconfig from now on.
+    pub(super) fn use_config(&mut self, talosconfig: PathBuf) {
+        self.program.environment = vec![("TALOSCONFIG", talosconfig)];
+    }
+
+    /// Asks until it goes well and what it says is this.
+    pub(super) fn wait_for(&mut self, args: &[&str], wanted: impl Fn(&str) -> bool) -> anyhow::Result<Said> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = self.ask(args)?.well(&[]);
+            match said {
+                Ok(said) if wanted(&said.text) => return Ok(said),
+                Ok(said) => ensure!(Instant::now() < deadline, "{} still says:\n{}", said.call, said.text),
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => {}
+            }
+            std::thread::sleep(PAUSE);
         }
     }
 

@@ -18,6 +18,7 @@ use talmox_types::desired::Node;
 use super::Planner;
 use crate::SeenNode;
 
+pub(super) use config::OTHER_SECRETS;
 pub(super) use retire::Departure;
 
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.

@@ -120,3 +120,50 @@ fn configurations_change_in_the_mildest_way() {
     let images = [change("cluster.apiServer.image", Applies::Now), change("machine.sysctls.a", Applies::Now)];
     assert_eq!(later(&changed(&images, &healthy()))[0], "cp-1/change-node");
 }
+
+#[test]
+fn authorities_somebody_else_replaced_are_never_put_back() {
+    let desired = desired(3, 1);
+    let changes = [change("cluster.ca.crt", Applies::Now), change("machine.sysctls.a", Applies::Now)];
+    let plan = planned(&desired, &differing(&desired, &changes), &healthy());
+    assert!(plan.steps.iter().all(|planned| planned.node.is_none()), "{:?}", steps(&plan));
+    let [refusal] = plan.refusals.as_slice() else { panic!("{:?}", plan.refusals) };
+    assert!(refusal.problem.starts_with("cp-1, cp-2, cp-3, w-1: the authority"), "{}", refusal.problem);
+    assert!(refusal.choices[0].contains("talmox secrets generate --from"), "{:?}", refusal.choices);
+    // Of those that only begin alike nobody is afraid.
+    let alike = [change("machine.cable", Applies::Now)];
+    let plan = planned(&desired, &differing(&desired, &alike), &healthy());
+    assert!(plan.refusals.is_empty());
+    assert_eq!(about(&plan, "cp-1"), ["cp-1/change-node change_live"]);
+}
+
+#[test]
+fn a_control_plane_that_left_etcd_is_named_with_the_way_back() {
+    let desired = desired(3, 1);
+    let mut observed = living(&desired);
+    let knows = |node: &str, members: &[&str]| {
+        let mut seen = member(&desired, node);
+        let Some(SeenEtcd::Member { members: known, .. }) = &mut seen.etcd else {
+            panic!("{node} is a member")
+        };
+        *known = Some(members.iter().map(|&member| member.to_owned()).collect());
+        seen
+    };
+    for node in ["cp-1", "cp-2"] {
+        see(&mut observed, node, boxed(knows(node, &["cp-1", "cp-2"])));
+    }
+    let mut left = knows("cp-3", &["cp-1", "cp-2"]);
+    left.ready = false;
+    left.unmet = vec!["services: etcd not running".to_owned()];
+    left.etcd = Some(SeenEtcd::Unknown { reason: "no answer".to_owned() });
+    see(&mut observed, "cp-3", boxed(left.clone()));
+    let reason = |observed: &Observed| {
+        let plan = planned(&desired, observed, &healthy());
+        plan.steps.iter().map(|planned| planned.reason.clone()).collect::<Vec<_>>().join("\n")
+    };
+    assert!(reason(&observed).contains("cp-3 left etcd"), "{}", reason(&observed));
+    // One that is booting may be about to join.
+    left.stage = talmox_plan::SeenStage::Booting;
+    see(&mut observed, "cp-3", boxed(left));
+    assert!(reason(&observed).contains("cp-3 is not well"), "{}", reason(&observed));
+}

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use talmox_machine::{Map, Value};
+use talmox_proto::definitions::{KubernetesRoot, OsRoot, PemCertificate, PemPair, Url};
 
 use super::View;
 use super::resource::Resource;
@@ -33,11 +34,17 @@ impl View<'_> {
 
     fn os_root(&self, settings: &Settings) -> Resource {
         let key = settings.signer.as_ref().map(|signer| signer.key.as_str()).unwrap_or_default();
-        let map = Map::new()
-            .with("issuingCA", pair(&settings.authority, key))
-            .with("acceptedCAs", accepted(std::iter::once(&settings.authority).chain(&settings.accepted)));
+        let all: Vec<&String> = std::iter::once(&settings.authority).chain(&settings.accepted).collect();
+        let map =
+            Map::new().with("issuingCA", pair(&settings.authority, key)).with("acceptedCAs", accepted(&all));
+        let proto = OsRoot {
+            issuing_ca: Some(pem_pair(&settings.authority, key)),
+            accepted_cas: pem_certificates(&all),
+        };
         let kind = "OSRootSecrets.secrets.talos.dev";
-        self.secret(kind, "os", "secrets.RootOSController", self.versions().machine_secrets).yaml(map)
+        self.secret(kind, "os", "secrets.RootOSController", self.versions().machine_secrets)
+            .proto(&proto)
+            .yaml(map)
     }
 
     fn api_certificate(&self) -> Option<Resource> {
@@ -49,14 +56,24 @@ impl View<'_> {
 
     fn kubernetes_root(&self, settings: &Settings) -> Resource {
         let signer = settings.kubernetes.as_ref();
-        let issuing = signer.map_or_else(|| pair("", ""), |signer| pair(&signer.certificate, &signer.key));
+        let (certificate, key) =
+            signer.map_or(("", ""), |signer| (signer.certificate.as_str(), signer.key.as_str()));
+        let all = settings.kubernetes_authorities();
         let map = Map::new()
             .with("name", settings.cluster_name.as_str())
             .with("endpoint", settings.endpoint.as_str())
-            .with("issuingCA", issuing)
-            .with("acceptedCAs", accepted(settings.kubernetes_authorities()));
+            .with("issuingCA", pair(certificate, key))
+            .with("acceptedCAs", accepted(&all));
+        let proto = KubernetesRoot {
+            name: settings.cluster_name.clone(),
+            endpoint: Some(Url { full_path: settings.endpoint.clone() }),
+            issuing_ca: Some(pem_pair(certificate, key)),
+            accepted_cas: pem_certificates(&all),
+        };
         let kind = "KubernetesRootSecrets.secrets.talos.dev";
-        self.secret(kind, "k8s", "secrets.RootKubernetesController", self.versions().secrets).yaml(map)
+        self.secret(kind, "k8s", "secrets.RootKubernetesController", self.versions().secrets)
+            .proto(&proto)
+            .yaml(map)
     }
 
     fn kubernetes_certificates(&self) -> Resource {
@@ -77,7 +94,16 @@ fn pair(certificate: &str, key: &str) -> Map {
     Map::new().with("crt", STANDARD.encode(certificate)).with("key", STANDARD.encode(key))
 }
 
-fn accepted<T: AsRef<str>>(certificates: impl IntoIterator<Item = T>) -> Value {
-    let one = |certificate: T| Map::new().with("crt", STANDARD.encode(certificate.as_ref())).into();
-    Value::List(certificates.into_iter().map(one).collect())
+fn accepted<T: AsRef<str>>(certificates: &[T]) -> Value {
+    let one = |certificate: &T| Map::new().with("crt", STANDARD.encode(certificate.as_ref())).into();
+    Value::List(certificates.iter().map(one).collect())
+}
+
+fn pem_pair(certificate: &str, key: &str) -> PemPair {
+    PemPair { crt: certificate.as_bytes().to_vec(), key: key.as_bytes().to_vec() }
+}
+
+fn pem_certificates<T: AsRef<str>>(certificates: &[T]) -> Vec<PemCertificate> {
+    let one = |certificate: &T| PemCertificate { crt: certificate.as_ref().as_bytes().to_vec() };
+    certificates.iter().map(one).collect()
 }

@@ -12,7 +12,8 @@
 //!
 //! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. A step that works for a
 //! while before it takes its node down asks once more right before that (`Work::go_down_now`). What cannot be told
-//! is refused. Only where nobody could ask, because no secrets of the cluster are at hand, it is left to a person.
+//! is refused. Only where nobody could ask, because no secrets of the cluster are at hand, it is left to a person; whoever watches
+//! is told whether there may be an etcd at all, so that a run without a person can refuse.
 
 pub(crate) mod ask;
 mod judge;
@@ -21,7 +22,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use talmox_plan::Planned;
+use talmox_plan::{Planned, identify};
 use talmox_types::NodeName;
 use talmox_types::desired::{Power, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -31,7 +32,7 @@ pub(crate) use self::judge::peers;
 use self::judge::{Fate, Leaving, Verdict, judge};
 use crate::lease::{Held, Lease};
 use crate::work::{Result, Work};
-use crate::{Event, Reach, Run, StepError};
+use crate::{Event, Reach, Run, StepError, observe_for};
 
 /// How long members are waited for that are not well: as long as a machine takes to restart, and some.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -46,6 +47,8 @@ pub struct Interruption<'a> {
     pub step: &'a Planned,
     /// Whether it is known that etcd can do without it. If not, nobody could be asked.
     pub etcd_agrees: bool,
+    /// Whether there is, or may be, an etcd that could miss it: a mark says that it was begun, or nobody can tell.
+    pub etcd_begun: bool,
 }
 
 pub type GateFuture<'a> = Pin<Box<dyn Future<Output = std::result::Result<(), String>> + Send + 'a>>;
@@ -119,8 +122,17 @@ impl EtcdGate<'_> {
         if !self.door.asks {
             return Ok(());
         }
-        let interruption = Interruption { node, role, step, etcd_agrees };
+        let etcd_begun = etcd_agrees || self.was_begun().await;
+        let interruption = Interruption { node, role, step, etcd_agrees, etcd_begun };
         run.gate.pass(interruption).await.map_err(|reason| refused(node, reason))
+    }
+
+    /// Whether a mark says that etcd was begun; what cannot be read may say so.
+    async fn was_begun(&self) -> bool {
+        let run = self.work.run;
+        let Ok(observed) = observe_for(run.client, run.desired, run.request).await else { return true };
+        let identities = identify(run.desired, &observed);
+        identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done))
     }
 
     /// Waits until etcd can do without the node and the lease is ours.

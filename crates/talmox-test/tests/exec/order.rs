@@ -285,3 +285,24 @@ async fn a_failed_step_takes_along_what_needs_it() {
     assert_eq!(skip.because, Because::Needs(failure.step.clone()));
     assert_eq!(outcome.done.len(), 16);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_watches_is_told_whether_there_may_be_an_etcd() {
+    let lab = Lab::one_host(1);
+    running(&lab).await;
+    let client = lab.client();
+    let bench = Bench::new(description(3, 3, ""));
+    let restarts = |name: &str| {
+        let all = restarts().into_iter();
+        plan_of(all.filter(|step| step.node == Some(node(name))).collect())
+    };
+    execute(&bench.run(&client), &restarts("cp-2")).await;
+    assert_eq!((bench.gate.asked().len(), bench.gate.begun().len()), (1, 0), "nothing was ever begun");
+    // Somebody has bootstrapped it since.
+    let word = talmox_types::BootstrapWord { incarnation: "a1".to_owned(), done: true, snapshot: None };
+    let begun = talmox_types::Mark { bootstrap: Some(word), ..mark("cp-1", 2000, "a1") };
+    let change = ConfigChange::new().set("description", &begun.to_string()).unwrap();
+    client.change_config(&host(1), vmid(2000), &change).await.unwrap();
+    execute(&bench.run(&client), &restarts("cp-3")).await;
+    assert_eq!(bench.gate.begun(), ["cp-3".to_owned()].into());
+}

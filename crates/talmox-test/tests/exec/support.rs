@@ -171,17 +171,26 @@ impl Reporter for Told {
 pub(crate) struct Guard {
     pub(crate) refuses: BTreeSet<NodeName>,
     asked: Mutex<Vec<String>>,
+    begun: Mutex<BTreeSet<String>>,
 }
 
 impl Guard {
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
+
+    /// Nodes an etcd may miss that nobody could ask.
+    pub(crate) fn begun(&self) -> BTreeSet<String> {
+        self.begun.lock().unwrap().clone()
+    }
 }
 
 impl Gate for Guard {
     fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a> {
         self.asked.lock().unwrap().push(interruption.node.to_string());
+        if interruption.etcd_begun && !interruption.etcd_agrees {
+            self.begun.lock().unwrap().insert(interruption.node.to_string());
+        }
         let refused = self.refuses.contains(interruption.node);
         Box::pin(async move { if refused { Err("etcd would lose its majority".to_owned()) } else { Ok(()) } })
     }

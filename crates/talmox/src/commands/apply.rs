@@ -54,7 +54,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
         first.make(job.desired.talos.contract, printer)?;
         inside = Inside::open(job, printer)?;
     }
-    let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve };
+    let gatekeeper = Gatekeeper::of(args.approval.auto_approve);
     let reach = Reach { handout: server.handout(), ..inside.reach(args.take_over) };
     let carry_out = CarryOut {
         job,

@@ -249,14 +249,25 @@ fn failures(error: &ApplyError) -> Vec<Failed> {
     }
 }
 
-/// Whether somebody is asked before a control plane goes down.
-#[derive(Clone, Copy)]
-pub(super) struct Gatekeeper {
-    pub(super) asks: bool,
+/// Who says whether a control plane goes down whose etcd nobody can ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gatekeeper {
+    /// A person, once for each.
+    Asks,
+    /// Nobody is there: not while there may be an etcd that misses it.
+    Refuses,
+    /// All control planes go, and nobody is left to miss one.
+    LetsPass,
+}
+
+impl Gatekeeper {
+    pub(super) fn of(auto_approve: bool) -> Self {
+        if auto_approve { Self::Refuses } else { Self::Asks }
+    }
 }
 
 /// Workers pass, and control planes that etcd can do without: the plan was approved. Where no member could be asked, a person
-/// must say, once for each.
+/// must say, once for each; where there is none, nothing that etcd may miss goes down.
 struct AskingGate {
     gatekeeper: Gatekeeper,
     screen: Option<Screen>,
@@ -275,7 +286,7 @@ impl AskingGate {
         let node = interruption.node;
         let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner).contains(node);
         let what = could(&interruption.step.step);
-        (self.gatekeeper.asks && !passed && !interruption.etcd_agrees).then(|| {
+        (self.gatekeeper == Gatekeeper::Asks && !passed && !interruption.etcd_agrees).then(|| {
             format!(
                 "{node} {role}, and without the cluster's secrets nobody can ask whether etcd can do without it.\nGo on ({what})? [y/N] "
             )
@@ -284,6 +295,17 @@ impl AskingGate {
 }
 
 impl AskingGate {
+    /// Why a node stays up where there is nobody to ask.
+    fn refusal(&self, interruption: &Interruption<'_>) -> Option<String> {
+        let may_be_member = interruption.role != Some(Role::Worker);
+        let unknown = may_be_member && !interruption.etcd_agrees && interruption.etcd_begun;
+        (self.gatekeeper == Gatekeeper::Refuses && unknown).then(|| {
+            "etcd was begun here, and without the cluster's secrets its members cannot be asked; --auto-approve is no answer of \
+             theirs. Run it where the secrets are, or without --auto-approve and say yes yourself"
+                .to_owned()
+        })
+    }
+
     /// Asks, until there is an answer or the run is stopped.
     async fn ask(&self, question: String) -> Result<Option<String>, String> {
         if let Some(screen) = &self.screen {
@@ -301,9 +323,12 @@ impl AskingGate {
 
 impl Gate for AskingGate {
     fn pass<'a>(&'a self, interruption: Interruption<'a>) -> GateFuture<'a> {
-        let question = self.question(&interruption);
+        let (question, refusal) = (self.question(&interruption), self.refusal(&interruption));
         let node = interruption.node.clone();
         Box::pin(async move {
+            if let Some(reason) = refusal {
+                return Err(reason);
+            }
             let Some(question) = question else { return Ok(()) };
             let answer = self.ask(question).await?;
             if !prompt::is_yes(&answer.unwrap_or_default()) {
@@ -312,5 +337,46 @@ impl Gate for AskingGate {
             self.passed.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use talmox_plan::{Effect, Planned, Step, StepId};
+
+    use super::*;
+
+    #[test]
+    fn a_yes_beforehand_is_no_word_of_the_members() {
+        let node = NodeName::parse("cp-1").unwrap();
+        let step = Planned {
+            id: StepId::new(Some(&node), "reboot"),
+            needs: Vec::new(),
+            node: Some(node.clone()),
+            step: Step::AwaitHealth,
+            reason: String::new(),
+            effect: Effect::Reboot,
+            changes: Vec::new(),
+            destroys: Vec::new(),
+        };
+        let refused = |gatekeeper, role, etcd_agrees, etcd_begun| {
+            let gate = AskingGate {
+                gatekeeper,
+                screen: None,
+                stop: CancellationToken::new(),
+                passed: Mutex::default(),
+            };
+            let interruption = Interruption { node: &node, role, step: &step, etcd_agrees, etcd_begun };
+            gate.refusal(&interruption).is_some()
+        };
+        let auto = Gatekeeper::of(true);
+        assert!(refused(auto, Some(Role::Controller), false, true));
+        assert!(refused(auto, None, false, true));
+        // A worker, what etcd agrees to, and what never had an etcd.
+        assert!(!refused(auto, Some(Role::Worker), false, true));
+        assert!(!refused(auto, Some(Role::Controller), true, true));
+        assert!(!refused(auto, Some(Role::Controller), false, false));
+        assert!(!refused(Gatekeeper::of(false), Some(Role::Controller), false, true));
+        assert!(!refused(Gatekeeper::LetsPass, Some(Role::Controller), false, true));
     }
 }

@@ -2,6 +2,7 @@
 
 use talmox_plan::{Goal, Plan, Request};
 use talmox_types::NodeName;
+use talmox_types::desired::Role;
 
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
@@ -46,8 +47,14 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     if !args.approval.auto_approve {
         confirm(job, &request)?;
     }
-    // The whole cluster goes: no member is left that could miss another. A part of it may hold the rest up.
-    let gatekeeper = Gatekeeper { asks: !args.approval.auto_approve && !args.target.is_empty() };
+    // Where all control planes go, no member is left that could miss another. A part of them may hold the rest up.
+    let mut stays = job.desired.nodes.iter().filter(|node| !request.covers(&node.name));
+    let some_stay = stays.any(|node| node.role == Role::Controller);
+    let gatekeeper = match (args.approval.auto_approve, some_stay) {
+        (false, _) if !args.target.is_empty() => Gatekeeper::Asks,
+        (true, true) => Gatekeeper::Refuses,
+        (true | false, _) => Gatekeeper::LetsPass,
+    };
     let carry_out = CarryOut {
         job,
         request: &request,

@@ -76,7 +76,7 @@ impl Deed<'_> {
         if !approval.auto_approve {
             self.confirm(job, &request)?;
         }
-        let gatekeeper = Gatekeeper { asks: !approval.auto_approve };
+        let gatekeeper = Gatekeeper::of(approval.auto_approve);
         let (verb, request, nonce, reach) = (self.verb, &request, &nonce, Some(&reach));
         CarryOut { job, request, nonce, approval, verb, reach }.run(&plan, gatekeeper, printer).await
     }

@@ -94,7 +94,7 @@ impl Deed {
         if !approval.auto_approve {
             self.confirm(job)?;
         }
-        let gatekeeper = Gatekeeper { asks: !approval.auto_approve };
+        let gatekeeper = Gatekeeper::of(approval.auto_approve);
         CarryOut { job, request: &self.request, nonce: &nonce, approval, verb: self.verb, reach: None }
             .run(&plan, gatekeeper, printer)
             .await

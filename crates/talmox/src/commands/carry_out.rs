@@ -382,8 +382,12 @@ mod tests {
             destroys: Vec::new(),
         };
         let refused = |gatekeeper, role, etcd_agrees, etcd_begun| {
-            let (stop, passed) = (CancellationToken::new(), Mutex::default());
-            let gate = AskingGate { gatekeeper, screen: None, stop, passed };
+            let gate = AskingGate {
+                gatekeeper,
+                screen: None,
+                stop: CancellationToken::new(),
+                passed: Mutex::default(),
+            };
             let interruption = Interruption { node: &node, role, step: &step, etcd_agrees, etcd_begun };
             gate.refusal(&interruption).is_some()
         };

@@ -320,13 +320,15 @@ fn departure(act: &Act<'_>) -> Option<String> {
     let mut told: Vec<&str> = Vec::new();
     for planned in &act.steps {
         let Step::Upkeep(upkeep) = &planned.step else { continue };
-        let words: &[&str] = match upkeep {
-            Upkeep::DrainNode { .. } => &["drained"],
-            Upkeep::RetireNode { .. } => &["out of the cluster", "wiped"],
-            Upkeep::ForgetNode { .. } => &["forgotten by etcd and Kubernetes"],
-            _ => &[],
+        let word = match upkeep.word() {
+            "drain" => "drained",
+            "retire" => "out of the cluster, wiped",
+            "forget" => "forgotten by etcd and Kubernetes",
+            _ => continue,
         };
-        told.extend(words.iter().filter(|word| !told.contains(word)).copied().collect::<Vec<_>>());
+        if !told.contains(&word) {
+            told.push(word);
+        }
     }
     (!told.is_empty()).then(|| format!("leaves first: {}", told.join(", ")))
 }

@@ -215,6 +215,7 @@ fn told(lab: &mut Lab, watch: &mut KubeWatch) -> Vec<String> {
 #[test]
 fn a_watch_tells_what_is_there_and_what_changes() {
     let mut lab = cluster(1, 0, true);
+    lab.until("Kubernetes", |lab| get(lab, 1, "/api/v1/nodes").is_some());
     let maps = "/api/v1/namespaces/default/configmaps";
     let map = |name: &str, value: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "a": value } });
     let peer = master(&lab);
@@ -250,6 +251,7 @@ fn a_watch_tells_what_is_there_and_what_changes() {
 #[test]
 fn talos_lists_what_it_brought() {
     let mut lab = cluster(1, 0, true);
+    lab.until("Kubernetes", |lab| get(lab, 1, "/api/v1/nodes").is_some());
     let list = "/api/v1/namespaces/kube-system/configmaps/talos-bootstrap-manifests-inventory";
     let listed = get(&mut lab, 1, list).unwrap();
     assert_eq!(listed["data"]["kube-system_kube-proxy_apps_DaemonSet"], "");

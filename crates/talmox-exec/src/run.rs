@@ -1,9 +1,9 @@
 //! What a run is given, and what came of a plan.
 
-use talmox_plan::{Effect, Goal, Nonce, Planned, Request, StepId};
+use talmox_plan::{Effect, Goal, Nonce, Planned, Request, Step, StepId, Upkeep};
 use talmox_pve::client::Client;
 use talmox_types::desired::{Desired, Role};
-use talmox_types::{NodeName, VmId};
+use talmox_types::{NodeName, Realm, VmId};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Event, Gate, Images, Reach, Reporter, StepError};
@@ -173,6 +173,18 @@ impl Outcome {
     pub fn wants_another_plan(&self) -> bool {
         !self.interrupted && self.failed.iter().all(|failure| failure.error.wants_another_plan())
     }
+}
+
+/// Whether somebody may notice while a step is carried out, so that it waits for the maintenance window: nodes go down, or every
+/// control plane's pods are made anew.
+pub(crate) fn is_noticed(planned: &Planned) -> bool {
+    let rolls_pods = matches!(
+        planned.step,
+        Step::Upkeep(
+            Upkeep::UpgradeKubernetes { .. } | Upkeep::RotateAuthority { realm: Realm::Kubernetes, .. }
+        )
+    );
+    takes_down(planned) || rolls_pods
 }
 
 /// Whether a step takes down what may be running.

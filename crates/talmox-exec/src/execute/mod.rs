@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::gate::Door;
 use crate::lease::Lease;
-use crate::run::{Because, Done, Failure, Outcome, Run, Skip, takes_down};
+use crate::run::{Because, Done, Failure, Outcome, Run, Skip, is_noticed, takes_down};
 use crate::work::{Reserved, Result as StepResult, Work};
 use crate::{Event, StepError};
 use patience::carry_out;
@@ -221,7 +221,7 @@ impl<'a> Board<'a> {
                 self.skip(index, because);
             } else if let Some(need) = instead {
                 self.skip(index, Because::PlannedAnew(need.clone()));
-            } else if closed && takes_down(step) {
+            } else if closed && is_noticed(step) {
                 self.skip(index, Because::Closed(self.run.request.upkeep.window.to_string()));
             } else if let Some(node) = step.node.as_ref().filter(|_| takes_down(step))
                 && let Some(sick) = self.turns.kept_up_by(node)

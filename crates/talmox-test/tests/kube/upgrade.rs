@@ -42,6 +42,18 @@ async fn a_patch_release_one_control_plane_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn not_before_the_window_opens() {
+    let bed = brought_up(79, usual(1, 1, PATCH.0), usual(1, 1, PATCH.1)).await;
+    let mut tonight = wanted();
+    tonight.upkeep.window.not_before = Some("2099-01-01T22:00:00Z".parse().unwrap());
+    let configured = configurations(&bed);
+    let summary = bed.converge(&tonight, 2).await.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!summary.left.is_empty(), "what is left is said");
+    assert_eq!(configurations(&bed), configured, "no machine was given anything");
+    upgraded(&bed, PATCH.1).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_minor_release() {
     let bed = brought_up(72, usual(3, 2, "1.35.4"), usual(3, 2, "1.36.3")).await;
     upgraded(&bed, "1.36.3").await;

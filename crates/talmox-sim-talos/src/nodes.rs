@@ -53,6 +53,9 @@ pub struct Nodes {
     /// How many calls came, to machines or to their Kubernetes, that do more than look.
     #[serde(skip)]
     pub changing_calls: u64,
+    /// How many clusters of etcd were begun, however long they lasted and whoever heard of it.
+    #[serde(skip)]
+    pub founded: u64,
 }
 
 /// Something the hypervisor would notice.
@@ -178,6 +181,7 @@ impl Nodes {
             streams: BTreeMap::new(),
             next_stream: 1,
             changing_calls: 0,
+            founded: 0,
         }
     }
 

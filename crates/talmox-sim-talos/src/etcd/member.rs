@@ -152,6 +152,7 @@ impl Nodes {
             heard: std::collections::BTreeMap::new(),
         };
         self.clusters.insert(data.cluster, cluster);
+        self.founded += 1;
         if let Some(store) = kept {
             self.kube.insert(data.cluster, store.recovered(self.epoch + self.clock));
         }

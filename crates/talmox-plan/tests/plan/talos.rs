@@ -114,6 +114,31 @@ fn control_planes_roll_one_by_one_and_workers_follow() {
 }
 
 #[test]
+fn a_node_that_is_refused_is_not_opened_by_the_same_plan() {
+    let desired = desired(3, 1);
+    let mut observed = living(&desired);
+    kubelets(&mut observed, &desired, "1.36.3");
+    machine(&mut observed, "cp-1", |seen| {
+        seen.version = "v1.14.0".to_owned();
+        seen.config = Some(vec![Change {
+            key: "machine.sysctls".to_owned(),
+            old: None,
+            new: Some("a".to_owned()),
+            applies: Applies::Now,
+            field: None,
+            sub: Vec::new(),
+        }]);
+    });
+    if let SeenKubernetes::Answers(cluster) = &mut observed.kubernetes {
+        let node = cluster.nodes.get_mut("cp-1").unwrap();
+        (node.schedulable, node.cordoned_for) = (false, Some("upgrade".to_owned()));
+    }
+    let plan = planned(&desired, &observed, &healthy());
+    assert!(problems(&plan)[0].contains("an older minor version"), "{plan:#?}");
+    assert!(plan.steps.iter().all(|step| step.node != Some(name("cp-1"))), "{plan:#?}");
+}
+
+#[test]
 fn whoever_leads_etcd_is_the_last_control_plane() {
     let desired = desired(3, 1);
     let mut observed = living(&desired);

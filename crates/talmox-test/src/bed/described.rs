@@ -38,3 +38,23 @@ pub fn desired(more: &str) -> Desired {
     assert!(!outcome.has_errors(), "{:#?}\n{text}", outcome.problems);
     outcome.desired.unwrap()
 }
+
+/// Two copies of a program that must both be there, so that neither ever may go.
+pub const STUBBORN: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: stubborn, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: stubborn}}
+  template:
+    metadata: {labels: {app: stubborn}}
+    spec: {containers: [{name: stubborn, image: registry.example/stubborn}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: stubborn, namespace: default}
+spec:
+  minAvailable: 2
+  selector: {matchLabels: {app: stubborn}}
+";

@@ -29,7 +29,7 @@ use talmox_types::desired::{ConfigDelivery, Desired, NodeAddress};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Lab, MemoryTransport, TOKEN};
-pub use described::{described, desired};
+pub use described::{STUBBORN, described, desired};
 pub use keeper::Handed;
 use keeper::Keeper;
 pub use rotation::Watch;

@@ -3,7 +3,7 @@
 
 use talmox_sim_talos::{CallFault, Trouble};
 
-use crate::bed::Bed;
+use crate::bed::{Bed, STUBBORN};
 use crate::cluster::{
     NEW, OLD, behind, is_upgraded, living, machine, request, told, unwell, versions, watched, with_talos,
 };
@@ -128,26 +128,6 @@ async fn a_lost_answer_of_the_older_way_is_not_asked_again() {
     is_upgraded(&bed).await;
     assert_eq!(bed.lab.calls().asking("CALL", "MachineService/Upgrade").count(), 2, "one for each node");
 }
-
-/// Two copies that must both be there, and two places for them.
-const STUBBORN: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: stubborn, namespace: default}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: stubborn}}
-  template:
-    metadata: {labels: {app: stubborn}}
-    spec: {containers: [{name: stubborn, image: registry.example/stubborn}]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: stubborn, namespace: default}
-spec:
-  minAvailable: 2
-  selector: {matchLabels: {app: stubborn}}
-";
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_never_yields_is_named_and_nobody_is_left_cordoned() {

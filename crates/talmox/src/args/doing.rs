@@ -25,7 +25,7 @@ pub(crate) struct Scope {
     /// Remove every node the description no longer has, with its disks
     #[arg(long, env = "TALMOX_PRUNE", value_parser = FalseyValueParser::new())]
     pub prune: bool,
-    /// Build the VM of this node anew, with empty disks
+    /// Build the VM of this node anew; its disks are empty then, but for those with `keep: true`
     #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
     /// Build anew what follows something that has changed: `template` for nodes made from a template of the past

@@ -68,6 +68,10 @@ impl<'a> Planner<'a> {
         // The last step of each node that was changed before.
         let (mut controllers, mut workers): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
         for one in living.iter().filter(|one| !others.contains(&one.node.name)) {
+            // Its Talos cannot become the described one: nothing else is done to it either.
+            if self.refused.contains(&one.node.name) {
+                continue;
+            }
             let Some(changes) = self.due(one) else { continue };
             let mut needs: Vec<StepId> = controllers.last().cloned().into_iter().collect();
             if one.node.role == Role::Worker

@@ -14,7 +14,9 @@ impl<'a> Planner<'a> {
             let cluster = self.kubernetes();
             let kept_off = cluster.and_then(|cluster| cluster.nodes.get(node.name.as_str()));
             let Some(reason) = kept_off.and_then(|seen| seen.cordoned_for.clone()) else { continue };
-            if !self.request.covers(&node.name) || self.opens(&node.name) {
+            // Nothing is done to a node that is refused; whoever decides about it decides about this too.
+            let is_refused = self.refused.contains(&node.name);
+            if is_refused || !self.request.covers(&node.name) || self.opens(&node.name) {
                 continue;
             }
             let reason = format!("an earlier run kept pods off it ({reason}) and did not finish");

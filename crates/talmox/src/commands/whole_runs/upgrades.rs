@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 use talmox_plan::Request;
 use talmox_sim_talos::{CallFault, Trouble};
-use talmox_test::bed::{Bed, described, healthy, unwell, versions};
+use talmox_test::bed::{Bed, STUBBORN, described, healthy, unwell, versions};
 use talmox_types::desired::Desired;
 
 use super::played::{apply, status};
@@ -80,26 +80,6 @@ async fn an_image_that_does_not_boot() {
     bed.lab.nodes(|nodes| nodes.faults.mend(broken));
     assert_snapshot!("does_not_boot_again", is_finished_by(&bed, 3).await);
 }
-
-/// Two copies that must both be there, so that neither ever may go.
-const STUBBORN: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: stubborn, namespace: default}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: stubborn}}
-  template:
-    metadata: {labels: {app: stubborn}}
-    spec: {containers: [{name: stubborn, image: registry.example/stubborn}]}
----
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {name: stubborn, namespace: default}
-spec:
-  minAvailable: 2
-  selector: {matchLabels: {app: stubborn}}
-";
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_never_yields() {

@@ -36,22 +36,24 @@ async fn comes_back(bed: &Bed, node: &str) {
     bed.lab.done(&client, &task).await.unwrap();
 }
 
+// `cp-1` leads etcd and is the last, `cp-2` the first.
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_goes_while_the_installer_works_keeps_the_node_up() {
     let bed = behind(41, (3, 1)).await;
-    bed.lab.nodes(|nodes| nodes.faults.trouble(machine(&bed, "cp-1"), Trouble::SlowInstall(50)));
+    bed.lab.nodes(|nodes| nodes.faults.trouble(machine(&bed, "cp-2"), Trouble::SlowInstall(50)));
     let trouble = async {
         after(&bed, "LifecycleService/Upgrade", Duration::from_secs(10)).await;
-        goes_off(&bed, "cp-2").await;
+        goes_off(&bed, "cp-3").await;
     };
     let (end, ()) = join(bed.converge(&request(), 2), trouble).await;
     let error = end.unwrap_err();
-    assert!(error.contains("not allowed to take cp-1 down: cp-2 is not well"), "{error}\n{}", told(&bed));
+    assert!(error.contains("not allowed to take cp-2 down: cp-3 is not well"), "{error}\n{}", told(&bed));
     assert_eq!(sent(&bed, "MachineService/Reboot"), 0, "{}", told(&bed));
     assert!(bed.etcd().await.has_quorum());
     // What was installed waits, and is not installed again.
-    comes_back(&bed, "cp-2").await;
-    bed.lab.nodes(|nodes| nodes.faults.mend(machine(&bed, "cp-1")));
+    comes_back(&bed, "cp-3").await;
+    bed.lab.nodes(|nodes| nodes.faults.mend(machine(&bed, "cp-2")));
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
     assert_eq!(sent(&bed, "LifecycleService/Upgrade"), 4, "once for each node");
@@ -60,14 +62,14 @@ async fn a_member_that_goes_while_the_installer_works_keeps_the_node_up() {
 #[tokio::test(start_paused = true)]
 async fn a_sick_node_is_not_taken_back_while_another_member_is_away() {
     let bed = behind(42, (3, 0)).await;
-    bed.lab.nodes(|nodes| nodes.faults.trouble(machine(&bed, "cp-1"), Trouble::Sick(NEW.to_owned())));
+    bed.lab.nodes(|nodes| nodes.faults.trouble(machine(&bed, "cp-2"), Trouble::Sick(NEW.to_owned())));
     let trouble = async {
         after(&bed, "MachineService/Reboot", Duration::from_mins(5)).await;
-        goes_off(&bed, "cp-2").await;
+        goes_off(&bed, "cp-3").await;
     };
     let (end, ()) = join(bed.converge(&request(), 2), trouble).await;
     let error = end.unwrap_err();
-    assert!(error.contains("could not be taken back") && error.contains("cp-2 is not well"), "{error}");
+    assert!(error.contains("could not be taken back") && error.contains("cp-3 is not well"), "{error}");
     assert_eq!(sent(&bed, "MachineService/Rollback"), 0, "{}", told(&bed));
     assert!(bed.etcd().await.has_quorum(), "{}", told(&bed));
 }

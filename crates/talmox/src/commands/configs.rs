@@ -337,21 +337,48 @@ fn patch_text(written: &WrittenPatch) -> Result<PatchText, Failure> {
 
 fn failure(node: &Node, error: &RenderError) -> Failure {
     let failure = Failure::new(format!("there is no configuration for {}:\n{error}", node.name));
-    match error {
-        RenderError::Variable(_) => failure
-            .with_hint("variables come from the environment and from talenv.yaml beside the description"),
-        RenderError::Patch(_)
-        | RenderError::Idle(_)
-        | RenderError::Blamed(_)
-        | RenderError::InvalidPatch(_) => failure.with_hint(format!(
-            "talmox explain {}.patches lists its patches in the order they apply",
-            node.name
-        )),
-        RenderError::Input(_)
-        | RenderError::TwoVirtualAddresses(_)
-        | RenderError::TwoTaints(_)
-        | RenderError::MissingManifest(_)
-        | RenderError::Refused { .. } => failure,
+    match Blame::of(error).hint(&node.name) {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}
+
+/// What is to blame for a configuration that cannot be.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Blame {
+    Variable,
+    Patch,
+    /// The description itself, or a file it names.
+    Description,
+}
+
+impl Blame {
+    pub(super) fn of(error: &RenderError) -> Self {
+        match error {
+            RenderError::Variable(_) => Self::Variable,
+            RenderError::Patch(_)
+            | RenderError::Idle(_)
+            | RenderError::Blamed(_)
+            | RenderError::InvalidPatch(_) => Self::Patch,
+            RenderError::Input(_)
+            | RenderError::TwoVirtualAddresses(_)
+            | RenderError::TwoTaints(_)
+            | RenderError::MissingManifest(_)
+            | RenderError::Refused { .. } => Self::Description,
+        }
+    }
+
+    /// Where to look, for a node it is true of.
+    pub(super) fn hint(self, node: &NodeName) -> Option<String> {
+        match self {
+            Self::Variable => Some(
+                "variables come from the environment and from talenv.yaml beside the description".to_owned(),
+            ),
+            Self::Patch => {
+                Some(format!("talmox explain {node}.patches lists its patches in the order they apply"))
+            }
+            Self::Description => None,
+        }
     }
 }
 

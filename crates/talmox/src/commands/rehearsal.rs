@@ -10,11 +10,11 @@ use std::path::Path;
 use talmox_config::{Code, Member, Outcome, Problem, Severity};
 use talmox_machine::{Bundle, SystemRandom};
 use talmox_plan::{Given, given_by_an_empty_proxmox};
-use talmox_render::{RenderError, Renderer, Whereabouts};
+use talmox_render::{Renderer, Whereabouts};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, NodeAddress};
 
-use super::configs::{Ingredients, Unrendered, Whole, named, now};
+use super::configs::{Blame, Ingredients, Unrendered, Whole, named, now};
 
 /// What keeps nodes from having a configuration, each thing once with those it is true of. `unset` is how bad it is that a
 /// variable has no value: whoever only looks may lack what whoever applies has. An error means that nobody can tell.
@@ -47,14 +47,7 @@ pub(super) fn problems(
 #[derive(PartialEq)]
 struct Wrong {
     text: String,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Variable,
-    Patch,
-    Other,
+    blame: Blame,
 }
 
 fn attempt(
@@ -70,30 +63,15 @@ fn attempt(
     // A pool that is too small is told by the rules.
     let Some(address) = address else { return Vec::new() };
     let whereabouts = Whereabouts { address, vmid: node.vm.id, host: node.vm.host.clone(), uuid: None };
-    let (text, kind) = match whole.attempt((node, member), &whereabouts, renderer) {
+    let (text, blame) = match whole.attempt((node, member), &whereabouts, renderer) {
         Ok(_) => return Vec::new(),
-        Err(Unrendered::File(failure)) => (failure.to_string(), Kind::Other),
-        Err(Unrendered::Error(error)) => (error.to_string(), kind(&error)),
+        Err(Unrendered::File(failure)) => (failure.to_string(), Blame::Description),
+        Err(Unrendered::Error(error)) => (error.to_string(), Blame::of(&error)),
     };
-    match kind {
+    match blame {
         // A line for each.
-        Kind::Patch => text.lines().map(|line| Wrong { text: line.to_owned(), kind }).collect(),
-        Kind::Variable | Kind::Other => vec![Wrong { text, kind }],
-    }
-}
-
-fn kind(error: &RenderError) -> Kind {
-    match error {
-        RenderError::Variable(_) => Kind::Variable,
-        RenderError::Patch(_)
-        | RenderError::Idle(_)
-        | RenderError::Blamed(_)
-        | RenderError::InvalidPatch(_) => Kind::Patch,
-        RenderError::Input(_)
-        | RenderError::TwoVirtualAddresses(_)
-        | RenderError::TwoTaints(_)
-        | RenderError::MissingManifest(_)
-        | RenderError::Refused { .. } => Kind::Other,
+        Blame::Patch => text.lines().map(|line| Wrong { text: line.to_owned(), blame }).collect(),
+        Blame::Variable | Blame::Description => vec![Wrong { text, blame }],
     }
 }
 
@@ -104,11 +82,11 @@ impl Wrong {
             None => (None, self.text.as_str()),
         };
         let message = format!("{text} (for {})", named(nodes));
-        let problem = match (self.kind, unset) {
-            (Kind::Variable, Severity::Warning | Severity::Note) => {
+        let problem = match (self.blame, unset) {
+            (Blame::Variable, Severity::Warning | Severity::Note) => {
                 Problem::warning(Code::MachineConfig, message)
             }
-            (Kind::Variable, Severity::Error) | (Kind::Patch | Kind::Other, _) => {
+            (Blame::Variable, Severity::Error) | (Blame::Patch | Blame::Description, _) => {
                 Problem::error(Code::MachineConfig, message)
             }
         };
@@ -116,12 +94,9 @@ impl Wrong {
             Some((name, line, column)) => problem.in_file(name, line, column),
             None => problem,
         };
-        match (self.kind, nodes) {
-            (Kind::Variable, _) => problem
-                .hint("variables come from the environment and from talenv.yaml beside the description"),
-            (Kind::Patch, [first, ..]) => problem
-                .hint(format!("talmox explain {first}.patches lists its patches in the order they apply")),
-            (Kind::Patch, []) | (Kind::Other, _) => problem,
+        match nodes.first().and_then(|first| self.blame.hint(first)) {
+            Some(hint) => problem.hint(hint),
+            None => problem,
         }
     }
 }

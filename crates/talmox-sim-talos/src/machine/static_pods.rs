@@ -60,7 +60,24 @@ impl Kubernetes {
     }
 }
 
+impl Run {
+    /// Every pod it has is made from what it should be made from now, and ready.
+    fn has_settled(&self) -> bool {
+        let Some(active) = &self.active else { return true };
+        self.kubernetes.pods.iter().all(|(name, pod)| {
+            pod.state == PodState::Ready
+                && pod.config_version == active.versions.pod(name)
+                && pod.secrets_version == active.versions.secrets
+        })
+    }
+}
+
 impl Nodes {
+    /// No kubelet has a change of its control plane's pods before it. From outside this looks the same until it looks.
+    pub fn pods_have_settled(&self) -> bool {
+        self.machines.values().filter_map(|machine| machine.run.as_ref()).all(Run::has_settled)
+    }
+
     fn pod_of(run: &Run, name: &str, turn: u64) -> Option<Pod> {
         let active = run.active.as_ref()?;
         Some(Pod {

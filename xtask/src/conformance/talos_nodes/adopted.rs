@@ -34,7 +34,6 @@ pub(super) fn run(own: &Path, talosctl: &Path, cluster: &Cluster) -> anyhow::Res
     adoption.describe("as-made", &way)?;
     adoption.mark("as-made")?;
     adoption.unchanged("as-made", &mut talosctl)?;
-    own.ask(&["health", "-f", "as-made"])?.well(&[])?;
     for set in 0..SETS {
         let folder = scratch.inside(&format!("set-{set}"))?;
         let (drawn, _) = Drawn::new(1000 + set, 4, true);

@@ -71,8 +71,10 @@ impl Adoption<'_> {
         Ok(())
     }
 
-    /// There is nothing to do, and nothing is done.
+    /// Once the cluster is at rest, there is nothing to do, and nothing is done.
     pub(super) fn unchanged(&self, folder: &str, talosctl: &mut Talosctl<'_>) -> anyhow::Result<()> {
+        self.cluster.settle()?;
+        self.own.ask(&["health", "-f", folder])?.well(&[])?;
         let before = (self.cluster.writes()?, self.versions(talosctl)?);
         self.own.ask(&["plan", "-f", folder])?.well(&["No changes."])?;
         for name in &self.names {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, ensure};
 use talmox_sim::serve::{CallLog, LoggedCall, Server, Settings};
@@ -11,6 +11,7 @@ use talmox_sim::{FactoryRequest, Starter, World};
 use talmox_sim_talos::serve::{Beside, NodesServer};
 
 use super::layout::Layout;
+use super::programs::{PATIENCE, PAUSE};
 use crate::conformance::view;
 use crate::scratch::Scratch;
 
@@ -112,6 +113,16 @@ impl Cluster {
         let calls: Result<Vec<LoggedCall>, _> = calls.lines().map(serde_json::from_str).collect();
         let proxmox = calls?.iter().filter(|call| call.method != "GET").count();
         Ok(Writes { proxmox, machines: self.beside.nodes().changing_calls })
+    }
+
+    /// Waits until every control plane's pods follow the configurations. No call tells: until a kubelet looks, all is as it was.
+    pub(super) fn settle(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.beside.nodes().pods_have_settled() {
+            ensure!(Instant::now() < deadline, "the control planes' pods do not follow their configurations");
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
     }
 
     /// The network has an address for a device that asks.

@@ -110,7 +110,6 @@ pub(super) fn run(own: &Path, talhelper: &Path, talosctl: &Path, cluster: &Clust
     adoption.mark("lab")?;
     adoption.unchanged("lab", &mut talosctl)?;
     adoption.unchanged("by-talosconfig", &mut talosctl)?;
-    own.ask(&["health", "-f", "lab"])?.well(&[])?;
     adoption.is_never_begun_again("lab", &mut talosctl)?;
     Ok(talosctl.calls)
 }

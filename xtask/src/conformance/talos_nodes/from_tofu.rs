@@ -99,7 +99,6 @@ pub(super) fn run(
     adoption.describe("homelab", &["--talosconfig", "talosconfig", "--nodes", &first])?;
     adoption.mark("homelab")?;
     adoption.unchanged("homelab", &mut talosctl)?;
-    own.ask(&["health", "-f", "homelab"])?.well(&[])?;
     // OpenTofu sees mark and witness, and nothing else that it would touch.
     tofu.only_the_mark_differs()?;
     adoption.is_never_begun_again("homelab", &mut talosctl)?;

@@ -20,6 +20,7 @@ mod factory;
 mod faults;
 mod kubernetes;
 mod lab;
+pub mod product;
 mod pve;
 pub mod shared_data;
 mod shelf;

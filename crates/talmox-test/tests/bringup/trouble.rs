@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, select};
 use talmox_plan::Until;
 use talmox_sim_talos::{Hardware, MachineId, Trouble};
+use talmox_test::product::in_parallel;
 use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, Lab, When};
 use talmox_types::{LeaseWord, Mark};
 
 use crate::bed::{Bed, described, healthy, until};
-use crate::faults::in_parallel;
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_answers_is_switched_off_and_on_once() {

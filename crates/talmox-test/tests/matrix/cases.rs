@@ -1,21 +1,10 @@
 //! Kinds of calls, and what is tried at each.
 
-use std::collections::BTreeMap;
-
-use talmox_pve::client::Entropy as _;
 use talmox_sim::Calls;
-use talmox_test::{CallLog, Seeded, When};
+use talmox_test::{Call, When};
 
 use crate::faults::{self, Mishap};
 use crate::scenarios::Scenario;
-
-/// A kind of call within some work, and the numbers of the first and the last of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) kind: String,
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-}
 
 /// One run: a fault at one call of one piece of work.
 #[derive(Clone, Debug)]
@@ -46,19 +35,10 @@ impl Case {
     }
 }
 
-/// The kinds of calls of some work. Runs repeat exactly, so a number finds the same call again.
-pub(crate) fn kinds(log: &CallLog) -> Vec<Asked> {
-    let mut asked: BTreeMap<String, (usize, usize)> = BTreeMap::new();
-    for call in log.iter() {
-        let kind = kind(call.method, &call.path);
-        asked.entry(kind).or_insert((call.number, call.number)).1 = call.number;
-    }
-    asked.into_iter().map(|(kind, (first, last))| Asked { kind, first, last }).collect()
-}
-
 /// Method and path, with `*` for what names a host, VM, storage, pool, task or file.
-fn kind(method: &str, path: &str) -> String {
-    let (path, query) = path.split_once('?').map_or((path, ""), |(path, query)| (path, query));
+pub(crate) fn kind(call: &Call) -> String {
+    let (method, path) = (call.method, call.path.as_str());
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let parts: Vec<&str> = path.split('/').collect();
     let mut pattern: Vec<&str> = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -89,21 +69,11 @@ pub(crate) fn all(scenarios: &[Scenario]) -> Vec<Case> {
                 call,
                 mishap,
             };
-            let mut calls = vec![asked.first, asked.last];
-            calls.dedup();
-            for call in calls {
+            for call in asked.ends() {
                 cases.extend(faults::all().into_iter().map(|mishap| case(Some(call), mishap)));
             }
             cases.extend(faults::lasting().into_iter().map(|mishap| case(None, mishap)));
         }
     }
-    cases
-}
-
-/// So many of them, always the same.
-pub(crate) fn sample(mut cases: Vec<Case>, number: usize) -> Vec<Case> {
-    let random = Seeded::new(20_260_801);
-    cases.sort_by_cached_key(|_| random.next());
-    cases.truncate(number);
     cases
 }

@@ -7,8 +7,7 @@
 //! A run gets there, or stops with an error that says what to do next; that is done, and a run without a fault gets there.
 //! Nothing may hang, be made twice, be left behind or happen to what is not ours, and no error may show a secret.
 //!
-//! The whole product takes minutes, so a seeded sample is run unless `TALMOX_MATRIX_RUNS` asks for another number or
-//! for `all`. `TALMOX_MATRIX_ONLY` runs only cases with that text in their name, and says how each ended.
+//! How many of them are run, and which, [`talmox_test::product`] says.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -20,14 +19,11 @@ mod norm;
 mod run;
 mod scenarios;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use cases::{Case, sample};
+use cases::Case;
 use coverage::Coverage;
-use run::Ended;
-use scenarios::Scenario;
+use talmox_test::product::{choose, in_parallel, tell_each};
 
 /// Runs without a word from the environment.
 const RUNS: usize = 2_000;
@@ -38,13 +34,9 @@ fn every_fault_at_every_kind_of_call() {
     let scenarios = scenarios::all();
     let all = cases::all(&scenarios);
     let product = all.len();
-    let chosen = choose(all);
-    let ended = run_all(&scenarios, &chosen);
-    if setting("TALMOX_MATRIX_ONLY").is_some() {
-        for (case, ended) in chosen.iter().zip(&ended) {
-            println!("{}: {}", case.name(), ended.word());
-        }
-    }
+    let chosen = choose(all, Case::name, RUNS);
+    let ended = in_parallel(&chosen, |case| run::run(&scenarios[case.scenario], case));
+    tell_each(chosen.iter().zip(&ended).map(|(case, ended)| (case.name(), ended.word().to_owned())));
     let coverage = Coverage::of(&chosen, &ended);
     println!("{coverage}");
     println!(
@@ -56,43 +48,4 @@ fn every_fault_at_every_kind_of_call() {
         begun.elapsed().as_secs_f64()
     );
     assert_eq!(coverage.failures(), 0, "{}", coverage.told_failures());
-}
-
-#[expect(clippy::disallowed_methods, reason = "how much is run is said to the tests, not to the program")]
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
-fn choose(all: Vec<Case>) -> Vec<Case> {
-    if let Some(part) = setting("TALMOX_MATRIX_ONLY") {
-        return all.into_iter().filter(|case| case.name().contains(&part)).collect();
-    }
-    match setting("TALMOX_MATRIX_RUNS").as_deref() {
-        Some("all") => all,
-        Some(number) => sample(all, number.parse().unwrap()),
-        None => sample(all, RUNS),
-    }
-}
-
-/// Runs the cases on as many threads as there are processors; each has a clock and a world of its own.
-fn run_all(scenarios: &[Scenario], cases: &[Case]) -> Vec<Ended> {
-    let next = AtomicUsize::new(0);
-    let ended: Mutex<Vec<Option<Ended>>> = Mutex::new(cases.iter().map(|_| None).collect());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some((index, case)) = take(&next, cases) {
-                    let end = run::run(&scenarios[case.scenario], case);
-                    ended.lock().unwrap()[index] = Some(end);
-                }
-            });
-        }
-    });
-    ended.into_inner().unwrap().into_iter().map(Option::unwrap).collect()
-}
-
-fn take<'a>(next: &AtomicUsize, cases: &'a [Case]) -> Option<(usize, &'a Case)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    cases.get(index).map(|case| (index, case))
 }

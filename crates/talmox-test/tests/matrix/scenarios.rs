@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use talmox_plan::{Goal, Request};
 use talmox_sim::World;
+use talmox_test::product::{Asked, kinds};
 use talmox_test::thorough::runtime;
 use talmox_types::NodeName;
 use talmox_types::desired::Desired;
 
 use crate::bed::{Bed, described, world};
-use crate::cases::{Asked, kinds};
+use crate::cases::kind;
 use crate::norm::{Norm, norm};
 
 /// A piece of work, how it goes undisturbed, and what is there in the end.
@@ -19,7 +20,7 @@ pub(crate) struct Scenario {
     pub(crate) wanted: Desired,
     pub(crate) request: Request,
     /// The kinds of calls it takes.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<Asked<String>>,
     pub(crate) expected: Norm,
 }
 
@@ -67,7 +68,7 @@ fn scenario(name: &'static str, before: World, wanted: Desired, request: Request
     let (asked, expected) = runtime().block_on(async {
         let bed = Bed::new(before.clone(), &wanted);
         bed.apply(&wanted, &request, 0xa).await.unwrap_or_else(|stopped| panic!("{name}: {stopped:?}"));
-        let asked = kinds(&bed.lab.calls());
+        let asked = kinds(&bed.lab.calls(), |call| Some(kind(call)));
         tokio::time::sleep(Duration::from_secs(20)).await;
         (asked, norm(&bed.lab.world(|world| world.dump())))
     });

@@ -1,22 +1,12 @@
 //! Kinds of calls, and what is tried at each.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_sim::Calls;
-use talmox_test::{Call, CallLog, When};
+use talmox_test::{Call, When};
 
 use super::mishaps::{self, Layer, Mishap};
 use super::scenarios::Scenario;
-
-/// A kind of call within some work, and the numbers of the first and the last of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) layer: Layer,
-    pub(crate) kind: String,
-    pub(crate) first: usize,
-    pub(crate) last: usize,
-}
 
 /// One run: a fault at one call of one bring-up.
 #[derive(Clone, Debug)]
@@ -50,20 +40,8 @@ impl Case {
     }
 }
 
-/// The kinds of calls to nodes of some work. Runs repeat exactly, so a number finds the same call again.
-pub(crate) fn kinds(log: &CallLog) -> Vec<Asked> {
-    let mut asked: BTreeMap<(Layer, String), (usize, usize)> = BTreeMap::new();
-    for call in log.iter() {
-        if let Some(kind) = kind(call) {
-            asked.entry(kind).or_insert((call.number, call.number)).1 = call.number;
-        }
-    }
-    let all = asked.into_iter();
-    all.map(|((layer, kind), (first, last))| Asked { layer, kind, first, last }).collect()
-}
-
 /// Of calls to nodes: method and path, of Kubernetes without the query. Hosts of Proxmox are asked by name.
-fn kind(call: &Call) -> Option<(Layer, String)> {
+pub(crate) fn kind(call: &Call) -> Option<(Layer, String)> {
     call.host.parse::<IpAddr>().ok()?;
     let package = call.path.split('/').nth(1)?;
     if package.contains('.') {
@@ -78,20 +56,19 @@ pub(crate) fn all(scenarios: &[Scenario]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (index, scenario) in scenarios.iter().enumerate() {
         for asked in &scenario.asked {
+            let (layer, kind) = (asked.kind.0, &asked.kind.1);
             let case = |call, mishap| Case {
                 scenario: index,
                 work: scenario.name,
-                layer: asked.layer,
-                kind: asked.kind.clone(),
+                layer,
+                kind: kind.clone(),
                 call,
                 mishap,
             };
-            let mut calls = vec![asked.first, asked.last];
-            calls.dedup();
-            for call in calls {
-                cases.extend(mishaps::once(asked.layer).into_iter().map(|mishap| case(Some(call), mishap)));
+            for call in asked.ends() {
+                cases.extend(mishaps::once(layer).into_iter().map(|mishap| case(Some(call), mishap)));
             }
-            cases.extend(mishaps::lasting(asked.layer).into_iter().map(|mishap| case(None, mishap)));
+            cases.extend(mishaps::lasting(layer).into_iter().map(|mishap| case(None, mishap)));
         }
     }
     cases

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use talmox_sim_talos::{Flapping, MachineId, Trouble};
+use talmox_test::product::{choose, in_parallel, tell_each};
 
 use super::run::{Ended, bounded, caught, failed, gets_there, judge};
-use super::{choose, in_parallel, tell_each};
 use crate::bed::{Bed, Stopped, described};
 use crate::trouble::{STRANGER, stranger};
 
@@ -215,7 +215,7 @@ fn everything_that_can_be_wrong_with_a_machine() {
     let said: Vec<Mutex<String>> = chosen.iter().map(|_| Mutex::new(String::new())).collect();
     let numbered: Vec<(usize, &Case)> = chosen.iter().enumerate().collect();
     let ended = in_parallel(&numbered, |(index, case)| run(case, &mut said[*index].lock().unwrap()));
-    tell_each(chosen.iter().map(|case| case.name.clone()), &ended);
+    tell_each(chosen.iter().zip(&ended).map(|(case, ended)| (case.name.clone(), ended.word().to_owned())));
     let mut failures = Vec::new();
     println!("t: went through · s: stopped with a next step, which was taken, then went through");
     println!("{:<34}{}", "", NODES.map(|(node, _, _)| format!("{node:<10}")).concat());

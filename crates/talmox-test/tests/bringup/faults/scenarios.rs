@@ -1,8 +1,10 @@
 //! The bring-ups that are disturbed.
 
-use super::cases::{Asked, kinds};
+use talmox_test::product::{Asked, kinds};
 use talmox_test::thorough::runtime;
 
+use super::cases::kind;
+use super::mishaps::Layer;
 use crate::bed::{Bed, described, healthy};
 
 const SEED: u64 = 71;
@@ -12,7 +14,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     bed: fn() -> Bed,
     /// The kinds of calls to nodes it takes.
-    pub(crate) asked: Vec<Asked>,
+    pub(crate) asked: Vec<Asked<(Layer, String)>>,
 }
 
 impl Scenario {
@@ -21,7 +23,7 @@ impl Scenario {
             let bed = bed();
             let end = bed.attempt(&healthy(), 0xa).await;
             end.unwrap_or_else(|stopped| panic!("{name}: {stopped:?}"));
-            kinds(&bed.lab.calls())
+            kinds(&bed.lab.calls(), kind)
         });
         Self { name, bed, asked }
     }

@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, ensure};
 use secrecy::ExposeSecret as _;
-use talmox_machine::client::{self, Conflict, DEFAULT_LIFETIME, Kubeconfig, TalosRole, Talosconfig};
+use talmox_machine::client::{
+    self, ClientFile as _, Conflict, DEFAULT_LIFETIME, Kubeconfig, TalosRole, Talosconfig,
+};
 use talmox_machine::sample::Sampler;
 use talmox_machine::{Map, Source, SystemRandom, Value, print};
 

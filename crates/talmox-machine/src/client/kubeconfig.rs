@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
 use talmox_yaml::Span;
 
-use super::{ClientCertificate, Rename};
+use super::{ClientCertificate, ClientFile, Rename};
 use crate::document::read_values;
 use crate::fault::{Fault, Faults, Path, Source};
 use crate::pki::Certificate;
@@ -62,44 +62,6 @@ impl Kubeconfig {
         Self { root }
     }
 
-    /// Reads a file; an empty one knows no clusters.
-    pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
-        let mut values = read_values(source)?;
-        match values.pop() {
-            None | Some(Value::Null) => {
-                Ok(Self { root: Map::new().with("apiVersion", "v1").with("kind", "Config") })
-            }
-            Some(Value::Map(root)) if root.get("kind").and_then(Value::as_text) == Some("Config") => {
-                Ok(Self { root })
-            }
-            Some(_) => {
-                let place = source.place(Span::default(), &Path::default());
-                Err(Faults(vec![Fault { place, message: "not a kubeconfig".to_owned() }]))
-            }
-        }
-    }
-
-    /// The file's text, which holds keys.
-    pub fn to_yaml(&self) -> SecretString {
-        SecretString::from(print(&Value::Map(self.root.clone())))
-    }
-
-    pub fn current(&self) -> Option<&str> {
-        self.root.get("current-context").and_then(Value::as_text).filter(|name| !name.is_empty())
-    }
-
-    pub fn contexts(&self) -> Vec<&str> {
-        self.entries(CONTEXTS.0).iter().filter_map(|entry| entry.at(&["name"])?.as_text()).collect()
-    }
-
-    /// The client certificate of a context's user, to see when it ends.
-    pub fn certificate(&self, context: &str) -> Option<Certificate> {
-        let user = self.entry(CONTEXTS, context)?.at(&["user"])?.as_text()?;
-        let encoded = self.entry(USERS, user)?.at(&["client-certificate-data"])?.as_text()?;
-        let pem = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
-        Certificate::parse(&pem).ok()
-    }
-
     /// Adds another file's clusters, users and contexts, and makes its current context the current one. Entries that
     /// say the same are kept as they are. As with `talosctl`, a user is named after its cluster and a context after its
     /// user: where one got another name, the next has it in its own.
@@ -115,84 +77,6 @@ impl Kubeconfig {
             self.root.set("current-context", target.map_or(current, |name| &name.to));
         }
         clusters.into_iter().chain(users).chain(contexts).filter(|name| name.from != name.to).collect()
-    }
-
-    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
-    /// same name or one that was given because that was taken.
-    pub fn counterpart(&self, other: &Self) -> Option<&str> {
-        let name = other.current()?;
-        let authority = other.cluster_of(name)?.at(&[AUTHORITY])?;
-        let numbered = |context: &str| {
-            let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        self.contexts().into_iter().filter(|context| *context == name || numbered(context)).find(|context| {
-            let mine = self.cluster_of(context).and_then(|cluster| cluster.at(&[AUTHORITY]));
-            mine == Some(authority) && self.certificate(context).is_some()
-        })
-    }
-
-    /// Whether a context leads where another file's current one does.
-    pub fn leads_alike(&self, context: &str, other: &Self) -> bool {
-        let server =
-            |file: &Self, name: &str| file.cluster_of(name).and_then(|one| one.at(&["server"])).cloned();
-        other.current().is_some_and(|theirs| server(self, context) == server(other, theirs))
-    }
-
-    /// Renews the counterpart in place, keeping what else it says; without one it merges, under new names where they are
-    /// taken.
-    pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
-        let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
-            return self.merge(other, Conflict::Rename);
-        };
-        self.replace(&mine, theirs, other);
-        self.root.set("current-context", mine.as_str());
-        Vec::new()
-    }
-
-    /// Renews the counterpart of `old` as another file has it now, under another authority. None: there is no counterpart.
-    pub fn succeed(&mut self, old: &Self, new: &Self) -> Option<String> {
-        let (mine, theirs) = (self.counterpart(old)?.to_owned(), new.current()?);
-        self.replace(&mine, theirs, new);
-        Some(mine)
-    }
-
-    fn replace(&mut self, mine: &str, theirs: &str, other: &Self) {
-        for (part, key, fields) in [
-            (CLUSTERS, "cluster", ["server", AUTHORITY]),
-            (USERS, "user", ["client-certificate-data", "client-key-data"]),
-        ] {
-            let name = |file: &Self, context: &str| {
-                file.entry(CONTEXTS, context)?.at(&[key])?.as_text().map(str::to_owned)
-            };
-            let (Some(mine), Some(theirs)) = (name(self, mine), name(other, theirs)) else { continue };
-            let Some(mut body) = self.entry(part, &mine).and_then(Value::as_map).cloned() else { continue };
-            for field in fields {
-                if let Some(value) = other.entry(part, &theirs).and_then(|entry| entry.at(&[field])) {
-                    body.set(field, value.clone());
-                }
-            }
-            self.set(part, &mine, Value::Map(body));
-        }
-    }
-
-    /// Takes out the counterpart of another file's current context, with its cluster and user unless others use them too. If
-    /// it was the current one there is none afterwards, as with `kubectl`. Gives its name.
-    pub fn remove(&mut self, other: &Self) -> Option<String> {
-        let context = self.counterpart(other)?.to_owned();
-        let body = self.entry(CONTEXTS, &context).cloned().unwrap_or(Value::Null);
-        self.drop_entry(CONTEXTS, &context);
-        for (part, key) in [(CLUSTERS, "cluster"), (USERS, "user")] {
-            let Some(name) = body.at(&[key]).and_then(Value::as_text) else { continue };
-            let used = |one: &Value| one.at(&[CONTEXTS.1, key]).and_then(Value::as_text) == Some(name);
-            if !self.entries(CONTEXTS.0).iter().any(used) {
-                self.drop_entry(part, name);
-            }
-        }
-        if self.current() == Some(&context) {
-            self.root.set("current-context", "");
-        }
-        Some(context)
     }
 
     fn drop_entry(&mut self, (list, _): (&str, &str), name: &str) {
@@ -278,6 +162,92 @@ fn follow(body: &mut Value, references: &[(&str, &[Rename])]) {
         });
         if let Some(name) = renamed {
             map.set(*field, name);
+        }
+    }
+}
+
+impl ClientFile for Kubeconfig {
+    fn parse(source: Source<'_>) -> Result<Self, Faults> {
+        let mut values = read_values(source)?;
+        match values.pop() {
+            None | Some(Value::Null) => {
+                Ok(Self { root: Map::new().with("apiVersion", "v1").with("kind", "Config") })
+            }
+            Some(Value::Map(root)) if root.get("kind").and_then(Value::as_text) == Some("Config") => {
+                Ok(Self { root })
+            }
+            Some(_) => {
+                let place = source.place(Span::default(), &Path::default());
+                Err(Faults(vec![Fault { place, message: "not a kubeconfig".to_owned() }]))
+            }
+        }
+    }
+
+    fn to_yaml(&self) -> SecretString {
+        SecretString::from(print(&Value::Map(self.root.clone())))
+    }
+
+    fn current(&self) -> Option<&str> {
+        self.root.get("current-context").and_then(Value::as_text).filter(|name| !name.is_empty())
+    }
+
+    fn contexts(&self) -> Vec<&str> {
+        self.entries(CONTEXTS.0).iter().filter_map(|entry| entry.at(&["name"])?.as_text()).collect()
+    }
+
+    fn certificate(&self, context: &str) -> Option<Certificate> {
+        let user = self.entry(CONTEXTS, context)?.at(&["user"])?.as_text()?;
+        let encoded = self.entry(USERS, user)?.at(&["client-certificate-data"])?.as_text()?;
+        let pem = String::from_utf8(STANDARD.decode(encoded).ok()?).ok()?;
+        Certificate::parse(&pem).ok()
+    }
+
+    fn authority(&self, context: &str) -> Option<&str> {
+        self.cluster_of(context)?.at(&[AUTHORITY])?.as_text()
+    }
+
+    fn leads_alike(&self, context: &str, other: &Self) -> bool {
+        let server =
+            |file: &Self, name: &str| file.cluster_of(name).and_then(|one| one.at(&["server"])).cloned();
+        other.current().is_some_and(|theirs| server(self, context) == server(other, theirs))
+    }
+
+    fn add(&mut self, other: &Self) -> Vec<Rename> {
+        self.merge(other, Conflict::Rename)
+    }
+
+    fn replace(&mut self, mine: &str, theirs: &str, other: &Self) {
+        for (part, key, fields) in [
+            (CLUSTERS, "cluster", ["server", AUTHORITY]),
+            (USERS, "user", ["client-certificate-data", "client-key-data"]),
+        ] {
+            let name = |file: &Self, context: &str| {
+                file.entry(CONTEXTS, context)?.at(&[key])?.as_text().map(str::to_owned)
+            };
+            let (Some(mine), Some(theirs)) = (name(self, mine), name(other, theirs)) else { continue };
+            let Some(mut body) = self.entry(part, &mine).and_then(Value::as_map).cloned() else { continue };
+            for field in fields {
+                if let Some(value) = other.entry(part, &theirs).and_then(|entry| entry.at(&[field])) {
+                    body.set(field, value.clone());
+                }
+            }
+            self.set(part, &mine, Value::Map(body));
+        }
+    }
+
+    fn set_current(&mut self, context: &str) {
+        self.root.set("current-context", context);
+    }
+
+    fn drop_context(&mut self, context: &str) {
+        let body = self.entry(CONTEXTS, context).cloned().unwrap_or(Value::Null);
+        self.drop_entry(CONTEXTS, context);
+        for (part, key) in [(CLUSTERS, "cluster"), (USERS, "user")] {
+            let Some(name) = body.at(&[key]).and_then(Value::as_text) else { continue };
+            let used = |one: &Value| one.at(&[CONTEXTS.1, key]).and_then(Value::as_text) == Some(name);
+            if !self.entries(CONTEXTS.0).iter().any(used) {
+                self.drop_entry(part, name);
+            }
         }
     }
 }

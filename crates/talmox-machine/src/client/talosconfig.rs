@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
 use talmox_yaml::Span;
 
-use super::ClientCertificate;
+use super::{ClientCertificate, ClientFile};
 use crate::document::read_values;
 use crate::fault::{Fault, Faults, Path, Source};
 use crate::pki::Certificate;
@@ -60,50 +60,12 @@ impl Talosconfig {
         Self { root }
     }
 
-    /// Reads a file; an empty one has no contexts.
-    pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
-        let mut values = read_values(source)?;
-        let root = match values.pop() {
-            None | Some(Value::Null) => Map::new(),
-            Some(Value::Map(root)) if is_talosconfig(&root) => root,
-            Some(_) => {
-                let place = source.place(Span::default(), &Path::default());
-                return Err(Faults(vec![Fault { place, message: "not a talosconfig".to_owned() }]));
-            }
-        };
-        Ok(Self { root })
-    }
-
-    /// The file's text, which holds keys.
-    pub fn to_yaml(&self) -> SecretString {
-        let empty = Value::Map(Map::new());
-        let mut contexts = self.root.get("contexts").unwrap_or(&empty).clone();
-        if let Value::Map(contexts) = &mut contexts {
-            contexts.sort();
-        }
-        let current = self.root.get("context").cloned().unwrap_or_else(|| Value::text(""));
-        let mut root = Map::new().with("context", current).with("contexts", contexts);
-        for (key, value) in self.root.iter().filter(|(key, _)| !["context", "contexts"].contains(key)) {
-            root.set(key, value.clone());
-        }
-        SecretString::from(print(&Value::Map(root)))
-    }
-
-    pub fn current(&self) -> Option<&str> {
-        self.root.get("context").and_then(Value::as_text).filter(|name| !name.is_empty())
-    }
-
-    pub fn contexts(&self) -> impl Iterator<Item = &str> {
+    fn names(&self) -> impl Iterator<Item = &str> {
         self.root.get("contexts").and_then(Value::as_map).into_iter().flat_map(Map::keys)
     }
 
     fn context(&self, name: &str) -> Option<&Map> {
         self.root.get("contexts")?.at(&[name])?.as_map()
-    }
-
-    /// The client certificate of a context, to see when it ends.
-    pub fn certificate(&self, context: &str) -> Option<Certificate> {
-        self.pem(context, "crt").and_then(|pem| Certificate::parse(&pem).ok())
     }
 
     /// Where a context's cluster is reached, and the nodes it is about.
@@ -132,7 +94,7 @@ impl Talosconfig {
     pub fn merge(&mut self, other: &Self) -> Vec<Rename> {
         let current = other.current().map(str::to_owned);
         let mut renames = Vec::new();
-        for name in other.contexts() {
+        for name in other.names() {
             let Some(body) = other.context(name) else { continue };
             let free = self.free_name(name);
             self.set_context(&free, body.clone());
@@ -144,73 +106,6 @@ impl Talosconfig {
             }
         }
         renames
-    }
-
-    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
-    /// same name or one that was given because that was taken.
-    pub fn counterpart(&self, other: &Self) -> Option<&str> {
-        let name = other.current()?;
-        let authority = other.pem(name, "ca")?;
-        let numbered = |context: &str| {
-            let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-        };
-        let mut contexts: Vec<&str> =
-            self.contexts().filter(|context| *context == name || numbered(context)).collect();
-        contexts.sort_unstable();
-        contexts.into_iter().find(|context| {
-            self.pem(context, "ca").as_ref() == Some(&authority) && self.certificate(context).is_some()
-        })
-    }
-
-    /// Whether a context leads where another file's current one does.
-    pub fn leads_alike(&self, context: &str, other: &Self) -> bool {
-        let of =
-            |file: &Self, name: &str, key: &str| file.context(name).and_then(|map| map.get(key)).cloned();
-        other.current().is_some_and(|theirs| {
-            ["endpoints", "nodes"].iter().all(|key| of(self, context, key) == of(other, theirs, key))
-        })
-    }
-
-    /// Renews the counterpart in place, keeping what else it says; without one it merges. So running the same command again
-    /// never piles up contexts.
-    pub fn renew(&mut self, other: &Self) -> Vec<Rename> {
-        let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
-            return self.merge(other);
-        };
-        self.replace(&mine, theirs, other);
-        self.root.set("context", mine.as_str());
-        Vec::new()
-    }
-
-    /// Renews the counterpart of `old` as another file has it now, under another authority. None: there is no counterpart.
-    pub fn succeed(&mut self, old: &Self, new: &Self) -> Option<String> {
-        let (mine, theirs) = (self.counterpart(old)?.to_owned(), new.current()?);
-        self.replace(&mine, theirs, new);
-        Some(mine)
-    }
-
-    fn replace(&mut self, mine: &str, theirs: &str, other: &Self) {
-        let mut body = self.context(mine).cloned().unwrap_or_default();
-        for key in ["endpoints", "nodes", "ca", "crt", "key"] {
-            if let Some(value) = other.context(theirs).and_then(|context| context.get(key)) {
-                body.set(key, value.clone());
-            }
-        }
-        self.set_context(mine, body);
-    }
-
-    /// Takes out the counterpart of another file's current context. If it was the current one there is none afterwards. Gives
-    /// its name.
-    pub fn remove(&mut self, other: &Self) -> Option<String> {
-        let context = self.counterpart(other)?.to_owned();
-        if let Some(Value::Map(contexts)) = self.root.get_mut("contexts") {
-            contexts.remove(&context);
-        }
-        if self.current() == Some(&context) {
-            self.root.set("context", "");
-        }
-        Some(context)
     }
 
     /// Puts another client certificate into a context of the same cluster; all else stays.
@@ -248,6 +143,85 @@ impl Talosconfig {
     }
 }
 
+impl ClientFile for Talosconfig {
+    fn parse(source: Source<'_>) -> Result<Self, Faults> {
+        let mut values = read_values(source)?;
+        let root = match values.pop() {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Map(root)) if is_talosconfig(&root) => root,
+            Some(_) => {
+                let place = source.place(Span::default(), &Path::default());
+                return Err(Faults(vec![Fault { place, message: "not a talosconfig".to_owned() }]));
+            }
+        };
+        Ok(Self { root })
+    }
+
+    fn to_yaml(&self) -> SecretString {
+        let empty = Value::Map(Map::new());
+        let mut contexts = self.root.get("contexts").unwrap_or(&empty).clone();
+        if let Value::Map(contexts) = &mut contexts {
+            contexts.sort();
+        }
+        let current = self.root.get("context").cloned().unwrap_or_else(|| Value::text(""));
+        let mut root = Map::new().with("context", current).with("contexts", contexts);
+        for (key, value) in self.root.iter().filter(|(key, _)| !["context", "contexts"].contains(key)) {
+            root.set(key, value.clone());
+        }
+        SecretString::from(print(&Value::Map(root)))
+    }
+
+    fn current(&self) -> Option<&str> {
+        self.root.get("context").and_then(Value::as_text).filter(|name| !name.is_empty())
+    }
+
+    fn contexts(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.names().collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn certificate(&self, context: &str) -> Option<Certificate> {
+        self.pem(context, "crt").and_then(|pem| Certificate::parse(&pem).ok())
+    }
+
+    fn authority(&self, context: &str) -> Option<&str> {
+        self.context(context)?.get("ca")?.as_text()
+    }
+
+    fn leads_alike(&self, context: &str, other: &Self) -> bool {
+        let of =
+            |file: &Self, name: &str, key: &str| file.context(name).and_then(|map| map.get(key)).cloned();
+        other.current().is_some_and(|theirs| {
+            ["endpoints", "nodes"].iter().all(|key| of(self, context, key) == of(other, theirs, key))
+        })
+    }
+
+    fn add(&mut self, other: &Self) -> Vec<Rename> {
+        self.merge(other)
+    }
+
+    fn replace(&mut self, mine: &str, theirs: &str, other: &Self) {
+        let mut body = self.context(mine).cloned().unwrap_or_default();
+        for key in ["endpoints", "nodes", "ca", "crt", "key"] {
+            if let Some(value) = other.context(theirs).and_then(|context| context.get(key)) {
+                body.set(key, value.clone());
+            }
+        }
+        self.set_context(mine, body);
+    }
+
+    fn set_current(&mut self, context: &str) {
+        self.root.set("context", context);
+    }
+
+    fn drop_context(&mut self, context: &str) {
+        if let Some(Value::Map(contexts)) = self.root.get_mut("contexts") {
+            contexts.remove(context);
+        }
+    }
+}
+
 fn is_talosconfig(root: &Map) -> bool {
     let contexts = root.get("contexts").is_none_or(|value| matches!(value, Value::Map(_) | Value::Null));
     contexts && (root.contains("contexts") || root.contains("context") || root.is_empty())
@@ -257,7 +231,7 @@ impl fmt::Debug for Talosconfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Talosconfig")
             .field("context", &self.current())
-            .field("contexts", &self.contexts().collect::<Vec<_>>())
+            .field("contexts", &self.names().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

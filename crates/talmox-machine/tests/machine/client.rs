@@ -2,8 +2,8 @@
 
 use secrecy::ExposeSecret as _;
 use talmox_machine::client::{
-    ClientCertificate, ClientError, Conflict, Context, DEFAULT_LIFETIME, Kubeconfig, Rename, TalosRole,
-    Talosconfig,
+    ClientCertificate, ClientError, ClientFile as _, Conflict, Context, DEFAULT_LIFETIME, Kubeconfig, Rename,
+    TalosRole, Talosconfig,
 };
 use talmox_machine::pki::KeyKind;
 use talmox_machine::{Bundle, SystemRandom};
@@ -85,7 +85,7 @@ fn renewing_never_piles_up_contexts() {
     assert!(file.renew(&talosconfig("test")).is_empty());
     let before = file.certificate("test").unwrap();
     assert!(file.renew(&talosconfig("test")).is_empty());
-    assert_eq!(file.contexts().collect::<Vec<_>>(), ["test"]);
+    assert_eq!(file.contexts(), ["test"]);
     assert_ne!(file.certificate("test").unwrap(), before);
     // The same name for another cluster is not the same context.
     let other = Talosconfig::new(
@@ -94,11 +94,11 @@ fn renewing_never_piles_up_contexts() {
         &talos_client(),
     );
     assert_eq!(file.renew(&other).len(), 1);
-    assert_eq!(file.contexts().count(), 2);
+    assert_eq!(file.contexts().len(), 2);
     // And the one that got a number is found again.
     assert_eq!(file.counterpart(&other), Some("test-1"));
     assert!(file.renew(&other).is_empty());
-    assert_eq!((file.contexts().count(), file.current()), (2, Some("test-1")));
+    assert_eq!((file.contexts().len(), file.current()), (2, Some("test-1")));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn removing_takes_out_what_is_ours_and_nothing_else() {
     assert_eq!(file.remove(&talosconfig("test")), None);
     file.renew(&talosconfig("test"));
     assert_eq!(file.remove(&talosconfig("test")).as_deref(), Some("test"));
-    assert_eq!((file.contexts().collect::<Vec<_>>(), file.current()), (vec!["old"], None));
+    assert_eq!((file.contexts(), file.current()), (vec!["old"], None));
 
     let existing = "apiVersion: v1\nkind: Config\nclusters:\n- name: other\n  cluster: {server: x}\nusers: []\ncontexts:\n- name: other\n  context: {cluster: other}\n";
     let mut file = Kubeconfig::parse(source("config", existing)).unwrap();

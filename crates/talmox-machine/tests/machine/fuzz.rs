@@ -1,7 +1,7 @@
 //! A bounded fuzz run: neither patches nor bundles make the readers panic.
 
 use secrecy::ExposeSecret as _;
-use talmox_machine::client::{Kubeconfig, Talosconfig};
+use talmox_machine::client::{ClientFile as _, Kubeconfig, Talosconfig};
 use talmox_machine::validate::Mode;
 use talmox_machine::{Bundle, Config, Patch, Role, patch};
 

@@ -9,7 +9,9 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::ExposeSecret as _;
-use talmox_machine::client::{Context, DEFAULT_LIFETIME, Kubeconfig, TalosRole, Talosconfig};
+use talmox_machine::client::{
+    ClientFile as _, Context, DEFAULT_LIFETIME, Kubeconfig, TalosRole, Talosconfig,
+};
 use talmox_machine::{SystemRandom, Value, read_values};
 
 use crate::{NOW, bundle, source};

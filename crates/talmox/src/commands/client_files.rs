@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use secrecy::{ExposeSecret as _, SecretString};
-use talmox_machine::client::{Context, DEFAULT_LIFETIME, Kubeconfig, Rename, TalosRole, Talosconfig};
+use secrecy::ExposeSecret as _;
+use talmox_machine::client::{
+    ClientFile, Context, DEFAULT_LIFETIME, Kubeconfig, Rename, TalosRole, Talosconfig,
+};
 use talmox_machine::pki::Certificate;
-use talmox_machine::{Bundle, Faults, Source, SystemRandom, Time};
+use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_secrets::Overwrite;
 use talmox_types::desired::Desired;
 
@@ -127,126 +129,56 @@ impl Clients {
 }
 
 /// A file that can be read as what it should be.
-fn opened<C: ClientConfig>(path: &Path) -> Option<C> {
+fn opened<C: ClientFile>(path: &Path) -> Option<C> {
     let text = read_text(path).ok()?;
-    C::read(Source { name: &path.display().to_string(), text: &text }).ok()
+    C::parse(Source { name: &path.display().to_string(), text: &text }).ok()
 }
 
-fn context_in<C: ClientConfig>(path: &Path, made: &C) -> Option<String> {
-    Some(opened::<C>(path)?.same_cluster(made)?.0)
+fn context_in<C: ClientFile>(path: &Path, made: &C) -> Option<String> {
+    Some(same_cluster(&opened::<C>(path)?, made)?.0)
 }
 
-fn ending_in<C: ClientConfig>(path: &Path, made: &C, now: Time, renews: &str) -> Option<Ending> {
-    let (context, certificate, _) = opened::<C>(path)?.same_cluster(made)?;
+fn ending_in<C: ClientFile>(path: &Path, made: &C, now: Time, renews: &str) -> Option<Ending> {
+    let (context, certificate, _) = same_cluster(&opened::<C>(path)?, made)?;
     let what = format!("the certificate of context {context} in {}", path.display());
     Ending::soon(what, certificate.not_after(), now, format!("talmox apply renews it, or {renews}"))
 }
 
 /// Whether it has the cluster's context, which leads to the same place and has a while to live.
-fn is_good<C: ClientConfig>(path: &Path, made: &C) -> bool {
+fn is_good<C: ClientFile>(path: &Path, made: &C) -> bool {
     opened::<C>(path)
-        .and_then(|file| file.same_cluster(made))
+        .and_then(|file| same_cluster(&file, made))
         .is_some_and(|(_, certificate, leads_alike)| leads_alike && !near_its_end(&certificate, now()))
 }
 
-fn succeed<C: ClientConfig>(path: &Path, old: &C, new: &C) -> anyhow::Result<()> {
+fn succeed<C: ClientFile>(path: &Path, old: &C, new: &C) -> anyhow::Result<()> {
     let Some(mut file) = opened::<C>(path) else { return Ok(()) };
-    if file.succeed_to(old, new).is_some() {
-        private_file::write(path, file.text().expose_secret(), Overwrite::Replace)
+    if file.succeed(old, new).is_some() {
+        private_file::write(path, file.to_yaml().expose_secret(), Overwrite::Replace)
             .with_context(|| format!("could not write {}", path.display()))?;
     }
     Ok(())
 }
 
-fn remove<C: ClientConfig>(path: &Path, made: &C, printer: &Printer) -> anyhow::Result<()> {
+fn remove<C: ClientFile>(path: &Path, made: &C, printer: &Printer) -> anyhow::Result<()> {
     let Some(mut file) = opened::<C>(path) else { return Ok(()) };
     let name = path.display();
-    while let Some(context) = file.drop_context(made) {
-        private_file::write(path, file.text().expose_secret(), Overwrite::Replace)
+    while let Some(context) = file.remove(made) {
+        private_file::write(path, file.to_yaml().expose_secret(), Overwrite::Replace)
             .with_context(|| format!("could not write {name}"))?;
         printer.say(&format!("removed context {context} from {name}"));
     }
     Ok(())
 }
 
-/// A file clients read, as this program makes and merges it.
-trait ClientConfig: Sized {
-    fn read(source: Source<'_>) -> Result<Self, Faults>;
-    fn text(&self) -> SecretString;
-    fn current_context(&self) -> String;
-    /// The context of the same cluster, its certificate, and whether it leads to the same place.
-    fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)>;
-    fn take(&mut self, made: &Self) -> Vec<Rename>;
-    /// Puts what `new` says into the context of the cluster `old` leads to; gives its name.
-    fn succeed_to(&mut self, old: &Self, new: &Self) -> Option<String>;
-    /// Takes the context of the same cluster out; gives its name.
-    fn drop_context(&mut self, made: &Self) -> Option<String>;
-}
-
-impl ClientConfig for Talosconfig {
-    fn read(source: Source<'_>) -> Result<Self, Faults> {
-        Self::parse(source)
-    }
-
-    fn text(&self) -> SecretString {
-        self.to_yaml()
-    }
-
-    fn current_context(&self) -> String {
-        self.current().unwrap_or_default().to_owned()
-    }
-
-    fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)> {
-        let context = self.counterpart(made)?;
-        Some((context.to_owned(), self.certificate(context)?, self.leads_alike(context, made)))
-    }
-
-    fn take(&mut self, made: &Self) -> Vec<Rename> {
-        self.renew(made)
-    }
-
-    fn succeed_to(&mut self, old: &Self, new: &Self) -> Option<String> {
-        self.succeed(old, new)
-    }
-
-    fn drop_context(&mut self, made: &Self) -> Option<String> {
-        self.remove(made)
-    }
-}
-
-impl ClientConfig for Kubeconfig {
-    fn read(source: Source<'_>) -> Result<Self, Faults> {
-        Self::parse(source)
-    }
-
-    fn text(&self) -> SecretString {
-        self.to_yaml()
-    }
-
-    fn current_context(&self) -> String {
-        self.current().unwrap_or_default().to_owned()
-    }
-
-    fn same_cluster(&self, made: &Self) -> Option<(String, Certificate, bool)> {
-        let context = self.counterpart(made)?;
-        Some((context.to_owned(), self.certificate(context)?, self.leads_alike(context, made)))
-    }
-
-    fn take(&mut self, made: &Self) -> Vec<Rename> {
-        self.renew(made)
-    }
-
-    fn succeed_to(&mut self, old: &Self, new: &Self) -> Option<String> {
-        self.succeed(old, new)
-    }
-
-    fn drop_context(&mut self, made: &Self) -> Option<String> {
-        self.remove(made)
-    }
+/// The context of the same cluster, its certificate, and whether it leads to the same place.
+fn same_cluster<C: ClientFile>(file: &C, made: &C) -> Option<(String, Certificate, bool)> {
+    let context = file.counterpart(made)?;
+    Some((context.to_owned(), file.certificate(context)?, file.leads_alike(context, made)))
 }
 
 /// Prints it, writes it, or merges it, as was asked for.
-fn place<C: ClientConfig>(
+fn place<C: ClientFile>(
     args: &args::ClientFile,
     made: &C,
     usual: impl FnOnce() -> Option<PathBuf>,
@@ -259,12 +191,12 @@ fn place<C: ClientConfig>(
         return merge(&path, made, args.force, printer);
     }
     match &args.to {
-        None => printer.data(made.text().expose_secret()),
+        None => printer.data(made.to_yaml().expose_secret()),
         Some(path) => write_new(path, made, args.force, printer),
     }
 }
 
-fn write_new<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
+fn write_new<C: ClientFile>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
     let name = path.display();
     if !force && path.symlink_metadata().is_ok() {
         return Err(Failure::new(format!("{name} is there already; nothing was written"))
@@ -272,19 +204,19 @@ fn write_new<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Prin
             .into());
     }
     let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    private_file::write(path, made.text().expose_secret(), overwrite)
+    private_file::write(path, made.to_yaml().expose_secret(), overwrite)
         .with_context(|| format!("could not write {name}"))?;
-    printer.say(&format!("wrote {name}, context {}", made.current_context()));
+    printer.say(&format!("wrote {name}, context {}", made.current().unwrap_or_default()));
     Ok(())
 }
 
-fn merge<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
+fn merge<C: ClientFile>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
     let name = path.display().to_string();
     let text = if path.exists() { read_text(path)? } else { String::new() };
-    let mut file = C::read(Source { name: &name, text: &text }).map_err(|faults| {
+    let mut file = C::parse(Source { name: &name, text: &text }).map_err(|faults| {
         Failure::new(format!("{name} cannot be merged into, and was left as it is:\n{faults}"))
     })?;
-    let same = file.same_cluster(made);
+    let same = same_cluster(&file, made);
     if let Some((context, certificate, true)) = &same
         && !force
         && !near_its_end(certificate, now())
@@ -293,11 +225,14 @@ fn merge<C: ClientConfig>(path: &Path, made: &C, force: bool, printer: &Printer)
         printer.say(&format!("{name} has context {context}, good until {ends}; nothing was written"));
         return Ok(());
     }
-    let renames = file.take(made);
-    private_file::write(path, file.text().expose_secret(), Overwrite::Replace)
+    let renames = file.renew(made);
+    private_file::write(path, file.to_yaml().expose_secret(), Overwrite::Replace)
         .with_context(|| format!("could not write {name}"))?;
     let what = if same.is_some() { "renewed" } else { "added" };
-    printer.say(&format!("{what} context {} in {name}, and made it the current one", file.current_context()));
+    printer.say(&format!(
+        "{what} context {} in {name}, and made it the current one",
+        file.current().unwrap_or_default()
+    ));
     for Rename { from, to } in &renames {
         printer.say(&format!("{from} was taken by something else, so this one is called {to}"));
     }

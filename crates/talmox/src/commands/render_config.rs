@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Serialize;
+use talmox_machine::client::ClientFile as _;
 use talmox_machine::{Config, Value};
 use talmox_secrets::Overwrite;
 

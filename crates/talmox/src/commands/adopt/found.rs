@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_exec::{Held, held};
-use talmox_machine::client::{DEFAULT_LIFETIME, TalosRole, Talosconfig};
+use talmox_machine::client::{ClientFile as _, DEFAULT_LIFETIME, TalosRole, Talosconfig};
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Value};
 use talmox_talos::{Access, Client, Identity, Transport, kinds};
 use talmox_types::desired::Role;
@@ -72,7 +72,7 @@ impl Way {
             Failure::new(format!("{name} has no current context")).with_hint("name one with --context")
         })?;
         let (authority, certificate, key) = file.identity(context).ok_or_else(|| {
-            let known: Vec<&str> = file.contexts().collect();
+            let known = file.contexts();
             Failure::new(format!("{name} has no context {context} with a certificate"))
                 .with_hint(format!("it has {}", known.join(", ")))
         })?;

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use secrecy::ExposeSecret as _;
-use talmox_machine::client::{TalosRole, Talosconfig};
+use talmox_machine::client::{ClientFile as _, TalosRole, Talosconfig};
 use talmox_machine::{Source, SystemRandom};
 use talmox_secrets::{Overwrite, write_secret_file};
 
@@ -31,7 +31,7 @@ pub(super) fn run(args: &SecretsRotateClient, printer: &Printer) -> anyhow::Resu
         .talos_client(&[TalosRole::Admin], now(), i64::from(args.days) * DAY, &mut SystemRandom)
         .context("could not sign a client certificate")?;
     config.replace_client(&context, &bundle, &client).map_err(|error| {
-        let names: Vec<&str> = config.contexts().collect();
+        let names = config.contexts();
         Failure::new(format!("{file}: {error}")).with_hint(format!("contexts: {}", names.join(", ")))
     })?;
     write_secret_file(&args.talosconfig, config.to_yaml().expose_secret().as_bytes(), Overwrite::Replace)?;

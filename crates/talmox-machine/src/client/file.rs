@@ -1,0 +1,87 @@
+//! What talosconfig and kubeconfig have in common: contexts to reach clusters by, of which one is the current one.
+
+use secrecy::SecretString;
+
+use super::Rename;
+use crate::fault::{Faults, Source};
+use crate::pki::Certificate;
+
+/// A file of that kind. The provided methods find and keep the context of one cluster in it, so that running a command again
+/// never piles up contexts.
+pub trait ClientFile: Sized {
+    /// Reads a file; an empty one has no contexts.
+    fn parse(source: Source<'_>) -> Result<Self, Faults>;
+
+    /// The file's text, which holds keys.
+    fn to_yaml(&self) -> SecretString;
+
+    /// The name of the current context.
+    fn current(&self) -> Option<&str>;
+
+    /// Their names, in the order they are looked through.
+    fn contexts(&self) -> Vec<&str>;
+
+    /// The client certificate of a context, to see when it ends.
+    fn certificate(&self, context: &str) -> Option<Certificate>;
+
+    /// What a context trusts, as the file has it.
+    fn authority(&self, context: &str) -> Option<&str>;
+
+    /// Whether a context leads where another file's current one does.
+    fn leads_alike(&self, context: &str, other: &Self) -> bool;
+
+    /// Adds what another file has, under new names where they are taken, and makes its current context the current one.
+    fn add(&mut self, other: &Self) -> Vec<Rename>;
+
+    /// Has a context of this file lead where one of another file leads, with the same certificate; what else it says stays.
+    fn replace(&mut self, mine: &str, theirs: &str, other: &Self);
+
+    /// Makes a context the current one; with an empty name there is none.
+    fn set_current(&mut self, context: &str);
+
+    /// Takes a context out, with what only that one needs.
+    fn drop_context(&mut self, context: &str);
+
+    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
+    /// same name or one that was given because that was taken.
+    fn counterpart(&self, other: &Self) -> Option<&str> {
+        let name = other.current()?;
+        let authority = other.authority(name)?;
+        let numbered = |context: &str| {
+            let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        self.contexts()
+            .into_iter()
+            .filter(|context| *context == name || numbered(context))
+            .find(|context| self.authority(context) == Some(authority) && self.certificate(context).is_some())
+    }
+
+    /// Renews the counterpart in place, keeping what else it says; without one the other file is added.
+    fn renew(&mut self, other: &Self) -> Vec<Rename> {
+        let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
+            return self.add(other);
+        };
+        self.replace(&mine, theirs, other);
+        self.set_current(&mine);
+        Vec::new()
+    }
+
+    /// Renews the counterpart of `old` as another file has it now, under another authority. None: there is no counterpart.
+    fn succeed(&mut self, old: &Self, new: &Self) -> Option<String> {
+        let (mine, theirs) = (self.counterpart(old)?.to_owned(), new.current()?);
+        self.replace(&mine, theirs, new);
+        Some(mine)
+    }
+
+    /// Takes out the counterpart of another file's current context. If it was the current one there is none afterwards. Gives
+    /// its name.
+    fn remove(&mut self, other: &Self) -> Option<String> {
+        let context = self.counterpart(other)?.to_owned();
+        self.drop_context(&context);
+        if self.current() == Some(&context) {
+            self.set_current("");
+        }
+        Some(context)
+    }
+}

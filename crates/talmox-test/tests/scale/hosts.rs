@@ -151,9 +151,8 @@ async fn two_hosts_at_once_and_one_of_them_back() {
     // The first is still being worked on: nothing is moved onto it from the third.
     carried_out(&bed, &returning(&second, false), 4).await;
     let plan = bed.plan(&draining(&HostName::parse(&third).unwrap())).await;
-    let onto = |step: &talmox_plan::Planned| match &step.step {
-        talmox_plan::Step::MoveVm { to, .. } => Some(to.clone()),
-        _ => None,
+    let onto = |step: &talmox_plan::Planned| {
+        if let talmox_plan::Step::MoveVm { to, .. } = &step.step { Some(to.clone()) } else { None }
     };
     let onto: Vec<HostName> = plan.steps.iter().filter_map(onto).collect();
     assert!(!onto.is_empty() && onto.iter().all(|to| *to == second), "{onto:?}");

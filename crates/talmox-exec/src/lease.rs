@@ -5,8 +5,9 @@
 //!  not yet            ─▶ a word in the mark of the first control plane, guarded by the digest of its VM
 //! ```
 //!
-//! A lease of a run that died ends by itself after two minutes: nobody is told to go away for it, the end is waited for. It
-//! fences nothing, so every step survives a second actor all the same.
+//! A lease of a run that died ends by itself after two minutes: nobody is told to go away for it, the end is waited for. Clocks
+//! of two people may be far apart, so whether a run is alive is seen by its lease being renewed, not by the time that stands
+//! in it. It fences nothing, so every step survives a second actor all the same.
 
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ type Result<T> = std::result::Result<T, StepError>;
 const TERM: u64 = 120;
 const RENEWED_EVERY: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_secs(5);
+/// How long a lease is watched that has run out by our clock: longer than whoever is alive takes to renew it.
+const WATCHED: Duration = Duration::from_secs(50);
+/// One that was not renewed for so many seconds is of a run that died, however far two clocks are apart.
+const FORGOTTEN: u64 = 3600;
 /// How often a mark is written that others write too.
 const TRIES: u32 = 5;
 
@@ -71,21 +76,58 @@ pub(crate) async fn take<'a>(run: &'a Run<'a>, reach: &'a Reach<'a>) -> Result<O
     let Some(place) = place(run, reach).await? else { return Ok(None) };
     let lease = Lease { run, reach, place };
     let (begun, limit) = (Instant::now(), Duration::from_secs(TERM) + PAUSE);
-    let mut first: Option<(String, u64)> = None;
+    let mut first: Option<Seen> = None;
     loop {
-        let Some((holder, renewed)) = lease.try_once(reach.take_over).await? else { return Ok(Some(lease)) };
-        let alive = first.as_ref().is_some_and(|(known, at)| *known == holder && *at != renewed);
-        if alive || begun.elapsed() > limit {
-            let seconds = reach.clock.now().saturating_sub(renewed);
+        let other = if reach.take_over { None } else { lease.other().await? };
+        let Some((holder, renewed)) = other else {
+            let take = if reach.take_over { Take::Whoevers } else { Take::Free };
+            match lease.try_once(take).await? {
+                None => return Ok(Some(lease)),
+                // Somebody was faster.
+                Some((holder, renewed)) => first = Some(Seen { holder, renewed, since: Instant::now() }),
+            }
+            continue;
+        };
+        let seen = match first.take().filter(|seen| seen.holder == holder) {
+            Some(seen) => seen,
+            None => Seen { holder: holder.clone(), renewed, since: Instant::now() },
+        };
+        let (now, watched) = (reach.clock.now(), seen.since.elapsed());
+        let seconds = now.saturating_sub(renewed);
+        if seen.renewed != renewed || begun.elapsed() > limit * 2 {
             return Err(StepError::Leased { holder, seconds });
         }
+        let ran_out = renewed.saturating_add(TERM) <= now;
+        if seconds > FORGOTTEN || (ran_out && watched >= WATCHED) || watched > limit {
+            return match lease.try_once(Take::From(&seen)).await? {
+                None => Ok(Some(lease)),
+                Some((holder, _)) => Err(StepError::Leased { holder, seconds: 0 }),
+            };
+        }
+        first = Some(seen);
         let name = format!("{holder} to finish, or its lease to end");
         let (elapsed, detail) = (begun.elapsed(), "it works on this cluster, or did until a moment ago");
         run.reporter.waiting(&Waiting { name: &name, elapsed, limit, detail });
-        first.get_or_insert((holder, renewed));
         let pause = run.stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
         pause.ok_or(StepError::Interrupted { waiting_for: name })?;
     }
+}
+
+/// Somebody's lease as it was first seen.
+struct Seen {
+    holder: String,
+    renewed: u64,
+    since: Instant,
+}
+
+/// Which lease is taken.
+#[derive(Clone, Copy)]
+enum Take<'a> {
+    /// One that is nobody's, or ours.
+    Free,
+    /// That of one that was seen not to renew it.
+    From(&'a Seen),
+    Whoevers,
 }
 
 /// Where the lease is kept.
@@ -109,7 +151,15 @@ async fn place(run: &Run<'_>, reach: &Reach<'_>) -> Result<Option<Place>> {
 }
 
 fn now(reach: &Reach<'_>) -> Time {
-    Time::from_unix(i64::try_from(reach.clock.now()).unwrap_or(i64::MAX))
+    unix(reach.clock.now())
+}
+
+fn unix(seconds: u64) -> Time {
+    Time::from_unix(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+fn not_taken(reason: String) -> StepError {
+    StepError::HandOver { doing: "take the lease".to_owned(), reason }
 }
 
 impl Lease<'_> {
@@ -118,35 +168,67 @@ impl Lease<'_> {
         matches!(self.place, Place::Mark { .. })
     }
 
-    /// Takes it; gives who has it, and when they were last seen.
-    async fn try_once(&self, take_over: bool) -> Result<Option<(String, u64)>> {
-        match &self.place {
-            Place::Kubernetes(locks) => {
-                let mut last = String::new();
-                for lock in locks {
-                    match lock.acquire(now(self.reach), take_over).await {
-                        Ok(Outcome::Ours(_)) => return Ok(None),
-                        Ok(Outcome::Theirs(theirs)) => return Ok(Some(last_seen(theirs))),
-                        Err(error) => last = error.to_string(),
-                    }
-                }
-                Err(StepError::HandOver { doing: "take the lease".to_owned(), reason: last })
+    /// Who else stands in it, and when they renewed it by their clock.
+    async fn other(&self) -> Result<Option<(String, u64)>> {
+        let ours = &self.reach.holder;
+        let locks = match &self.place {
+            Place::Kubernetes(locks) => locks,
+            Place::Mark { .. } => {
+                let ours = LeaseWord::holder(ours);
+                let word = self.marked().await?.and_then(|(_, mark)| mark.lease);
+                let other = word.filter(|word| word.holder != ours);
+                return Ok(other.map(|LeaseWord { holder, renewed }| (holder, renewed)));
             }
-            Place::Mark { .. } => self.take_mark(take_over).await,
+        };
+        let mut last = String::new();
+        for lock in locks {
+            // Whatever time it is: none that was ever renewed had run out then.
+            match lock.look(Time::from_unix(0)).await {
+                Ok(held) => return Ok(held.filter(|held| held.holder != *ours).map(last_seen)),
+                Err(error) => last = error.to_string(),
+            }
         }
+        Err(not_taken(last))
     }
 
-    async fn take_mark(&self, take_over: bool) -> Result<Option<(String, u64)>> {
+    /// Takes it; gives who has it, and when they were last seen.
+    async fn try_once(&self, take: Take<'_>) -> Result<Option<(String, u64)>> {
+        let locks = match &self.place {
+            Place::Kubernetes(locks) => locks,
+            Place::Mark { .. } => return self.take_mark(take).await,
+        };
+        let mut last = String::new();
+        for lock in locks {
+            let taken = match take {
+                Take::Free => lock.renew(now(self.reach)).await,
+                Take::Whoevers => lock.acquire(now(self.reach), true).await,
+                Take::From(seen) => lock.take_from(now(self.reach), &seen.holder, unix(seen.renewed)).await,
+            };
+            match taken {
+                Ok(Outcome::Ours(_)) => return Ok(None),
+                Ok(Outcome::Theirs(theirs)) => return Ok(Some(last_seen(theirs))),
+                Err(error) => last = error.to_string(),
+            }
+        }
+        Err(not_taken(last))
+    }
+
+    async fn take_mark(&self, take: Take<'_>) -> Result<Option<(String, u64)>> {
         let ours = LeaseWord::holder(&self.reach.holder);
         for _ in 0..TRIES {
             let Some((found, mark)) = self.marked().await? else { return Ok(None) };
             let now = self.reach.clock.now();
             if let Some(LeaseWord { holder, renewed }) = &mark.lease
                 && *holder != ours
-                && renewed.saturating_add(TERM) > now
-                && !take_over
             {
-                return Ok(Some((holder.clone(), *renewed)));
+                let may = match take {
+                    Take::Free => false,
+                    Take::Whoevers => true,
+                    Take::From(seen) => seen.holder == *holder && seen.renewed == *renewed,
+                };
+                if !may {
+                    return Ok(Some((holder.clone(), *renewed)));
+                }
             }
             let word = LeaseWord { holder: ours.clone(), renewed: now };
             if self.written(&found, &Mark { lease: Some(word), ..mark }).await? {
@@ -229,7 +311,7 @@ impl Lease<'_> {
             tokio::time::sleep(RENEWED_EVERY).await;
             let renewed = match &self.place {
                 Place::Kubernetes(locks) => self.renew(locks).await,
-                Place::Mark { .. } => match self.take_mark(false).await {
+                Place::Mark { .. } => match self.take_mark(Take::Free).await {
                     Ok(None) => Held::Ours,
                     Ok(Some((holder, _))) => Held::Theirs { holder, seconds: 0 },
                     Err(error) => Held::Unknown { reason: error.to_string() },

@@ -31,8 +31,8 @@ pub use machine::{
     SeenService, SeenStage,
 };
 pub use observed::{
-    Depth, Guest, GuestConfig, GuestKind, Host, Observed, Power, Rewound, Rights, Seen, SeenFile, SeenHa,
-    SeenJobs, SeenPool, Storage,
+    Depth, Guest, GuestConfig, GuestKind, HaGroup, Host, Observed, Power, Rewound, Rights, Seen, SeenFile,
+    SeenHa, SeenJobs, SeenPool, Storage,
 };
 pub use plan::{
     Applies, Change, Effect, Expected, ExpectedTemplate, Intent, Note, NoteKind, Plan, Planned, Refusal,

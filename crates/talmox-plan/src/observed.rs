@@ -67,8 +67,16 @@ pub struct SeenHa {
     pub resources: BTreeSet<VmId>,
     /// Rules of Proxmox 9 about VMs, by name.
     pub rules: BTreeMap<String, HaRule>,
-    /// Groups of Proxmox 8 and their hosts.
-    pub groups: BTreeMap<String, BTreeSet<HostName>>,
+    /// Groups of Proxmox 8, by name.
+    pub groups: BTreeMap<String, HaGroup>,
+}
+
+/// A group of Proxmox 8.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HaGroup {
+    pub hosts: BTreeSet<HostName>,
+    /// Whose it is, if it is ours.
+    pub comment: String,
 }
 
 /// A file on a storage.

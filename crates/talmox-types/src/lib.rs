@@ -31,7 +31,7 @@ pub use id::{ClusterUid, Fingerprint, SchematicId, VmId};
 pub use invalid::Invalid;
 pub use label::{is_label_key, is_label_value};
 pub use mac::MacAddress;
-pub use mark::{AwayWord, BootstrapWord, LeaseWord, Mark, shelf_name, split_serial};
+pub use mark::{AwayWord, BootstrapWord, Drained, LeaseWord, Mark, shelf_name, split_serial};
 pub use name::{
     BridgeName, ClusterName, HostName, MappingName, NodeName, NodePoolName, PoolName, StorageId, Tag,
 };

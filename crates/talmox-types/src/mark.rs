@@ -57,13 +57,28 @@ pub struct LeaseWord {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AwayWord {
-    /// This host was drained: the VM was stopped there, or moved away from it.
-    Drained(HostName),
+    /// Hosts were drained and are not back: the VM was moved away from them, or stopped on the one it is on.
+    Drained(Drained),
+    /// It was moved away from this host, which is back; it stayed where it is.
+    From(HostName),
     /// The machine has left its cluster and is wiped, or about to be: it must not be started again.
     Retired,
 }
 
+/// Hosts a VM had to leave.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Drained {
+    /// Those that are not back yet, in the order they were drained; never empty.
+    pub hosts: Vec<HostName>,
+    /// Where it was before the first of them.
+    pub home: HostName,
+}
+
 const PREFIX: &str = "talmox:v1";
+/// Between hosts a VM had to leave: no host has it in its name.
+const AND: char = '+';
+/// Comes before the host it was on first, where that is not the first of them.
+const HOME: &str = "/from/";
 /// Of a VM that only holds disks of its node.
 const SHELF: &str = "shelf";
 /// Follows the node in such a VM's name.
@@ -124,16 +139,93 @@ impl AwayWord {
     fn parse(text: &str) -> Option<Self> {
         match text.split_once('/') {
             None if text == "retired" => Some(Self::Retired),
-            Some(("drained", host)) => HostName::parse(host).ok().map(Self::Drained),
+            Some(("drained", hosts)) => Drained::parse(hosts).map(Self::Drained),
+            Some(("from", host)) => HostName::parse(host).ok().map(Self::From),
             None | Some(_) => None,
         }
+    }
+
+    /// What is written when a host is drained that a VM is on.
+    pub fn draining(before: Option<&Self>, host: &HostName) -> Self {
+        // What was on its way already still has its home. Who stayed when its host came back is at home where it is.
+        let (mut hosts, home) = match before {
+            Some(Self::Drained(Drained { hosts, home })) => (hosts.clone(), home.clone()),
+            Some(Self::From(_) | Self::Retired) | None => (Vec::new(), host.clone()),
+        };
+        if !hosts.contains(host) {
+            hosts.push(host.clone());
+        }
+        Self::Drained(Drained { hosts, home })
+    }
+
+    /// What is left of it when a host is back and the VM is on another, or that one: nothing if it is at home and no other is drained.
+    pub fn returning(&self, host: &HostName, now_on: &HostName) -> Option<Self> {
+        let (hosts, home) = match self {
+            Self::Drained(Drained { hosts, home }) => (hosts.as_slice(), home),
+            Self::From(home) => (&[][..], home),
+            Self::Retired => return Some(Self::Retired),
+        };
+        let hosts: Vec<HostName> = hosts.iter().filter(|one| *one != host).cloned().collect();
+        match (hosts.is_empty(), now_on == home) {
+            (true, true) => None,
+            (true, false) => Some(Self::From(home.clone())),
+            (false, _) => Some(Self::Drained(Drained { hosts, home: home.clone() })),
+        }
+    }
+
+    /// Hosts that were drained and are not back.
+    pub fn drained(&self) -> &[HostName] {
+        match self {
+            Self::Drained(Drained { hosts, .. }) => hosts,
+            Self::From(_) | Self::Retired => &[],
+        }
+    }
+
+    /// Where the VM was before it was moved.
+    pub fn home(&self) -> Option<&HostName> {
+        match self {
+            Self::Drained(Drained { home, .. }) | Self::From(home) => Some(home),
+            Self::Retired => None,
+        }
+    }
+}
+
+impl Drained {
+    /// For which of them a VM is off that is on this host.
+    pub fn stopped_for<'a>(&'a self, on: &'a HostName) -> &'a HostName {
+        if self.hosts.contains(on) { on } else { self.hosts.last().unwrap_or(on) }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (hosts, home) = text.split_once(HOME).map_or((text, None), |(hosts, home)| (hosts, Some(home)));
+        let hosts: Vec<HostName> =
+            hosts.split(AND).map(|host| HostName::parse(host).ok()).collect::<Option<_>>()?;
+        let home = match home {
+            Some(home) => HostName::parse(home).ok()?,
+            None => hosts.first()?.clone(),
+        };
+        Some(Self { hosts, home })
+    }
+}
+
+impl fmt::Display for Drained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { hosts, home } = self;
+        for (index, host) in hosts.iter().enumerate() {
+            if index > 0 {
+                write!(f, "{AND}")?;
+            }
+            write!(f, "{host}")?;
+        }
+        if hosts.first() == Some(home) { Ok(()) } else { write!(f, "{HOME}{home}") }
     }
 }
 
 impl fmt::Display for AwayWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Drained(host) => write!(f, "drained/{host}"),
+            Self::Drained(drained) => write!(f, "drained/{drained}"),
+            Self::From(host) => write!(f, "from/{host}"),
             Self::Retired => f.write_str("retired"),
         }
     }
@@ -310,16 +402,47 @@ mod tests {
 
     #[test]
     fn why_a_vm_is_away_is_in_its_mark() {
+        let host = |name: &str| HostName::parse(name).unwrap();
+        let drained = |hosts: &[&str], home: &str| {
+            AwayWord::Drained(Drained {
+                hosts: hosts.iter().map(|one| host(one)).collect(),
+                home: host(home),
+            })
+        };
         for (word, away) in [
             ("away=retired", AwayWord::Retired),
-            ("away=drained/pve1", AwayWord::Drained(HostName::parse("pve1").unwrap())),
+            ("away=drained/pve1", drained(&["pve1"], "pve1")),
+            ("away=drained/pve1+pve2", drained(&["pve1", "pve2"], "pve1")),
+            ("away=drained/pve2/from/pve1", drained(&["pve2"], "pve1")),
+            ("away=from/pve1", AwayWord::From(host("pve1"))),
         ] {
             let mark = Mark::parse(&format!("{LINE} {word}")).unwrap();
             assert_eq!(mark.away, Some(away));
             assert_eq!(mark.to_string(), format!("{LINE} {word}"));
         }
-        let unknown = Mark::parse(&format!("{LINE} away=elsewhere")).unwrap();
-        assert_eq!((unknown.away, unknown.others.len()), (None, 1));
+        for unknown in ["elsewhere", "drained/", "drained/pve1+", "drained/pve1/from/"] {
+            let mark = Mark::parse(&format!("{LINE} away={unknown}")).unwrap();
+            assert_eq!((mark.away, mark.others.len()), (None, 1), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_vm_that_two_hosts_sent_away_knows_its_home() {
+        let [one, two, three] = ["pve1", "pve2", "pve3"].map(|name| HostName::parse(name).unwrap());
+        let first = AwayWord::draining(None, &one);
+        let second = AwayWord::draining(Some(&first), &two);
+        assert_eq!((second.drained(), second.home()), ([one.clone(), two.clone()].as_slice(), Some(&one)));
+        assert_eq!(AwayWord::draining(Some(&second), &two), second, "asked for again");
+        // The second is back: it is not where it belongs.
+        assert_eq!(second.returning(&two, &three), Some(first.clone()));
+        // The first is back, and it is at home: the second is still drained.
+        let home = second.returning(&one, &one).unwrap();
+        assert_eq!((home.to_string().as_str(), home.home()), ("drained/pve2/from/pve1", Some(&one)));
+        assert_eq!(home.returning(&two, &one), None);
+        // It stays where it is, and is at home there when that host is drained.
+        let stays = first.returning(&one, &three).unwrap();
+        assert_eq!((stays.clone(), stays.drained().len()), (AwayWord::From(one), 0));
+        assert_eq!(AwayWord::draining(Some(&stays), &three).home(), Some(&three));
     }
 
     #[test]

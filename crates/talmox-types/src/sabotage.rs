@@ -51,6 +51,10 @@ defects! {
     HostDrainedWithoutGate, "host-drained-without-gate", "nodes of a host that is drained go down without asking the gate";
     QuorumGivenUp, "quorum-given-up", "etcd is given up for a snapshot though a member has a leader";
     RolledBackStarted, "rolled-back-started", "a member of etcd that was rolled back to a snapshot is simply started again";
+    PrunesEverything, "prunes-everything", "--prune removes most of a cluster that nobody named";
+    CopyDestroysOriginal, "copy-destroys-original", "what was copied from another cluster's description destroys that cluster";
+    LeavesUnseen, "leaves-unseen", "nodes are removed from a cluster none of whose control planes answers";
+    ReturnedStaysDrained, "returned-stays-drained", "a host that is back counts as drained for ever";
     DrainForgotten, "drain-forgotten", "nodes are taken down with their pods on them";
     UncordonForgotten, "uncordon-forgotten", "a node that is back stays closed to pods";
     ApprovalNotChecked, "approval-not-checked", "later rounds do what nobody has approved";

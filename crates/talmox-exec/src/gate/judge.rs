@@ -113,6 +113,14 @@ impl Asked {
         Some(format!("{} is not well: {why}", self.name))
     }
 
+    /// Whether nothing of it is seen to take part in etcd.
+    fn has_no_part(&self) -> bool {
+        match self.said {
+            Said::NoMachine | Said::Off | Said::Silent(_) | Said::Empty => true,
+            Said::Member(_) => false,
+        }
+    }
+
     fn is(&self, member: &Member) -> bool {
         self.name == member.hostname || peers(member).iter().any(|peer| self.addresses.contains(peer))
     }
@@ -161,6 +169,9 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
              shows them"
         ));
     }
+    if leaving.fate == Fate::Gone && own.is_some_and(Asked::has_no_part) && most_are_well(&others, asked) {
+        return Verdict::Pass;
+    }
     for other in &others {
         let complaint = match asked.iter().find(|one| one.is(other)) {
             Some(one) => one.complaint(),
@@ -179,11 +190,7 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
         0 => only_member(leaving),
         _ if left > voters / 2 => Verdict::Pass,
         // The vote to let it go is taken while it is still there.
-        _ if matches!(leaving.fate, Fate::Leaves | Fate::Busy)
-            && own.and_then(Asked::complaint).is_none() =>
-        {
-            Verdict::Pass
-        }
+        _ if lets_go(leaving) && own.and_then(Asked::complaint).is_none() => Verdict::Pass,
         _ if leaving.all_stop => Verdict::Pass,
         _ if leaving.declared > voters => Verdict::NotYet(format!(
             "etcd has {voters} members and cannot do without one; others are to join"
@@ -192,6 +199,26 @@ fn without(leaving: &Leaving<'_>, own: Option<&Asked>, asked: &[Asked], members:
             "etcd has {voters} members and cannot do without one; with another control plane it could"
         )),
     }
+}
+
+/// Whether two members can spare one: it stays, or leaves for good. One that is built anew comes back, and so have others to that
+/// are missing: they first.
+fn lets_go(leaving: &Leaving<'_>) -> bool {
+    match leaving.fate {
+        Fate::Busy => true,
+        Fate::Leaves => !(leaving.is_declared && leaving.declared > 2),
+        Fate::Returns | Fate::Gone | Fate::GivenUp => false,
+    }
+}
+
+/// Whether those that are well are a majority by themselves. Where two are dead, whoever goes first would have to wait for the
+/// other for ever; what is dead takes nothing away.
+fn most_are_well(others: &[&Member], asked: &[Asked]) -> bool {
+    let is_well = |other: &&&Member| {
+        let said = asked.iter().find(|one| one.is(other));
+        said.is_some_and(|one| one.complaint().is_none())
+    };
+    others.iter().filter(is_well).count() > others.len().div_ceil(2)
 }
 
 /// A machine that more than one member is taken for: what it says is true of one of them, and the others' votes are nobody's.

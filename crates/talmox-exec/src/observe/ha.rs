@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_plan::{HaRule, HaScope, SeenHa};
+use talmox_plan::{HaGroup, HaRule, HaScope, SeenHa};
 use talmox_pve::client::{self, Client, Error, ErrorKind};
 use talmox_types::desired::Desired;
 use talmox_types::{HostName, VmId};
@@ -58,10 +58,14 @@ fn rule(seen: client::HaRule) -> Option<HaRule> {
     })
 }
 
-/// The hosts of each group, without priorities.
-pub(crate) async fn seen_groups(client: &Client) -> Result<BTreeMap<String, BTreeSet<HostName>>, Error> {
+/// The hosts of each group, without priorities, and whose it is.
+pub(crate) async fn seen_groups(client: &Client) -> Result<BTreeMap<String, HaGroup>, Error> {
     let groups = client.ha_groups().await?;
-    Ok(groups.into_iter().map(|group| (group.group, hosts(&group.nodes))).collect())
+    let seen = |group: client::HaGroup| {
+        let seen = HaGroup { hosts: hosts(&group.nodes), comment: group.comment.unwrap_or_default() };
+        (group.group, seen)
+    };
+    Ok(groups.into_iter().map(seen).collect())
 }
 
 fn hosts(words: &[String]) -> BTreeSet<HostName> {

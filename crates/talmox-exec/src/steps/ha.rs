@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Expected, HaRule, HaScope};
+use talmox_plan::{Expected, HaGroup, HaRule, HaScope};
 use talmox_pve::client::{Error, ErrorKind, HaRuleScope, NewHaResource, NewHaRule};
 use talmox_types::{HostName, VmId};
 
@@ -42,7 +42,7 @@ async fn rule_now(work: &Work<'_>, id: &str) -> std::result::Result<Option<HaRul
     Ok(seen_rules(work.client()).await?.remove(id))
 }
 
-async fn group_now(work: &Work<'_>, group: &str) -> std::result::Result<Option<BTreeSet<HostName>>, Error> {
+async fn group_now(work: &Work<'_>, group: &str) -> std::result::Result<Option<HaGroup>, Error> {
     Ok(seen_groups(work.client()).await?.remove(group))
 }
 
@@ -61,7 +61,9 @@ pub(super) async fn set_rule(work: &Work<'_>, rule: &HaRule) -> Result {
     };
     let sent = match seen {
         Some(seen) if seen == *rule => return Ok(End::Unchanged),
-        Some(seen) if !same_owner(&seen.comment, &rule.comment) => return Err(not_ours(rule)),
+        Some(seen) if !same_owner(&seen.comment, &rule.comment) => {
+            return Err(not_ours(&format!("the HA rule {}", rule.id)));
+        }
         Some(_) => work.client().change_ha_rule(&new).await,
         None => work.client().add_ha_rule(&new).await,
     };
@@ -72,14 +74,16 @@ pub(super) async fn delete_rule(work: &Work<'_>, rule: &HaRule) -> Result {
     let doing = format!("remove the HA rule {}", rule.id);
     match rule_now(work, &rule.id).await.map_err(StepError::call(doing.clone()))? {
         None => return Ok(End::Unchanged),
-        Some(seen) if !same_owner(&seen.comment, &rule.comment) => return Err(not_ours(rule)),
+        Some(seen) if !same_owner(&seen.comment, &rule.comment) => {
+            return Err(not_ours(&format!("the HA rule {}", rule.id)));
+        }
         Some(_) => {}
     }
     let deleted = work.client().delete_ha_rule(&rule.id).await;
     settle(work, deleted, doing, async { Ok(rule_now(work, &rule.id).await?.is_none()) }).await
 }
 
-/// Makes a group of Proxmox 8, or changes its hosts.
+/// Makes a group of Proxmox 8, or changes its hosts. One that is not ours is left alone.
 pub(super) async fn set_group(
     work: &Work<'_>,
     group: &str,
@@ -89,11 +93,15 @@ pub(super) async fn set_group(
     let doing = format!("set the HA group {group}");
     let nodes: Vec<HostName> = hosts.iter().cloned().collect();
     let sent = match group_now(work, group).await.map_err(StepError::call(doing.clone()))? {
-        Some(seen) if seen == *hosts => return Ok(End::Unchanged),
+        Some(seen) if seen.hosts == *hosts => return Ok(End::Unchanged),
+        Some(seen) if !same_owner(&seen.comment, comment) => {
+            return Err(not_ours(&format!("the HA group {group}")));
+        }
         Some(_) => work.client().change_ha_group(group, &nodes, comment).await,
         None => work.client().add_ha_group(group, &nodes, comment).await,
     };
-    settle(work, sent, doing, async { Ok(group_now(work, group).await?.as_ref() == Some(hosts)) }).await
+    let is_set = async { Ok(group_now(work, group).await?.is_some_and(|seen| seen.hosts == *hosts)) };
+    settle(work, sent, doing, is_set).await
 }
 
 /// Whether what was sent is there: an answer may be lost, and another run may be faster.
@@ -124,6 +132,6 @@ fn same_owner(seen: &str, ours: &str) -> bool {
     owner(seen) == owner(ours)
 }
 
-fn not_ours(rule: &HaRule) -> StepError {
-    StepError::Changed { what: format!("the HA rule {}, which is not ours any more,", rule.id) }
+fn not_ours(what: &str) -> StepError {
+    StepError::Changed { what: format!("{what}, which is not ours any more,") }
 }

@@ -8,8 +8,9 @@
 //!    └───── release
 //! ```
 //! Every write names the version that was read, so of two who reach for it at once one hears of the other. Whether time has
-//! run out is judged by the caller's clock against the holder's: a lease tells careful people from each other and fences
-//! nothing, so whatever is done under it must survive a second actor all the same.
+//! run out is judged by the caller's clock against the holder's; who does not trust them watches whether it is renewed
+//! ([`Lock::take_from`]). A lease tells careful people from each other and fences nothing, so whatever is done under it must
+//! survive a second actor all the same.
 
 use std::time::Duration;
 
@@ -79,6 +80,13 @@ impl Lock {
     /// again.
     pub async fn acquire(&self, now: Time, take_over: bool) -> Result<Outcome, Error> {
         self.attempt(now, |holding| take_over || holding.ends <= now).await
+    }
+
+    /// Takes the lease from one that was seen not to renew it, whatever time stands in it: clocks may be far apart. If it was renewed
+    /// since, or somebody else has it, it stays theirs. One that nobody has is taken as well.
+    pub async fn take_from(&self, now: Time, holder: &str, renewed: Time) -> Result<Outcome, Error> {
+        let same = |holding: &Holding| holding.holder == holder && holding.renewed.unix() == renewed.unix();
+        self.attempt(now, same).await
     }
 
     /// Holds on to the lease. If it is another's by now, what was done under it has to stop. One that ran out and nobody took

@@ -30,6 +30,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             }
             Step::DeletePool { comment, .. } => delete_pool(court, step, comment),
             Step::SetHaRule { rule } | Step::DeleteHaRule { rule } => ha_rule(court, step, rule),
+            Step::SetHaGroup { group, .. } => ha_group(court, step, group),
             Step::CreatePool { .. }
             | Step::RegisterSchematic { .. }
             | Step::FetchImage { .. }
@@ -46,7 +47,6 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::RebootVm { .. }
             | Step::MoveVm { .. }
             | Step::AddHa { .. }
-            | Step::SetHaGroup { .. }
             | Step::AttachSeed { .. }
             | Step::EjectSeed { .. }
             | Step::RemoveSeed { .. }
@@ -195,11 +195,21 @@ fn delete_pool(court: &mut Court<'_>, step: &Planned, comment: &str) {
 }
 
 /// A rule of HA is ours by its comment, and speaks of our VMs only.
+fn is_ours(court: &Court<'_>, comment: &str) -> bool {
+    let uid = court.desired.uid.as_ref();
+    uid.is_some_and(|uid| comment.starts_with(&format!("talmox:v1 uid={uid} ")))
+}
+
+/// VMs of others may be in a group of others: HA would move them.
+fn ha_group(court: &mut Court<'_>, step: &Planned, group: &str) {
+    let seen = court.observed.ha.as_ref().and_then(|ha| ha.groups.get(group));
+    if seen.is_some_and(|seen| !is_ours(court, &seen.comment)) {
+        court.violate(Rule::OursOnly, step, format!("the HA group {group} is not proven ours"));
+    }
+}
+
 fn ha_rule(court: &mut Court<'_>, step: &Planned, rule: &HaRule) {
-    let is_ours = |comment: &str| {
-        let uid = court.desired.uid.as_ref();
-        uid.is_some_and(|uid| comment.starts_with(&format!("talmox:v1 uid={uid} ")))
-    };
+    let is_ours = |comment: &str| is_ours(court, comment);
     let seen = court.observed.ha.as_ref().and_then(|ha| ha.rules.get(&rule.id));
     if !is_ours(&rule.comment) || seen.is_some_and(|seen| !is_ours(&seen.comment)) {
         return court.violate(Rule::OursOnly, step, format!("the HA rule {} is not proven ours", rule.id));

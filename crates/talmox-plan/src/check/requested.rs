@@ -1,9 +1,14 @@
 //! Whether everything that destroys or takes down was asked for.
 
+use std::collections::BTreeSet;
+
+use talmox_types::{Mark, NodeName};
+
 use super::{Court, Rule};
 use crate::{Effect, Expected, Goal, Planned, Step};
 
 pub(super) fn judge(court: &mut Court<'_>) {
+    pruned(court);
     for step in court.steps() {
         if let Some(node) = &step.node
             && !court.request.covers(node)
@@ -80,6 +85,26 @@ pub(super) fn may_be_removed(court: &Court<'_>, vm: &Expected) -> bool {
     }
 }
 
+/// What nobody named goes only if it is no more than half of what is there: a description may have lost its nodes by mistake.
+fn pruned(court: &mut Court<'_>) {
+    if court.request.goal != Goal::Converge {
+        return;
+    }
+    let unnamed = |step: &&Planned| {
+        matches!(&step.step, Step::RemoveVm { vm, .. }
+            if court.node(&vm.mark.node).is_none() && !court.request.remove.contains(&vm.mark.node))
+    };
+    let going: Vec<&Planned> = court.steps().iter().filter(unnamed).collect();
+    let mark = |guest: &crate::Guest| Mark::of_description(guest.seen()?.live.description()?);
+    let is_ours = |mark: &Mark| court.desired.uid.as_ref() == Some(&mark.uid) && !mark.shelf;
+    let nodes: BTreeSet<NodeName> =
+        court.observed.guests.values().filter_map(mark).filter(is_ours).map(|mark| mark.node).collect();
+    let names: BTreeSet<&NodeName> = going.iter().filter_map(|step| step.node.as_ref()).collect();
+    if let Some(first) = going.first().filter(|_| names.len() * 2 > nodes.len()) {
+        court.violate(Rule::AskedFor, first, "most of the cluster would go, and nobody named what goes");
+    }
+}
+
 fn remove(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     if !may_be_removed(court, vm) {
         court.violate(Rule::AskedFor, step, format!("nobody asked for the removal of {}", vm.mark.node));
@@ -112,6 +137,6 @@ fn for_hosts(court: &Court<'_>, vm: &Expected, to: Option<&talmox_types::HostNam
     let returns = hosts.move_back
         && to.is_some()
         && hosts.back.as_ref() == to
-        && matches!(&away, Some(talmox_types::AwayWord::Drained(from)) if Some(from) == to);
+        && away.as_ref().and_then(talmox_types::AwayWord::home) == to;
     leaves || returns
 }

@@ -331,7 +331,8 @@ impl<'a> Planner<'a> {
         } else if needs_restart {
             let (node, vmid) = (node.name.clone(), vm.vmid());
             self.plan.waiting.push(Waiting::Reboot { node, vmid, keys: after_reboot });
-        } else if let (Power::Stopped, Some(AwayWord::Drained(host))) = (guest.power, &vm.mark.away) {
+        } else if let (Power::Stopped, Some(AwayWord::Drained(drained))) = (guest.power, &vm.mark.away) {
+            let host = drained.stopped_for(&guest.host);
             let text = format!("is off because {host} was drained: talmox host return {host}");
             self.note(Some(&node.name), NoteKind::Placement, text);
         } else if guest.power == Power::Stopped && node.vm.power == WantedPower::Running {

@@ -54,11 +54,17 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether there is a place for a VM that is built anew, and the disks it keeps can come along.
+    /// Whether there is a place for a VM that is built anew and what it is made from, and the disks it keeps can come along.
     fn kept_disks_come_along(&mut self, node: &Node, now_on: Option<&HostName>) -> bool {
+        let goes = now_on.is_some();
         let now_on = now_on.cloned().or_else(|| self.shelf_host(&node.name));
         let possible = self.as_possible(node, now_on.as_ref());
         let host = match self.place_for(&possible, now_on.as_ref()) {
+            Ok(Place { origin: Origin::Build { .. }, .. }) if goes && self.wait_for_templates_in_flight() => {
+                let problem = "its template is being made just now, by another run or by hand".to_owned();
+                self.refuse(Some(&node.name), problem, vec!["run this again once that is done".to_owned()]);
+                return false;
+            }
             Ok(place) => place.host,
             Err(NoPlace { problem, choices, .. }) => {
                 self.refuse(Some(&node.name), problem, choices);

@@ -1,7 +1,7 @@
 //! VMs that Proxmox shall keep running: who is looked after, where they may run, and who stays apart from whom.
 //!
 //! Proxmox 9 has rules for the latter two. Version 8 has groups, which say where and know no apart. What others have put
-//! under HA, and rules without our comment, are theirs.
+//! under HA, and rules and groups without our comment, are theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,8 +88,17 @@ impl Planner<'_> {
             return None;
         }
         let group = format!("talmox-{}", self.desired.name);
-        if seen.groups.get(&group) == Some(&hosts) {
-            return Some((group, None));
+        match seen.groups.get(&group) {
+            Some(seen) if seen.hosts == hosts => return Some((group, None)),
+            Some(seen)
+                if !is_our_pool(&seen.comment, &self.uid) && !sabotaged(Defect::ForeignRuleChanged) =>
+            {
+                let text =
+                    format!("the HA group {group} is not from us: left alone, and HA may use every host");
+                self.note(None, NoteKind::Foreign, text);
+                return None;
+            }
+            Some(_) | None => {}
         }
         let step = Step::SetHaGroup { group: group.clone(), hosts, comment: self.ha_comment() };
         let draft = Draft::new(None, step, "it names the hosts the description allows", Effect::ChangeLive);

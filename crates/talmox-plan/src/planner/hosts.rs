@@ -4,14 +4,16 @@
 //!  drain:   can run elsewhere ─▶ noted in its mark ─▶ moved, running ─▶ well again ─▶ the next one
 //!           cannot            ─▶ drained ─▶ noted in its mark ─▶ stopped
 //!  return:  stopped for it    ─▶ started ─▶ well again, pods back ─▶ the note goes
-//!           moved for it      ─▶ stays, or is moved back if that was asked for
+//!           moved for it      ─▶ stays, and the host is free again; or is moved back if that was asked for
 //! ```
 //!
-//! What was done is known by the note alone, which is in the VM's mark.
+//! What was done is known by the note alone, which is in the VM's mark: the hosts that are not back, and where the VM was before the
+//! first of them.
 
 use std::collections::BTreeSet;
 
 use talmox_types::desired::{Node, Power as WantedPower, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{AwayWord, HostName, NodeName};
 
 use super::converge::shutdown_timeout;
@@ -124,7 +126,7 @@ impl Planner<'_> {
     fn move_off(&mut self, node: &Node, vm: &Expected, guest: &Guest, (to, local_disks): (HostName, bool)) {
         self.places.remove(self.observed, guest, &node.name);
         self.places.add(self.observed, &to, node);
-        let away = Some(AwayWord::Drained(vm.host.clone()));
+        let away = Some(AwayWord::draining(vm.mark.away.as_ref(), &vm.host));
         let noted = self.note_away(&node.name, vm, away, Vec::new());
         let copied = if local_disks { ", its disks are copied" } else { "" };
         let reason = format!("{} is drained; the machine goes on running{copied}", vm.host);
@@ -145,68 +147,73 @@ impl Planner<'_> {
         }
         stopped.insert(node.name.clone());
         let needs = self.drain(&node.name, &format!("{} is drained", vm.host), Vec::new());
-        let noted = self.note_away(&node.name, vm, Some(AwayWord::Drained(vm.host.clone())), needs);
+        let away = Some(AwayWord::draining(vm.mark.away.as_ref(), &vm.host));
+        let noted = self.note_away(&node.name, vm, away, needs);
         let step = Step::StopVm { vm: vm.clone(), timeout: shutdown_timeout(Some(node)) };
         let reason = format!("{} is drained, and it cannot run elsewhere: {why}", vm.host);
         self.push(Draft::new(Some(&node.name), step, &reason, Effect::Stop).after(vec![noted]));
     }
 
     fn return_host(&mut self, host: &HostName) {
-        let away = AwayWord::Drained(host.clone());
-        let owned: Vec<Owned> =
-            self.identities.ours().filter(|owned| owned.mark.away.as_ref() == Some(&away)).cloned().collect();
+        let concerns = |owned: &&Owned| {
+            let away = owned.mark.away.as_ref();
+            away.is_some_and(|away| away.drained().contains(host) || away.home() == Some(host))
+        };
+        let owned: Vec<Owned> = self.identities.ours().filter(concerns).cloned().collect();
         for owned in owned {
             let name = owned.mark.node.clone();
             let Some(guest) = self.observed.guests.get(&owned.mark.vmid) else { continue };
             if self.is_locked(&name, guest) {
                 continue;
             }
-            let node = self.names.get(name.as_str()).copied();
             let vm = Expected { host: guest.host.clone(), mark: owned.mark.clone() };
-            if guest.host != *host && !self.request.hosts.move_back {
-                let text =
-                    format!("was moved to {} when {host} was drained, and stays (--move-back)", guest.host);
-                self.note(Some(&name), NoteKind::Placement, text);
-                if guest.power == Power::Running {
-                    continue;
-                }
-            }
-            self.bring_back(&name, node, (&vm, guest), host);
+            self.bring_back(&name, (&vm, guest), host);
         }
     }
 
-    fn bring_back(
-        &mut self,
-        name: &NodeName,
-        node: Option<&Node>,
-        (vm, guest): (&Expected, &Guest),
-        host: &HostName,
-    ) {
-        let mut needs = Vec::new();
-        if guest.host != *host
-            && self.request.hosts.move_back
-            && let Some(node) = node
-        {
-            match self.can_move(node, guest, host) {
-                Ok(local) => {
-                    let step =
-                        Step::MoveVm { vm: vm.clone(), to: host.clone(), local_disks: !local.is_empty() };
-                    let draft = Draft::new(Some(name), step, "it was there before", Effect::Move);
-                    needs.push(self.push(draft));
+    /// Brings back what a host carried before it was drained, as far as it is to come, and notes what is left.
+    fn bring_back(&mut self, name: &NodeName, (vm, guest): (&Expected, &Guest), host: &HostName) {
+        let Some(away) = vm.mark.away.clone() else { return };
+        let node = self.names.get(name.as_str()).copied();
+        let (mut needs, mut now_on) = (Vec::new(), guest.host.clone());
+        if guest.host != *host && away.home() == Some(host) {
+            match node.filter(|_| self.request.hosts.move_back) {
+                Some(node) => match self.can_move(node, guest, host) {
+                    Ok(local) => {
+                        let step =
+                            Step::MoveVm { vm: vm.clone(), to: host.clone(), local_disks: !local.is_empty() };
+                        let draft = Draft::new(Some(name), step, "it was there before", Effect::Move);
+                        needs.push(self.push(draft));
+                        now_on = host.clone();
+                    }
+                    Err((problem, choices)) => return self.refuse(Some(name), problem, choices),
+                },
+                None => {
+                    let text = format!(
+                        "was moved to {} when {host} was drained, and stays (--move-back)",
+                        guest.host
+                    );
+                    self.note(Some(name), NoteKind::Placement, text);
                 }
-                Err((problem, choices)) => return self.refuse(Some(name), problem, choices),
             }
         }
-        let wanted = node.is_none_or(|node| node.vm.power == WantedPower::Running);
-        if guest.power == Power::Stopped && wanted {
+        let left = away.returning(host, &now_on);
+        // One that is off on a host that is still drained is not started.
+        let is_free = !left.as_ref().is_some_and(|left| left.drained().contains(&now_on));
+        let wanted = is_free && node.is_none_or(|node| node.vm.power == WantedPower::Running);
+        let starts = guest.power == Power::Stopped && wanted;
+        if starts {
             let step = Step::StartVm { vm: vm.clone() };
             let reason = format!("it was stopped when {host} was drained");
             needs = vec![self.push(Draft::new(Some(name), step, &reason, Effect::Start).after(needs))];
         }
-        if let Some(node) = node.filter(|_| wanted) {
+        let stays = guest.power == Power::Running && now_on == guest.host && guest.host != *host;
+        if let Some(node) = node.filter(|_| wanted && !stays) {
             needs = self.well_again(node, needs);
         }
-        self.note_away(name, vm, None, needs);
+        if left != vm.mark.away && !sabotaged(Defect::ReturnedStaysDrained) {
+            self.note_away(name, vm, left, needs);
+        }
     }
 
     fn note_away(
@@ -219,7 +226,11 @@ impl Planner<'_> {
         if away.is_some() && vm.mark.away == away {
             return needs.last().cloned().unwrap_or_else(|| self.noted_already(node, vm));
         }
-        let reason = if away.is_some() { "so that it is known later" } else { "it is back" };
+        let reason = match &away {
+            Some(AwayWord::From(_)) => "the host is back",
+            Some(_) => "so that it is known later",
+            None => "it is back",
+        };
         let step = Step::Upkeep(Upkeep::NoteAway { vm: vm.clone(), away });
         self.push(Draft::new(Some(node), step, reason, Effect::ChangeLive).after(needs))
     }

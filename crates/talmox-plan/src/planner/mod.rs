@@ -16,6 +16,7 @@ mod ids;
 mod inside;
 mod moves;
 mod names;
+mod namesakes;
 mod place;
 mod published;
 mod remove;
@@ -54,6 +55,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         Goal::Converge if !planner.quorum() => {}
         Goal::Converge => {
             conflicts::find(&mut planner);
+            planner.copied_description();
             for node in planner.in_turn().into_iter().filter(|node| request.covers(&node.name)) {
                 planner.node(node);
             }
@@ -73,6 +75,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         }
         Goal::Hosts => planner.hosts(),
     }
+    planner.refuse_unasked_pods();
     planner.one_control_plane_at_a_time();
     planner.plan
 }
@@ -121,6 +124,8 @@ struct Planner<'a> {
     refused: BTreeSet<NodeName>,
     /// Where the steps are that belong to no node.
     shared: Vec<usize>,
+    /// Nodes that would go down with pods on them that nobody could ask to leave.
+    unasked: BTreeSet<NodeName>,
     /// Members of etcd that are none any more once the plan is carried out.
     left_etcd: BTreeSet<NodeName>,
     /// Nodes that stand on a template that is not the described one any more, and its name.
@@ -156,6 +161,7 @@ impl<'a> Planner<'a> {
             unknown: unknown::Unknown::new(desired, observed, &identities),
             refused: BTreeSet::new(),
             shared: Vec::new(),
+            unasked: BTreeSet::new(),
             left_etcd: BTreeSet::new(),
             outdated: if request.goal == Goal::Converge {
                 outdated(desired, observed)

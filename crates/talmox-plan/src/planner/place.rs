@@ -73,9 +73,7 @@ impl Places {
         let names = by_name(desired);
         let mut drained = BTreeSet::new();
         for owned in identities.ours() {
-            if let Some(AwayWord::Drained(host)) = &owned.mark.away {
-                drained.insert(host.clone());
-            }
+            drained.extend(owned.mark.away.iter().flat_map(AwayWord::drained).cloned());
             if let Some(node) = names.get(owned.mark.node.as_str()) {
                 hosts.entry(owned.host.clone()).or_default().push((node.name.clone(), node.role));
             }

@@ -18,6 +18,9 @@ impl Planner<'_> {
         self.forget_leftovers();
         self.undeclared_shelves();
         let owned: Vec<Owned> = self.identities.ours().cloned().collect();
+        if self.prunes_too_much(&owned) {
+            return;
+        }
         for owned in owned {
             let name = &owned.mark.node;
             let refused = self.refused.contains(name);
@@ -36,9 +39,47 @@ impl Planner<'_> {
         }
     }
 
+    /// Refuses to remove most of a cluster because the description does not have it: a description that lost its nodes by mistake looks
+    /// the same. What somebody names was meant.
+    fn prunes_too_much(&mut self, owned: &[Owned]) -> bool {
+        let unnamed = |owned: &&Owned| {
+            let name = &owned.mark.node;
+            let request = self.request;
+            request.covers(name) && !self.names.contains_key(name.as_str()) && !request.remove.contains(name)
+        };
+        let unnamed: Vec<Owned> = owned.iter().filter(unnamed).cloned().collect();
+        if self.request.prune && self.spares_another(&unnamed) {
+            return true;
+        }
+        let going: BTreeSet<&str> = unnamed.iter().map(|owned| owned.mark.node.as_str()).collect();
+        let all: BTreeSet<&str> = owned.iter().map(|owned| owned.mark.node.as_str()).collect();
+        if !self.request.prune || going.len() * 2 <= all.len() || sabotaged(Defect::PrunesEverything) {
+            return false;
+        }
+        let listed = |between: &str| going.iter().copied().collect::<Vec<_>>().join(between);
+        let problem = format!(
+            "--prune would remove {} of the {} VMs of this cluster, which is more than half: {}",
+            going.len(),
+            all.len(),
+            listed(", ")
+        );
+        let choices = vec![
+            "is this the right description, and all of it? talmox status shows what is there".to_owned(),
+            format!("if they are to go, name them: talmox apply --remove {}", listed(",")),
+            "talmox destroy, for an end of the whole cluster".to_owned(),
+        ];
+        self.refuse(None, problem, choices);
+        true
+    }
+
     /// Removes every VM of ours within the targets, and the pool with the last of them.
     pub(super) fn destroy(&mut self) {
         let owned: Vec<Owned> = self.identities.ours().cloned().collect();
+        let going: Vec<Owned> =
+            owned.iter().filter(|owned| self.request.covers(&owned.mark.node)).cloned().collect();
+        if self.spares_another(&going) {
+            return;
+        }
         let mut removed = Vec::new();
         if self.request.targets.is_empty() {
             self.delete_ha_rules();
@@ -63,10 +104,11 @@ impl Planner<'_> {
         self.delete_pool(&owned, removed);
     }
 
-    /// A control plane does not simply vanish from under a cluster that goes on: it has to take its leave from etcd.
+    /// A control plane does not simply vanish from under a cluster that goes on: it has to take its leave from etcd. One that is not
+    /// described may be a control plane too.
     fn refuse_members_of_what_lives(&mut self, owned: &[Owned]) {
         let is_controller =
-            |name: &NodeName| self.names.get(name.as_str()).is_some_and(|node| node.role == Role::Controller);
+            |name: &NodeName| self.names.get(name.as_str()).is_none_or(|node| node.role == Role::Controller);
         let controllers: Vec<&Owned> = owned.iter().filter(|owned| is_controller(&owned.mark.node)).collect();
         let begun = owned.iter().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
         let (go, stay): (Vec<&Owned>, Vec<&Owned>) =
@@ -76,14 +118,21 @@ impl Planner<'_> {
         }
         let names: Vec<NodeName> = go.iter().map(|owned| owned.mark.node.clone()).collect();
         for name in names {
-            let problem = "it is a control plane of a cluster that was bootstrapped, and others of it stay: it has to take \
-                           its leave from etcd first"
-                .to_owned();
-            let choices = vec![
-                format!("take {name} out of the description, then: talmox apply --remove {name}"),
-                format!("build it anew: talmox apply --replace {name}"),
-                "talmox destroy, for an end of the whole cluster".to_owned(),
-            ];
+            let declared = self.names.contains_key(name.as_str());
+            let is = if declared { "is" } else { "is not described, and may be" };
+            let problem = format!(
+                "it {is} a control plane of a cluster that was bootstrapped, and others of it stay: it has to take its leave from \
+                 etcd first"
+            );
+            let mut choices = if declared {
+                vec![
+                    format!("take {name} out of the description, then: talmox apply --remove {name}"),
+                    format!("build it anew: talmox apply --replace {name}"),
+                ]
+            } else {
+                vec![format!("talmox apply --remove {name}")]
+            };
+            choices.push("talmox destroy, for an end of the whole cluster".to_owned());
             self.refuse(Some(&name), problem, choices);
         }
     }

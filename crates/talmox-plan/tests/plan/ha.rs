@@ -1,6 +1,6 @@
 //! What HA shall look after.
 
-use talmox_plan::{Goal, HaScope, NoteKind, Observed, Request, Rule, SeenHa, Step, check};
+use talmox_plan::{Goal, HaGroup, HaScope, NoteKind, Observed, Request, Rule, SeenHa, Step, check};
 use talmox_types::desired::Desired;
 
 use crate::support::*;
@@ -25,7 +25,10 @@ fn done(observed: &Observed, plan: &talmox_plan::Plan) -> Observed {
         match &step.step {
             Step::AddHa { vm, .. } => drop(ha.resources.insert(vm.vmid())),
             Step::SetHaRule { rule } => drop(ha.rules.insert(rule.id.clone(), rule.clone())),
-            Step::SetHaGroup { group, hosts, .. } => drop(ha.groups.insert(group.clone(), hosts.clone())),
+            Step::SetHaGroup { group, hosts, comment } => {
+                let made = HaGroup { hosts: hosts.clone(), comment: comment.clone() };
+                ha.groups.insert(group.clone(), made);
+            }
             Step::DeleteHaRule { rule } => drop(ha.rules.remove(&rule.id)),
             other => panic!("{other:?}"),
         }
@@ -82,6 +85,22 @@ fn proxmox_8_has_groups() {
     let plan = planned(&desired, &observed, &Request::default());
     assert_eq!(steps(&plan)[..2], ["set-ha-group change_live", "cp-1/add-ha change_live after set-ha-group"]);
     assert!(planned(&desired, &done(&observed, &plan), &Request::default()).is_empty());
+}
+
+#[test]
+fn a_group_of_another_cluster_is_not_changed() {
+    let (mut desired, mut observed) = wanted();
+    observed.version = "8.4.14".to_owned();
+    let good = planned(&desired, &observed, &Request::default());
+    let mut theirs = done(&observed, &good);
+    let group = theirs.ha.as_mut().unwrap().groups.get_mut("talmox-lab").unwrap();
+    group.comment = "talmox:v1 uid=fedcba9876543210 cluster=lab".to_owned();
+    desired.proxmox.hosts.pop();
+    let plan = planned(&desired, &theirs, &Request::default());
+    assert!(plan.is_empty(), "{:?}", steps(&plan));
+    assert!(plan.notes.iter().any(|note| note.text.contains("the HA group talmox-lab is not from us")));
+    let violations = check(&good, &desired, &theirs, &Request::default());
+    assert!(violations.iter().any(|found| found.rule == Rule::OursOnly), "{violations:#?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What is planned for what is inside the machines.
 
 mod broken;
+mod layers;
 mod restore;
 mod roles;
 mod upkeep;

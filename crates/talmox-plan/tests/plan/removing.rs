@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_plan::{Goal, NoteKind, Observed, Request, SeenJobs, Step};
-use talmox_types::NodeName;
+use talmox_plan::{Goal, NoteKind, Observed, Request, Rule, SeenJobs, Step, check};
 use talmox_types::desired::{Desired, ExtraDisk};
+use talmox_types::{BootstrapWord, ClusterName, Mark, NodeName};
 
 use crate::support::*;
 
@@ -41,6 +41,95 @@ fn what_is_not_described_is_shown_and_left_alone() {
             ["local-zfs:vm-2001-cloudinit", "local-zfs:vm-2001-disk-1", "local-zfs:vm-2001-disk-0"]
         );
     }
+}
+
+/// A description that lost most of its nodes, by a merge gone wrong, is no reason to lose the machines.
+#[test]
+fn most_of_a_cluster_goes_by_name_alone() {
+    let desired = desired(3, 3);
+    let observed = converged(&desired);
+    let mut fewer = desired.clone();
+    fewer.nodes.truncate(2);
+    let prune = Request { prune: true, ..Request::default() };
+    let plan = planned(&fewer, &observed, &prune);
+    assert!(plan.steps.is_empty(), "{:?}", steps(&plan));
+    assert_eq!(
+        problems(&plan),
+        ["--prune would remove 4 of the 6 VMs of this cluster, which is more than half: cp-3, w-1, w-2, w-3"]
+    );
+    assert!(plan.refusals[0].choices[1].contains("--remove cp-3,w-1,w-2,w-3"), "{:?}", plan.refusals);
+    // Half of them may go, and so may what was named.
+    let named = Request { remove: names(&["w-3"]), ..prune.clone() };
+    assert!(planned(&fewer, &observed, &named).refusals.is_empty());
+    fewer.nodes.push(desired.nodes[2].clone());
+    assert!(planned(&fewer, &observed, &prune).refusals.is_empty());
+}
+
+#[test]
+fn a_plan_that_prunes_most_of_a_cluster_is_not_carried_out() {
+    let desired = desired(3, 3);
+    let observed = converged(&desired);
+    let mut fewer = desired.clone();
+    fewer.nodes.truncate(2);
+    let all = names(&["cp-3", "w-1", "w-2", "w-3"]);
+    let plan = planned(&fewer, &observed, &Request { remove: all, ..Request::default() });
+    let prune = Request { prune: true, ..Request::default() };
+    let caught = check(&plan, &fewer, &observed, &prune);
+    assert!(caught.iter().any(|found| found.rule == Rule::AskedFor), "{caught:#?}");
+}
+
+/// Nobody knows of a node that is not described whether it votes, and it need not be described to do so.
+#[test]
+fn a_part_of_what_lives_is_not_destroyed_because_it_is_not_described() {
+    let desired = desired(3, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        let mut mark = Mark::of_description(config.description().unwrap()).unwrap();
+        let incarnation = mark.incarnation.clone();
+        mark.bootstrap = Some(BootstrapWord { incarnation, done: true, snapshot: None });
+        config.set("description", &mark);
+    });
+    let fewer = without_last(&desired);
+    for target in ["cp-3", "cp-1"] {
+        let request = Request { goal: Goal::Destroy, targets: names(&[target]), ..Request::default() };
+        let plan = planned(&fewer, &observed, &request);
+        assert!(plan.steps.is_empty(), "{target}: {:?}", steps(&plan));
+        assert!(problems(&plan)[0].contains("take its leave from etcd first"), "{:?}", problems(&plan));
+    }
+    // All that is described, while one that is not goes on.
+    let request = Request { goal: Goal::Destroy, targets: names(&["cp-1", "cp-2"]), ..Request::default() };
+    assert_eq!(problems(&planned(&fewer, &observed, &request)).len(), 2);
+}
+
+/// The uid was copied with the rest of the description: what it was copied from is not this cluster's to destroy.
+#[test]
+fn a_copied_description_does_not_end_what_it_was_copied_from() {
+    let original = desired(3, 1);
+    let mut observed = converged(&original);
+    observed.depth = talmox_plan::Depth::Everything;
+    let mut copy = original.clone();
+    copy.name = ClusterName::parse("lab2").unwrap();
+    for node in &mut copy.nodes {
+        node.name = name(&format!("{}-b", node.name));
+    }
+    let destroy = Request { goal: Goal::Destroy, ..Request::default() };
+    let prune = Request { prune: true, ..Request::default() };
+    for request in [destroy.clone(), prune, Request::default()] {
+        let plan = planned(&copy, &observed, &request);
+        assert!(
+            !plan.steps.iter().any(|step| matches!(step.step, Step::RemoveVm { .. })),
+            "{:?}",
+            steps(&plan)
+        );
+        assert!(problems(&plan)[0].contains("say that they are of the cluster lab"), "{:?}", problems(&plan));
+    }
+    // With the same names for its nodes it may be the same cluster under another name, which is said before and known after.
+    let mut renamed = original.clone();
+    renamed.name = copy.name;
+    let plan = planned(&renamed, &observed, &Request::default());
+    assert!(plan.refusals.is_empty() && steps(&plan)[0].starts_with("cp-1/configure"), "{plan:#?}");
+    assert!(plan.notes.iter().any(|note| note.text.contains("it is renamed")), "{:?}", plan.notes);
+    assert_eq!(problems(&planned(&renamed, &observed, &destroy)).len(), 1);
 }
 
 #[test]

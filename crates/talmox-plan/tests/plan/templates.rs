@@ -185,20 +185,39 @@ fn what_is_there_is_used_and_what_was_begun_is_finished() {
     assert!(!steps(&plan).iter().any(|step| step.starts_with("fetch") || step.starts_with("register")));
 }
 
-#[test]
-fn what_is_being_made_is_waited_for() {
-    let desired = managed(1, 0);
-    let mut observed = bare();
+/// What somebody makes on an id for templates.
+fn in_the_making() -> Guest {
     let mut making = stranger(9000, "pve1", "", VmConfig::default());
-    (making.name, making.lock, making.config) =
-        (None, Some("create".to_owned()), Seen::Unreadable("locked".to_owned()));
-    making.power = Power::Stopped;
+    (making.name, making.lock, making.power) = (None, Some("create".to_owned()), Power::Stopped);
     making.config = Seen::Read(talmox_plan::GuestConfig {
         live: VmConfig::default(),
         next: VmConfig::default(),
         digest: "d".to_owned(),
     });
-    put(&mut observed, making);
+    making
+}
+
+/// A VM does not go before it is known what takes its place.
+#[test]
+fn nothing_is_built_anew_while_its_template_is_being_made() {
+    let desired = managed(1, 1);
+    let mut observed = bare();
+    for (vmid, node, host_name) in [(2000, "cp-1", "pve1"), (2001, "w-1", "pve2")] {
+        put(&mut observed, finished(&desired, node, vmid, host_name));
+    }
+    observed.pool = converged(&desired).pool;
+    put(&mut observed, in_the_making());
+    let request = Request { replace: [name("w-1")].into(), ..Request::default() };
+    let plan = planned(&desired, &observed, &request);
+    assert!(plan.steps.is_empty(), "{:?}", steps(&plan));
+    assert!(problems(&plan)[0].starts_with("its template is being made just now"), "{:?}", problems(&plan));
+}
+
+#[test]
+fn what_is_being_made_is_waited_for() {
+    let desired = managed(1, 0);
+    let mut observed = bare();
+    put(&mut observed, in_the_making());
     let plan = planned(&desired, &observed, &Request::default());
     assert!(plan.steps.is_empty() && plan.later.iter().any(|intent| intent.step == "clone"));
     let wait = Waiting::InFlight { vmid: id(9000), host: host("pve1"), lock: "create".to_owned() };

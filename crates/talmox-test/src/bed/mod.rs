@@ -12,6 +12,7 @@ mod secrets;
 mod seen;
 mod told;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -46,12 +47,13 @@ impl Gate for Open {
     }
 }
 
-/// The lab's own clock.
-struct LabClock(Arc<MemoryTransport>);
+/// The lab's own clock, or one that is off by some seconds.
+struct LabClock(Arc<MemoryTransport>, i64);
 
 impl Clock for LabClock {
     fn now(&self) -> u64 {
-        self.0.world(|world| world.epoch() + world.clock()) / 1000
+        let now = self.0.world(|world| world.epoch() + world.clock()) / 1000;
+        now.saturating_add_signed(self.1)
     }
 }
 
@@ -74,6 +76,8 @@ pub struct Bed {
     pub base: String,
     /// Whether others' leases are taken over.
     pub take_over: bool,
+    /// By how many seconds the clocks of some runs are off.
+    pub clocks: BTreeMap<u32, i64>,
 }
 
 pub fn healthy() -> Request {
@@ -107,7 +111,20 @@ impl Bed {
         lab.world(may_delete_drives);
         let base = "https://config.lab.example:8443".to_owned();
         let (handed, secrets) = (Handed::default(), Mutex::new(Arc::clone(ours())));
-        Self { handed, secrets, lab, desired, told: Told::default(), base, take_over: false }
+        Self {
+            handed,
+            secrets,
+            lab,
+            desired,
+            told: Told::default(),
+            base,
+            take_over: false,
+            clocks: BTreeMap::new(),
+        }
+    }
+
+    fn clock(&self, number: u32) -> LabClock {
+        LabClock(self.lab.shared(), self.clocks.get(&number).copied().unwrap_or_default())
     }
 
     fn reach<'a>(&self, keeper: &'a Keeper<'a>, clock: &'a LabClock, number: u32) -> Reach<'a> {
@@ -156,7 +173,7 @@ impl Bed {
         handout: Option<&Handout>,
     ) -> Result<Summary, Stopped> {
         let keeper = Keeper::new(self);
-        let clock = LabClock(self.lab.shared());
+        let clock = self.clock(number);
         let reach = Reach { handout, ..self.reach(&keeper, &clock, number) };
         let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await;
         let observed = observed.map_err(|error| Stopped { words: told(&error), hints: error.hints() })?;
@@ -169,7 +186,7 @@ impl Bed {
     /// Everything a run reaches machines with, for whoever makes runs of its own.
     pub async fn reached<T>(&self, number: u32, work: impl AsyncFnOnce(&Reach<'_>) -> T) -> T {
         let keeper = Keeper::new(self);
-        let clock = LabClock(self.lab.shared());
+        let clock = self.clock(number);
         let reach = self.reach(&keeper, &clock, number);
         work(&reach).await
     }
@@ -177,7 +194,7 @@ impl Bed {
     /// Carries out a plan, whoever made it, and what follows from it.
     pub async fn carry_out(&self, made: &Plan, request: &Request, number: u32) -> Result<Summary, String> {
         let keeper = Keeper::new(self);
-        let clock = LabClock(self.lab.shared());
+        let clock = self.clock(number);
         let reach = self.reach(&keeper, &clock, number);
         self.carry(&reach, made, request, number).await.map_err(|stopped| stopped.words)
     }

@@ -13,7 +13,7 @@ use talmox_plan::{
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, NodeAddress, Role};
 
-use super::{Bed, Keeper, LabClock, Secrets, healthy, told};
+use super::{Bed, Keeper, Secrets, healthy, told};
 
 /// Talos by node: `v1.13.9`, or `silent`.
 pub fn versions(observed: &Observed) -> BTreeMap<String, String> {
@@ -36,7 +36,7 @@ pub fn unwell(observed: &Observed) -> Vec<String> {
 impl Bed {
     pub async fn look(&self, request: &Request) -> Observed {
         let keeper = Keeper::new(self);
-        let clock = LabClock(self.lab.shared());
+        let clock = self.clock(1);
         let reach = self.reach(&keeper, &clock, 1);
         observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap()
     }
@@ -54,7 +54,7 @@ impl Bed {
     pub async fn with_other_secrets(&self, request: &Request) -> Plan {
         let secrets = Mutex::new(Arc::new(Secrets::generate()));
         let keeper = Keeper::with(self, &secrets);
-        let clock = LabClock(self.lab.shared());
+        let clock = self.clock(1);
         let reach = self.reach(&keeper, &clock, 98);
         let observed = observe_whole(&self.lab.client(), &self.desired, request, Some(&reach)).await.unwrap();
         plan(&self.desired, &observed, request, &Nonce::new(98))
@@ -89,13 +89,13 @@ impl Bed {
 
     /// What every member of etcd says.
     pub async fn etcd(&self) -> talmox_exec::etcd::Etcd {
-        let (keeper, clock) = (Keeper::new(self), LabClock(self.lab.shared()));
+        let (keeper, clock) = (Keeper::new(self), self.clock(1));
         talmox_exec::etcd::look(&self.reach(&keeper, &clock, 1), &self.control_planes()).await
     }
 
     /// Defragments all members; gives them in order.
     pub async fn defragment(&self) -> Result<Vec<String>, String> {
-        let (keeper, clock) = (Keeper::new(self), LabClock(self.lab.shared()));
+        let (keeper, clock) = (Keeper::new(self), self.clock(1));
         let reach = self.reach(&keeper, &clock, 1);
         let mut order = Vec::new();
         let done = &mut |one: &talmox_exec::etcd::Defragmented| order.push(one.node.to_string());
@@ -175,7 +175,7 @@ impl Bed {
 
     /// Seconds since 1970, by the lab's clock.
     pub fn now(&self) -> u64 {
-        LabClock(self.lab.shared()).now()
+        self.clock(1).now()
     }
 
     /// How many clusters of etcd were ever made.

@@ -74,6 +74,24 @@ async fn version_8_has_groups() {
     );
 }
 
+/// Two clusters of one name on one Proxmox: HA would move the other's VMs to hosts nobody meant for them.
+#[tokio::test(start_paused = true)]
+async fn a_group_of_somebody_else_is_left_alone() {
+    let (lab, root) = prepared("8.4").await;
+    let theirs = [talmox_test::host(2)];
+    root.add_ha_group("talmox-lab", &theirs, "talmox:v1 uid=fedcba9876543210 cluster=lab").await.unwrap();
+    converge(&lab, &root, wanted(), Request::default()).await;
+    let groups = root.ha_groups().await.unwrap();
+    assert_eq!((groups.len(), groups[0].nodes.as_slice()), (1, ["pve2".to_owned()].as_slice()));
+    assert_eq!(lab.calls().asking("PUT", "/cluster/ha/groups").count(), 0);
+    assert!(root.ha_resources().await.unwrap().iter().all(|known| known.group.is_none()));
+    let plan = planned(&root, &wanted(), &Request::default()).await;
+    assert!(
+        plan.notes.iter().any(|note| note.text.contains("HA group talmox-lab is not from us")),
+        "{plan:#?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_adds_nothing_twice() {
     let (lab, root) = prepared("9.2").await;

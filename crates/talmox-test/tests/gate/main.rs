@@ -7,6 +7,7 @@ mod chance;
 mod config;
 mod drains;
 mod etcd;
+mod leases;
 mod safety;
 
 use talmox_test::bed;

@@ -53,15 +53,19 @@ async fn nodes_are_moved_as_they_run_and_moved_back_if_asked() {
     carried_out(&bed, &draining(&host), 2).await;
     let (now, runs, away) = standing(&bed, "cp-2");
     assert!(now != host.as_str() && runs, "{now}");
-    assert_eq!(away, Some(AwayWord::Drained(host.clone())));
+    assert_eq!(away, Some(AwayWord::draining(None, &host)));
     bed.is_healthy().await;
     assert!(bed.plan(&draining(&host)).await.is_empty());
     let plan = bed.plan(&healthy()).await;
     assert!(plan.is_empty(), "nobody moves it back unasked: {plan:#?}");
     let plan = bed.plan(&returning(&host, false)).await;
-    assert!(plan.is_empty(), "{plan:#?}");
+    assert_eq!(steps(&plan), ["cp-2/note-away"], "{plan:#?}");
     assert!(plan.notes.iter().any(|note| note.kind == NoteKind::Placement), "{:?}", plan.notes);
-    carried_out(&bed, &returning(&host, true), 3).await;
+    carried_out(&bed, &returning(&host, false), 3).await;
+    assert_eq!(standing(&bed, "cp-2"), (now, true, Some(AwayWord::From(host.clone()))));
+    assert!(bed.plan(&returning(&host, false)).await.is_empty());
+    // Who thinks better of it can still have it back.
+    carried_out(&bed, &returning(&host, true), 4).await;
     assert_eq!(standing(&bed, "cp-2"), (host.to_string(), true, None));
     bed.is_healthy().await;
 }
@@ -76,7 +80,7 @@ async fn what_can_run_nowhere_else_is_stopped_and_started_again() {
     assert!(problems(&plan)[0].contains("etcd has no majority without it"), "{:?}", problems(&plan));
     let one = Request { targets: names(&["worker-1", "cp-1"]), ..draining(&host) };
     carried_out(&bed, &one, 2).await;
-    let away = Some(AwayWord::Drained(host.clone()));
+    let away = Some(AwayWord::draining(None, &host));
     assert_eq!(standing(&bed, "worker-1"), (host.to_string(), false, away.clone()));
     assert_eq!(standing(&bed, "cp-1"), (host.to_string(), false, away));
     let plan = bed.plan(&healthy()).await;
@@ -103,6 +107,57 @@ async fn nothing_is_moved_onto_a_host_that_is_drained_too() {
         let (now, runs, _) = standing(&bed, node);
         assert!(runs && now != first.as_str() && now != second.as_str(), "{node} is on {now}");
     }
+    bed.is_healthy().await;
+}
+
+/// A cluster whose VMs can be moved, on three hosts.
+async fn movable(seed: u64) -> Bed {
+    let mut shared = described(3, 0, "");
+    for node in &mut shared.nodes {
+        node.vm.storage = talmox_test::storage("shared");
+    }
+    let bed = of(Bed::in_lab(Lab::three_hosts(seed).with_nodes(), shared)).await;
+    bed.lab.world(may_move);
+    bed
+}
+
+/// What was moved away stays away, and yet its host is free again: the next one's nodes go there and are not stopped.
+#[tokio::test(start_paused = true)]
+async fn hosts_are_worked_on_one_after_the_other() {
+    let bed = movable(96).await;
+    let mut number = 2;
+    for host in [1, 2, 3].map(talmox_test::host) {
+        carried_out(&bed, &draining(&host), number).await;
+        for node in ["cp-1", "cp-2", "cp-3"] {
+            let (now, runs, _) = standing(&bed, node);
+            assert!(runs && now != host.as_str(), "{node} is on {now}, runs: {runs}");
+        }
+        carried_out(&bed, &returning(&host, false), number + 1).await;
+        number += 2;
+    }
+    bed.is_healthy().await;
+}
+
+/// A node that two hosts sent away knows where it was first, and neither counts as back before it is.
+#[tokio::test(start_paused = true)]
+async fn two_hosts_at_once_and_one_of_them_back() {
+    let bed = movable(97).await;
+    let first = HostName::parse(&standing(&bed, "cp-2").0).unwrap();
+    carried_out(&bed, &draining(&first), 2).await;
+    let second = HostName::parse(&standing(&bed, "cp-2").0).unwrap();
+    carried_out(&bed, &draining(&second), 3).await;
+    let (third, runs, _) = standing(&bed, "cp-2");
+    assert!(runs && third != first.as_str() && third != second.as_str(), "{third}");
+    // The first is still being worked on: nothing is moved onto it from the third.
+    carried_out(&bed, &returning(&second, false), 4).await;
+    let plan = bed.plan(&draining(&HostName::parse(&third).unwrap())).await;
+    let onto = |step: &talmox_plan::Planned| {
+        if let talmox_plan::Step::MoveVm { to, .. } = &step.step { Some(to.clone()) } else { None }
+    };
+    let onto: Vec<HostName> = plan.steps.iter().filter_map(onto).collect();
+    assert!(!onto.is_empty() && onto.iter().all(|to| *to == second), "{onto:?}");
+    carried_out(&bed, &returning(&first, true), 5).await;
+    assert_eq!(standing(&bed, "cp-2"), (first.to_string(), true, None));
     bed.is_healthy().await;
 }
 

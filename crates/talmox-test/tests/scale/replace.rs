@@ -82,6 +82,33 @@ async fn a_sick_one_that_does_not_answer() {
     bed.is_healthy().await;
 }
 
+/// Three of five are a quorum, and the dead need not wait for each other.
+#[tokio::test(start_paused = true)]
+async fn two_dead_ones_of_five() {
+    let bed = living(78, 5, 0).await;
+    for vmid in [2001, 2003] {
+        let client = bed.lab.root();
+        let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(vmid), false).await.unwrap();
+        bed.lab.done(&client, &task).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    carried_out(&bed, &replacing(&["cp-2", "cp-4"]), 2).await;
+    bed.is_healthy().await;
+    assert_eq!(known(&bed).await.0, set(&["cp-1", "cp-2", "cp-3", "cp-4", "cp-5"]));
+    assert_eq!((bed.accepted("EtcdRemoveMemberByID"), bed.accepted("Bootstrap")), (2, 1));
+}
+
+/// A run that ends before a node could join again would leave etcd with one member less for each.
+#[tokio::test(start_paused = true)]
+async fn none_that_would_not_join_again() {
+    let bed = living(79, 3, 0).await;
+    let request =
+        talmox_plan::Request { until: talmox_plan::Until::Reachable, ..replacing(&["cp-1", "cp-2"]) };
+    let plan = bed.plan(&request).await;
+    assert!(plan.steps.is_empty(), "{:?}", steps(&plan));
+    assert_eq!(problems(&plan), ["it would leave etcd, and with --until reachable not join again"; 2]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_whose_host_is_gone_for_good() {
     let bed = Bed::in_lab(Lab::three_hosts(75).with_nodes(), described(3, 0, ""));

@@ -1,7 +1,7 @@
 //! A step in words: before, during and after.
 
 use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Step, Upkeep};
-use talmox_types::Phase;
+use talmox_types::{AwayWord, Phase};
 
 use super::text::{host_of, plural, safe, size};
 
@@ -222,6 +222,7 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
         }
         Upkeep::NoteAway { vm, away } => {
             let what = match away {
+                Some(AwayWord::From(_)) => "where it was before",
                 Some(_) => "why it is away",
                 None => "that it is back",
             };

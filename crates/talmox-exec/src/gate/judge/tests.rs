@@ -85,6 +85,44 @@ fn one_that_is_sick_itself_may_restart() {
     }
 }
 
+/// Of five two are dead: neither could be built anew if each had to wait for the other.
+#[test]
+fn the_dead_need_not_wait_for_the_dead() {
+    let five = [1, 2, 3, 4, 5];
+    let gone = |leaving: &mut Leaving<'_>| leaving.fate = Fate::Gone;
+    let rest = [well(3, &five), well(4, &five), well(5, &five)];
+    for own in [asked(1, Said::Off), asked(1, Said::NoMachine), silent(1), asked(1, Said::Empty)] {
+        for other in [asked(2, Said::Off), asked(2, Said::NoMachine), silent(2)] {
+            let all: Vec<Asked> = [own.clone(), other].into_iter().chain(rest.clone()).collect();
+            assert_eq!(with(5, gone, &all), Verdict::Pass);
+            // To come back it has to wait, as everybody has.
+            assert!(matches!(verdict(5, &all), Verdict::NotYet(_)));
+        }
+    }
+    // What still has a part in etcd is not dead, and three of five must be left.
+    let all: Vec<Asked> = [well(1, &five), silent(2)].into_iter().chain(rest.clone()).collect();
+    assert!(matches!(with(5, gone, &all), Verdict::NotYet(_)));
+    let two = [silent(1), silent(2), silent(3), well(4, &five), well(5, &five)];
+    assert!(matches!(with(5, gone, &two), Verdict::NotYet(_)));
+}
+
+/// Built anew it comes back; until it has, nobody else leaves.
+#[test]
+fn nobody_leaves_to_be_built_anew_while_another_is_missing() {
+    let leaves = |leaving: &mut Leaving<'_>| leaving.fate = Fate::Leaves;
+    let both = [well(1, &[1, 2]), well(2, &[1, 2]), asked(3, Said::Empty)];
+    let Verdict::NotYet(why) = with(3, leaves, &both) else { panic!("it passes") };
+    assert!(why.contains("others are to join"), "{why}");
+    let three = [well(1, &[1, 2, 3]), well(2, &[1, 2, 3]), well(3, &[1, 2, 3])];
+    assert_eq!(with(3, leaves, &three), Verdict::Pass);
+    // One that is not described leaves for good.
+    let for_good = |leaving: &mut Leaving<'_>| {
+        leaving.fate = Fate::Leaves;
+        leaving.is_declared = false;
+    };
+    assert_eq!(with(1, for_good, &both[..2]), Verdict::Pass);
+}
+
 #[test]
 fn nobody_goes_while_somebody_joins() {
     let mut known = members(&[1, 2, 3]);

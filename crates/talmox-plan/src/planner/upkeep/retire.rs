@@ -14,6 +14,7 @@ use std::net::IpAddr;
 
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, Power as WantedPower, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::planner::{Draft, Planner};
 use crate::{
@@ -44,12 +45,13 @@ impl<'a> Planner<'a> {
         effect: Effect,
     ) -> Option<Departure> {
         if !self.request.looks_inside() || !self.goes_on() {
-            return Some(Departure::Unnoticed);
+            return (!self.nobody_says(name)).then_some(Departure::Unnoticed);
         }
         let control_planes = self.company(name);
         let machine = self.machine(name).and_then(SeenMachine::configured);
         let is_worker = node.is_some_and(|node| node.role == Role::Worker);
         if !is_worker {
+            self.comes_back(name, effect)?;
             self.keeps_quorum(name, &control_planes, effect)?;
         }
         if control_planes.is_empty() {
@@ -59,6 +61,52 @@ impl<'a> Planner<'a> {
         }
         let address = self.machine(name).map(SeenMachine::address).or_else(|| self.address_of(name));
         Some(Departure::Noticed { answers: machine.map(|seen| seen.address), address, control_planes })
+    }
+
+    /// Refuses to take anything out of a cluster that was begun and whose control planes run and do not answer: they may be as well as
+    /// ever, and only out of reach from here.
+    fn nobody_says(&mut self, name: &NodeName) -> bool {
+        let upkeep = &self.request.upkeep;
+        if !self.request.looks_inside() || !self.given_up.is_empty() || upkeep.restore.is_some() {
+            return false;
+        }
+        let begun =
+            self.identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
+        let controllers = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+        let silent = controllers.filter_map(|node| match self.observed.talos.get(&node.name)? {
+            SeenMachine::Unreachable { reason, .. } => Some(format!("{}: {reason}", node.name)),
+            SeenMachine::Foreign { why, .. } => Some(format!("{}: {why}", node.name)),
+            SeenMachine::Maintenance { .. } | SeenMachine::Configured(_) => None,
+        });
+        let silent: Vec<String> = silent.collect();
+        if !begun || silent.is_empty() || sabotaged(Defect::LeavesUnseen) {
+            return false;
+        }
+        let problem = format!(
+            "no control plane says how the cluster is, so nothing can leave it in good order ({})",
+            silent.join("; ")
+        );
+        let mut choices = vec![
+            "talmox status shows who answers; this may also be the network between here and there".to_owned(),
+        ];
+        if self.names.get(name.as_str()).is_some_and(|node| node.role == Role::Worker) {
+            choices.push(format!("if it is to go all the same: talmox destroy --target {name}"));
+        }
+        self.refuse(Some(name), problem, choices);
+        true
+    }
+
+    /// Refuses to build a member anew by a run that ends before it could join again.
+    fn comes_back(&mut self, name: &NodeName, effect: Effect) -> Option<()> {
+        let ends_before = self.request.until < Until::Configured && effect == Effect::Replace;
+        if !ends_before || !self.members().contains(name) {
+            return Some(());
+        }
+        let until = self.request.until.word();
+        let problem = format!("it would leave etcd, and with --until {until} not join again");
+        let choices = vec![format!("--until configured, or all the way: talmox apply --replace {name}")];
+        self.refuse(Some(name), problem, choices);
+        None
     }
 
     /// Steps a node takes its leave by; what comes next waits for them.

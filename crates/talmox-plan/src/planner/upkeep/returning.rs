@@ -1,5 +1,6 @@
 //! Pods leave a node before it goes down, and come back after: also onto nodes that a run of ours did not finish with.
 
+use talmox_types::desired::Role;
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
@@ -54,11 +55,53 @@ impl<'a> Planner<'a> {
             let mut others = cluster.nodes.iter().filter(|(name, _)| name.as_str() != node.as_str());
             ready(node.as_str()) && others.any(|(_, other)| other.ready && other.schedulable)
         });
+        if looks && self.has_unasked_pods(node) {
+            self.unasked.insert(node.clone());
+        }
         if !looks || !has_pods || sabotaged(Defect::DrainForgotten) {
             return needs;
         }
         let step = Step::Upkeep(Upkeep::DrainNode { node: node.clone() });
         vec![self.push(Draft::new(Some(node), step, reason, Effect::Drain).after(needs))]
+    }
+
+    /// Whether others' pods run on a node that nobody can ask to leave now.
+    fn has_unasked_pods(&self, node: &NodeName) -> bool {
+        let machines = [&self.observed.talos, &self.observed.leaving];
+        let answers =
+            machines.iter().any(|seen| seen.get(node).is_some_and(|one| one.configured().is_some()));
+        let takes_pods = match self.names.get(node.as_str()) {
+            Some(described) if described.role == Role::Controller => {
+                self.desired.kubernetes.allow_scheduling_on_control_planes && self.desired.nodes.len() > 1
+            }
+            Some(_) => true,
+            None => !self.members().contains(node),
+        };
+        matches!(self.observed.kubernetes, SeenKubernetes::Unreachable { .. })
+            && self.goes_on()
+            && answers
+            && takes_pods
+            && !sabotaged(Defect::DrainForgotten)
+    }
+
+    /// Refuses to take nodes down whose pods cannot be asked to leave, and of which nobody would see whether they are back: Kubernetes
+    /// may be out of reach from here alone. A control plane without such pods may be what ails it, and may go.
+    pub(in crate::planner) fn refuse_unasked_pods(&mut self) {
+        let SeenKubernetes::Unreachable { reason } = &self.observed.kubernetes else { return };
+        let nodes: Vec<&str> = self.unasked.iter().map(NodeName::as_str).collect();
+        if nodes.is_empty() {
+            return;
+        }
+        let problem = format!(
+            "{}: Kubernetes does not answer ({reason}), so pods cannot be asked to leave before their node goes down",
+            nodes.join(", ")
+        );
+        let choices = vec![
+            "talmox health says what is wrong with it; this may also be the network between here and there"
+                .to_owned(),
+            "if pods may be cut off, restart the node yourself: talosctl reboot".to_owned(),
+        ];
+        self.refuse(None, problem, choices);
     }
 
     /// Waits until a node that lived before is well again after what happened to it, and lets pods back.

@@ -68,19 +68,35 @@ async fn a_control_plane_is_built_anew_in_the_middle() {
     }
 }
 
+/// Something that is done to a cluster once a run has said something, while that run goes on.
+async fn meanwhile(bed: &Bed, number: u32, said: &str, then: impl Fn(&Bed)) -> Result<(), String> {
+    let request = wanted();
+    let heard = async {
+        while !bed.told.lines().iter().any(|line| line.contains(said)) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        then(bed);
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        end = bed.converge(&request, number) => end.map(drop),
+        () = heard => unreachable!("it waits for ever"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_joins_blindly_while_no_control_plane_says_how_far_it_is() {
     for (seed, at) in [
-        (160, (Realm::Talos, Phase::Issuing, 2)),
-        (161, (Realm::Kubernetes, Phase::Accepted, 2)),
-        (162, (Realm::Talos, Phase::Alone, 2)),
+        (160, (Realm::Talos, Phase::Issuing, 1)),
+        (161, (Realm::Kubernetes, Phase::Accepted, 1)),
+        (162, (Realm::Talos, Phase::Alone, 1)),
     ] {
-        let mut bed = rotating(seed, of(1, 1, "1.13"), &Realm::ALL).await;
+        let mut bed = rotating(seed, of(1, 0, "1.13"), &Realm::ALL).await;
         let before = bed.bundle();
         bed.dies_in(&wanted(), 2, at).await;
-        cut_off(&bed, "10.0.7.11");
-        bed.desired = of(3, 1, "1.13");
-        let error = bed.converge(&wanted(), 3).await.unwrap_err();
+        bed.desired = of(3, 0, "1.13");
+        let error =
+            meanwhile(&bed, 3, "cp-2/start begins", |bed| cut_off(bed, "10.0.7.11")).await.unwrap_err();
         let log = || bed.told.lines().join("\n");
         assert!(error.contains("no control plane says how far that is"), "{at:?}: {error}\n{}", log());
         assert!(error.contains("cp-1: "), "{at:?}: {error}");
@@ -101,19 +117,22 @@ async fn nobody_joins_blindly_while_no_control_plane_says_how_far_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_that_is_away_for_a_while_is_waited_for() {
-    let mut bed = rotating(163, of(1, 1, "1.13"), &[Realm::Talos]).await;
+    let mut bed = rotating(163, of(1, 0, "1.13"), &[Realm::Talos]).await;
     let before = bed.bundle();
-    bed.dies_in(&wanted(), 2, (Realm::Talos, Phase::Issuing, 2)).await;
-    cut_off(&bed, "10.0.7.11");
-    bed.desired = of(3, 1, "1.13");
+    bed.dies_in(&wanted(), 2, (Realm::Talos, Phase::Issuing, 1)).await;
+    bed.desired = of(3, 0, "1.13");
+    let lost = meanwhile(&bed, 3, "cp-2/start begins", |bed| cut_off(bed, "10.0.7.11"));
     let returns = async {
         while !bed.told.lines().iter().any(|line| line.contains("says how far authorities")) {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         bed.lab.nodes(|nodes| nodes.faults = Faults::default());
+        std::future::pending::<()>().await;
     };
-    let request = wanted();
-    let (end, ()) = futures_util::future::join(bed.converge(&request, 3), returns).await;
+    let end = tokio::select! {
+        end = lost => end,
+        () = returns => unreachable!("it waits for ever"),
+    };
     end.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
     is_over(&bed, &before, "waited for").await;
 }

@@ -6,6 +6,7 @@ use futures_util::future::join;
 use talmox_machine::Bundle;
 use talmox_plan::Request;
 use talmox_render::PatchText;
+use talmox_test::thorough::every;
 use talmox_types::desired::Desired;
 use talmox_types::{NodeName, Phase, Realm};
 
@@ -24,6 +25,12 @@ const MOMENTS: [Option<(Realm, Phase, usize)>; 4] = [
     Some((Realm::Kubernetes, Phase::Issuing, 1)),
 ];
 
+/// Some of them, or all with `TALMOX_EVERY=1`. Each test begins with another.
+fn moments(from: usize) -> impl Iterator<Item = (usize, Option<(Realm, Phase, usize)>)> {
+    let every = every(2);
+    MOMENTS.into_iter().enumerate().skip(from % every).step_by(every)
+}
+
 /// A rotation that was interrupted at a moment, or is yet to begin, and the secrets it began with.
 async fn interrupted(seed: u64, desired: Desired, at: Option<(Realm, Phase, usize)>) -> (Bed, Bundle) {
     let bed = rotating(seed, desired, &Realm::ALL).await;
@@ -41,7 +48,7 @@ async fn gets_there(bed: &Bed, request: &Request, number: u32, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn nodes_leave_in_the_middle() {
-    for (number, at) in MOMENTS.into_iter().enumerate() {
+    for (number, at) in moments(1) {
         let what = format!("{at:?}");
         let (mut bed, before) = interrupted(200 + number as u64, of(3, 2, "1.13"), at).await;
         bed.desired = of(3, 1, "1.13");
@@ -53,7 +60,7 @@ async fn nodes_leave_in_the_middle() {
 
 #[tokio::test(start_paused = true)]
 async fn upgrades_come_before_what_is_left_of_a_rotation() {
-    for (number, at) in MOMENTS.into_iter().enumerate() {
+    for (number, at) in moments(2) {
         let what = format!("{at:?}");
         let older = "talos_version: 1.13.6\nkubernetes_version: 1.36.2\ntalos_contract: \"1.13\"\n";
         let (mut bed, before) = interrupted(210 + number as u64, described(3, 1, older), at).await;
@@ -90,7 +97,7 @@ async fn upgrades_come_before_what_is_left_of_a_rotation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_off_is_named_and_nothing_goes_on_without_it() {
-    for (number, at) in MOMENTS.into_iter().enumerate() {
+    for (number, at) in moments(3) {
         let what = format!("{at:?}");
         let (mut bed, before) = interrupted(220 + number as u64, of(3, 1, "1.13"), at).await;
         bed.desired.nodes[3].vm.power = talmox_types::desired::Power::Stopped;
@@ -115,7 +122,7 @@ async fn a_node_that_is_off_is_named_and_nothing_goes_on_without_it() {
 
 #[tokio::test(start_paused = true)]
 async fn single_nodes_are_changed_in_the_phase_they_are_in() {
-    for (number, at) in MOMENTS.into_iter().enumerate() {
+    for (number, at) in moments(4) {
         let what = format!("{at:?}");
         let (mut bed, before) =
             interrupted(230 + number as u64, of(1, 1, "1.13"), at.map(|(realm, phase, _)| (realm, phase, 1)))

@@ -290,10 +290,7 @@ impl StepError {
             Self::NoConfig { .. } => {
                 vec!["put that right and run this again: what was done is not done twice".to_owned()]
             }
-            Self::NoPhase { .. } => vec![
-                "bring a control plane back, then run this again: talmox health shows what is missing".to_owned(),
-                "if all of them are lost: talmox apply --restore FILE builds the cluster from a snapshot".to_owned(),
-            ],
+            Self::NoPhase { .. } => no_phase(),
             Self::HandOver { .. } => vec![
                 "kubectl get pods -A shows how far Kubernetes is; its words are above".to_owned(),
                 AGAIN.to_owned(),
@@ -302,6 +299,14 @@ impl StepError {
             | Self::Interrupted { .. } => Vec::new(),
         }
     }
+}
+
+/// What to do where no control plane says how far a rotation is.
+fn no_phase() -> Vec<String> {
+    vec![
+        "bring a control plane back, then run this again: talmox health shows what is missing".to_owned(),
+        "if all of them are lost: talmox apply --restore FILE builds the cluster from a snapshot".to_owned(),
+    ]
 }
 
 fn minutes(limit: Duration) -> String {

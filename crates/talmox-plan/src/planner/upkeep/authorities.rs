@@ -64,5 +64,5 @@ fn replaces_authority(change: &Change) -> bool {
     };
     // What a list loses or gains there is no replacement: a control plane has its signer elsewhere.
     let believes_another = change.key == BELIEVED_FIRST && change.old.is_some() && change.new.is_some();
-    SIGNERS.iter().any(|key| within(&key)) || believes_another
+    SIGNERS.iter().any(within) || believes_another
 }

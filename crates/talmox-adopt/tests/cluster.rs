@@ -204,3 +204,47 @@ fn what_has_a_key_becomes_one() {
         made.files.iter().any(|file| file.name.starts_with("patches/") && file.text.contains("zfs_arc_max"))
     );
 }
+
+/// Machines with an address of either family are described with both, in the order they have them.
+#[test]
+fn addresses_of_both_families_are_described() {
+    let Some(folder) = golden() else { return };
+    for (version, talos) in [("v1.13", Version::new(1, 13, 9)), ("v1.14", Version::new(1, 14, 0))] {
+        let read = |role: &str| config(&folder.join(format!("{version}/base-{role}.yaml")));
+        let (plane, worker) = (read("controlplane"), read("worker"));
+        let bundle = from_config(&plane).unwrap();
+        let with = |config: &Config, last: u8| {
+            let text = format!(
+                "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\naddresses: [{{address: 10.0.7.{last}/24}}, {{address: 'fd00:7::{last}/64'}}]\nroutes: [{{gateway: 10.0.7.1}}, {{gateway: 'fd00:7::1'}}]\n"
+            );
+            let patch = Patch::parse(Source { name: "p", text: &text }).unwrap();
+            patch::apply(config.clone(), "c", &[patch]).unwrap().into_config("c").unwrap()
+        };
+        // Whichever of them it was asked at.
+        let asked_at_six = |node: LiveNode| LiveNode { address: "fd00:7::21".parse().unwrap(), ..node };
+        let nodes = vec![
+            node("cp-1", Role::Controller, 11, with(&plane, 11)),
+            asked_at_six(node("w-1", Role::Worker, 21, with(&worker, 21))),
+        ];
+        let made = described(&bundle, talos.clone(), nodes);
+        well(version, &bundle, &made);
+        let text = |name: &str| made.files.iter().find(|file| file.name == name).unwrap().text.clone();
+        for (file, said) in [
+            ("cluster.yaml", "node_cidr: [10.0.7.0/24, fd00:7::/64]"),
+            ("cluster.yaml", "node_gateway: [10.0.7.1, fd00:7::1]"),
+            ("nodes.yaml", "address: [10.0.7.11, fd00:7::11]"),
+            ("nodes.yaml", "address: [10.0.7.21, fd00:7::21]"),
+        ] {
+            assert!(text(file).contains(said), "{version}: no {said} in\n{}", text(file));
+        }
+        // Where only some have both, all are described with the one they were asked at.
+        let single =
+            "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\naddresses: [{address: 10.0.7.21/24}]\n";
+        let patch = Patch::parse(Source { name: "p", text: single }).unwrap();
+        let single = patch::apply(worker.clone(), "c", &[patch]).unwrap().into_config("c").unwrap();
+        let nodes =
+            vec![node("cp-1", Role::Controller, 11, with(&plane, 11)), node("w-1", Role::Worker, 21, single)];
+        let made = described(&bundle, talos.clone(), nodes);
+        well(&format!("{version}, one with both"), &bundle, &made);
+    }
+}

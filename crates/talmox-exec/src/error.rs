@@ -80,6 +80,11 @@ pub enum StepError {
     /// What a machine is to be configured with cannot be told.
     #[error("{node} has no configuration: {reason}")]
     NoConfig { node: NodeName, reason: String },
+    /// A machine that joins while authorities are replaced would get one that its neighbours do not believe.
+    #[error(
+        "{node} gets no configuration: an authority is being replaced, and no control plane says how far that is ({silent})"
+    )]
+    NoPhase { node: NodeName, silent: String },
     /// Nobody gave the way to the machines, or the secrets it takes.
     #[error("the machines cannot be reached: {lacks}")]
     NoReach { lacks: &'static str },
@@ -165,6 +170,7 @@ impl StepError {
             | Self::ReadBack { .. }
             | Self::TakenBack { .. }
             | Self::NoConfig { .. }
+            | Self::NoPhase { .. }
             | Self::NoReach { .. }
             | Self::Stalled { .. }
             | Self::Leased { .. }
@@ -284,6 +290,7 @@ impl StepError {
             Self::NoConfig { .. } => {
                 vec!["put that right and run this again: what was done is not done twice".to_owned()]
             }
+            Self::NoPhase { .. } => no_phase(),
             Self::HandOver { .. } => vec![
                 "kubectl get pods -A shows how far Kubernetes is; its words are above".to_owned(),
                 AGAIN.to_owned(),
@@ -292,6 +299,14 @@ impl StepError {
             | Self::Interrupted { .. } => Vec::new(),
         }
     }
+}
+
+/// What to do where no control plane says how far a rotation is.
+fn no_phase() -> Vec<String> {
+    vec![
+        "bring a control plane back, then run this again: talmox health shows what is missing".to_owned(),
+        "if all of them are lost: talmox apply --restore FILE builds the cluster from a snapshot".to_owned(),
+    ]
 }
 
 fn minutes(limit: Duration) -> String {

@@ -84,6 +84,8 @@ defects! {
     SnapshotNotVerified, "snapshot-not-verified", "a snapshot of etcd that is cut off or changed is kept";
     PhaseNotAwaited, "phase-not-awaited", "a phase of a rotation begins before the one before it is reached everywhere";
     OldAuthorityKept, "old-authority-kept", "an authority that was replaced is believed for ever";
+    AuthorityPutBack, "authority-put-back", "an authority that others replaced is put back, machine by machine";
+    NewcomerOfBefore, "newcomer-of-before", "a machine that joins while nobody says how far a rotation is gets what was true before it";
     TokenGoesAnywhere, "token-goes-anywhere", "a token is sent to endpoints it is not for";
 }
 

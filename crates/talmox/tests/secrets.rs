@@ -181,6 +181,33 @@ fn rules_encrypt_what_is_made_and_taken_over() {
 }
 
 #[test]
+fn what_was_encrypted_stays_so_for_the_same_people() {
+    let lab = Lab::new("secrets-readers");
+    let recipient = lab.key.recipient().to_string();
+    lab.write("theirs.yaml", bundle());
+    lab.run(&["secrets", "encrypt", "theirs.yaml", "--age", &recipient]).succeeded();
+    let take = ["secrets", "generate", "--from", "theirs.sops.yaml", "--offline"];
+    let without = finish(lab.command(&take).env_remove("SOPS_AGE_KEY_FILE")).failed();
+    assert!(without.stderr.contains("could not decrypt theirs.sops.yaml"), "{}", without.whole());
+    assert!(without.stderr.contains("SOPS_AGE_KEY_FILE"), "{}", without.whole());
+    assert!(!lab.has("secrets.sops.yaml") && !lab.has("secrets.yaml") && !lab.has(".gitignore"));
+    lab.run(&take).succeeded();
+    assert!(lab.has("secrets.sops.yaml") && !lab.has("secrets.yaml"));
+    assert!(lab.read("secrets.sops.yaml").contains(&recipient));
+    assert_eq!(lab.mode("secrets.sops.yaml"), 0o600);
+    fs::remove_file(lab.scratch.0.join("secrets.sops.yaml")).unwrap();
+    // Those a file of ours cannot be encrypted for are not left out in silence.
+    let pgp = "sops:\n    pgp:\n        - fp: ABC\n          enc: x\n          created_at: \"2026-01-01T00:00:00Z\"\n";
+    lab.write("theirs.sops.yaml", &lab.read("theirs.sops.yaml").replace("sops:\n", pgp));
+    let run = lab.run(&take).failed();
+    assert!(run.stderr.contains("is encrypted with pgp, and nobody is known"), "{}", run.whole());
+    assert!(!lab.has("secrets.sops.yaml") && !lab.has("secrets.yaml"), "{}", run.whole());
+    let named = [&take[..], &["--age", &recipient]].concat();
+    lab.run(&named).succeeded();
+    assert!(lab.has("secrets.sops.yaml"));
+}
+
+#[test]
 fn what_is_shown_is_no_secret() {
     let lab = Lab::new("secrets-show").with_bundle();
     let secrets: Vec<String> = bundle()

@@ -111,6 +111,8 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::SnapshotNotVerified => const { &[etcd("snapshots::")] },
         Defect::PhaseNotAwaited => const { &[rotate("turn::a_phase_does_not_begin")] },
         Defect::OldAuthorityKept => const { &[rotate("turn::one_of_them_alone")] },
+        Defect::AuthorityPutBack => const { &[plan("rotation::authorities_others_replaced")] },
+        Defect::NewcomerOfBefore => const { &[rotate("joining::nobody_joins_blindly")] },
         Defect::TokenGoesAnywhere => const { &[client("client::credentials")] },
     }
 }

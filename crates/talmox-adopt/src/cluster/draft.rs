@@ -6,6 +6,7 @@ use talmox_plan::{Nonce, Observed};
 use talmox_types::desired::{Desired, Role};
 use talmox_types::{Contract, NodeName};
 
+use super::addresses::Addresses;
 use super::facts::Facts;
 use super::patches::Written;
 use super::settings::{Candidate, Said, Scoped};
@@ -27,7 +28,11 @@ pub(super) struct Saved {
 }
 
 impl Draft {
-    pub(super) fn new(live: &LiveCluster<'_>, facts: &Facts) -> Result<Self, DescribeError> {
+    pub(super) fn new(
+        live: &LiveCluster<'_>,
+        facts: &Facts,
+        addresses: &[Addresses],
+    ) -> Result<Self, DescribeError> {
         let name = Yaml::text(&facts.name).print();
         let head = format!(
             "# The cluster, as it was found. The nodes are in nodes.yaml, and what neither has a word for in patches.\n\
@@ -36,23 +41,36 @@ impl Draft {
              cluster_uid: \"{}\"\n\n{}\n",
             live.uid, live.proxmox
         );
-        let nodes: Vec<String> = live.nodes.iter().map(node).collect();
+        let nodes = live.nodes.iter().zip(addresses).map(|(live, addresses)| node(live, addresses));
+        let nodes: Vec<String> = nodes.collect();
         let nodes = format!("# The nodes, as they were found.\nnodes:\n{}", nodes.concat());
         let lines = facts.needed.clone();
         let outcome = read(&head, &lines, &nodes);
         let mut draft = Self { head, lines, nodes, outcome };
         draft.valid()?;
         for wanted in &facts.wanted {
-            draft.lines.push(wanted.clone());
-            let outcome = draft.read();
             // What the rules do not have is left to patches.
-            if outcome.desired.is_some() && !outcome.has_errors() {
-                draft.outcome = outcome;
-            } else {
-                draft.lines.pop();
+            if !draft.add(wanted) && wanted.len() > 1 {
+                for one in wanted {
+                    draft.add(std::slice::from_ref(one));
+                }
             }
         }
         Ok(draft)
+    }
+
+    /// Adds lines; false if the description is not valid with them, and has none of them.
+    fn add(&mut self, lines: &[(&'static str, Yaml)]) -> bool {
+        let before = self.lines.len();
+        self.lines.extend_from_slice(lines);
+        let outcome = self.read();
+        let valid = outcome.desired.is_some() && !outcome.has_errors();
+        if valid {
+            self.outcome = outcome;
+        } else {
+            self.lines.truncate(before);
+        }
+        valid
     }
 
     fn read(&self) -> Box<Outcome> {
@@ -191,12 +209,11 @@ fn read(head: &str, lines: &[(&'static str, Yaml)], nodes: &str) -> Box<Outcome>
     Box::new(read_files(Files::from_texts(&cluster(head, lines), Some(nodes))))
 }
 
-fn node(node: &LiveNode) -> String {
-    let mut text = format!(
-        "  - name: {}\n    address: {}\n",
-        Yaml::text(&node.name).print(),
-        Yaml::text(node.address).print()
-    );
+fn node(node: &LiveNode, addresses: &Addresses) -> String {
+    let mut texts: Vec<Yaml> = addresses.iter().map(|(address, _)| Yaml::text(address)).collect();
+    let address = if texts.len() == 1 { texts.remove(0) } else { Yaml::List(texts) };
+    let mut text =
+        format!("  - name: {}\n    address: {}\n", Yaml::text(&node.name).print(), address.print());
     if node.role == Role::Controller {
         text.push_str("    controller: true\n");
     }

@@ -7,6 +7,7 @@ use talmox_machine::{Config, Map, Value};
 use talmox_types::desired::Role;
 use talmox_types::{Cidr, ClusterName, SchematicId, Version, support};
 
+use super::addresses::Addresses;
 use super::{DescribeError, LiveCluster, LiveNode};
 
 /// Lines of `cluster.yaml`. What is wanted may be left out where it is not valid: then patches say it.
@@ -14,11 +15,12 @@ use super::{DescribeError, LiveCluster, LiveNode};
 pub(super) struct Facts {
     pub(super) name: ClusterName,
     pub(super) needed: Vec<(&'static str, Yaml)>,
-    pub(super) wanted: Vec<(&'static str, Yaml)>,
+    /// Lines that go together, or else one by one.
+    pub(super) wanted: Vec<Vec<(&'static str, Yaml)>>,
 }
 
 impl Facts {
-    pub(super) fn of(live: &LiveCluster<'_>) -> Result<Self, DescribeError> {
+    pub(super) fn of(live: &LiveCluster<'_>, addresses: &[Addresses]) -> Result<Self, DescribeError> {
         let first = live.nodes.iter().find(|node| node.role == Role::Controller);
         let first = first.ok_or(DescribeError::NoControlPlane)?;
         let said = Said(&first.config);
@@ -36,7 +38,7 @@ impl Facts {
         let needed = vec![
             ("cluster_endpoint", Yaml::text(endpoint)),
             ("talos_version", Yaml::text(&live.talos)),
-            ("node_cidr", Yaml::text(node_network(&live.nodes))),
+            ("node_cidr", one_or_more(&node_networks(addresses))),
         ];
         let mut facts = Self { name, needed, wanted: Vec::new() };
         facts.network(live, &said);
@@ -46,13 +48,14 @@ impl Facts {
     }
 
     fn want(&mut self, key: &'static str, value: Option<Yaml>) {
-        self.wanted.extend(value.map(|value| (key, value)));
+        self.wanted.extend(value.map(|value| vec![(key, value)]));
     }
 
     fn network(&mut self, live: &LiveCluster<'_>, said: &Said<'_>) {
-        let gateways = live.nodes.iter().filter_map(|node| node.vm.as_ref()?.gateway);
-        let gateway = said.gateway().or_else(|| most_common(gateways.map(|gateway| gateway.to_string())));
-        self.want("node_gateway", gateway.map(Yaml::text));
+        let gateways = gateways(live, said);
+        self.want("node_gateway", (!gateways.is_empty()).then(|| one_or_more(&gateways)));
+        // Where one of them does not fit, the first may: what is said twice is not valid.
+        self.want("node_gateway", gateways.get(1).and(gateways.first()).map(Yaml::text));
         self.want("dns_servers", Some(texts(&said.name_servers())));
         self.want("ntp_servers", Some(texts(&said.time_servers())));
         let vips = said.virtual_addresses();
@@ -65,8 +68,10 @@ impl Facts {
             subnets(&["cluster", "network", "podSubnets"], "podSubnets"),
             subnets(&["cluster", "network", "serviceSubnets"], "serviceSubnets"),
         );
-        self.want("cluster_pod_cidr", (!pods.is_empty()).then(|| one_or_more(&pods)));
-        self.want("cluster_svc_cidr", (!services.is_empty()).then(|| one_or_more(&services)));
+        // Both of them are of the same families, so neither is valid without the other.
+        let nets = [("cluster_pod_cidr", pods), ("cluster_svc_cidr", services)];
+        let nets = nets.into_iter().filter(|(_, nets)| !nets.is_empty());
+        self.wanted.push(nets.map(|(key, nets)| (key, one_or_more(&nets))).collect());
         let kubelet = said.texts(&["machine", "kubelet", "nodeIP", "validSubnets"]);
         let kubelet = [kubelet, said.document_texts("KubeNodeConfig", &["nodeIP", "validSubnets"])].concat();
         self.want("node_ip_subnets", Some(texts(&kubelet)));
@@ -174,19 +179,19 @@ impl<'a> Said<'a> {
         documents.chain(self.interfaces().iter().filter_map(shared)).collect()
     }
 
-    /// Where the default route leads.
-    fn gateway(&self) -> Option<String> {
-        let of = |routes: Option<&Value>| {
+    /// Where default routes lead.
+    fn gateways(&self) -> Vec<String> {
+        let of = |routes: Option<&'a Value>| {
             let routes = routes.and_then(Value::as_list).unwrap_or_default().iter();
             let is_default = |route: &&Value| {
                 let network = route.at(&["destination"]).or_else(|| route.at(&["network"]));
                 network.and_then(Value::as_text).is_none_or(|text| matches!(text, "" | "0.0.0.0/0" | "::/0"))
             };
-            let mut found = routes.filter(is_default);
-            found.find_map(|route| route.at(&["gateway"])?.as_text().map(str::to_owned))
+            let found = routes.filter(is_default);
+            found.filter_map(|route| route.at(&["gateway"])?.as_text().map(str::to_owned))
         };
-        let documents = self.0.of_kind("LinkConfig").find_map(|link| of(link.at(&["routes"])));
-        documents.or_else(|| self.interfaces().into_iter().find_map(|one| of(one.get("routes"))))
+        let documents = self.0.of_kind("LinkConfig").flat_map(|link| of(link.at(&["routes"])));
+        documents.chain(self.interfaces().into_iter().flat_map(|one| of(one.get("routes")))).collect()
     }
 
     fn cni(&self) -> Option<Yaml> {
@@ -242,14 +247,41 @@ fn most_common(items: impl Iterator<Item = String>) -> Option<String> {
     counted.into_iter().rev().max_by_key(|(_, count)| *count).map(|(item, _)| item)
 }
 
+/// Where default routes lead, one for each family: as configurations say, else as cloud-init drives do.
+fn gateways(live: &LiveCluster<'_>, said: &Said<'_>) -> Vec<String> {
+    let drives = live.nodes.iter().filter_map(|node| node.vm.as_ref());
+    let drives = || drives.clone().flat_map(|vm| &vm.gateways).map(ToString::to_string);
+    let mut of_each: Vec<String> = Vec::new();
+    for six in [false, true] {
+        let of_family = |gateway: &String| gateway.contains(':') == six;
+        let said = said.gateways().into_iter().find(of_family);
+        of_each.extend(said.or_else(|| most_common(drives().filter(of_family))));
+    }
+    // That of the family a machine names first is the one that counts.
+    if live.nodes.first().is_some_and(|node| node.address.is_ipv6()) {
+        of_each.reverse();
+    }
+    of_each
+}
+
+/// The networks all of them are in, one for each place among their addresses.
+fn node_networks(addresses: &[Addresses]) -> Vec<String> {
+    let places = addresses.first().map_or(1, Vec::len);
+    (0..places).map(|place| node_network(&column(addresses, place))).collect()
+}
+
+fn column(addresses: &[Addresses], place: usize) -> Addresses {
+    addresses.iter().filter_map(|of_one| of_one.get(place).copied()).collect()
+}
+
 /// The network all of them are in: that of the first, and wider if it has to be.
-fn node_network(nodes: &[LiveNode]) -> String {
-    let first = nodes.first().map_or(IpAddr::from([0, 0, 0, 0]), |node| node.address);
+fn node_network(addresses: &Addresses) -> String {
+    let first = addresses.first().map_or(IpAddr::from([0, 0, 0, 0]), |(address, _)| *address);
     let usual = if first.is_ipv4() { 24 } else { 64 };
-    let longest = nodes.iter().find_map(|node| node.prefix).unwrap_or(usual);
+    let longest = addresses.iter().find_map(|(_, prefix)| *prefix).unwrap_or(usual);
     let fits = |prefix: &u8| {
         let network = Cidr::new(first, *prefix).map(|cidr| cidr.network());
-        network.is_some_and(|network| nodes.iter().all(|node| network.contains(node.address)))
+        network.is_some_and(|network| addresses.iter().all(|(address, _)| network.contains(*address)))
     };
     let prefix = (1..=longest).rev().find(fits).unwrap_or(usual);
     Cidr::new(first, prefix).map(|cidr| cidr.network().to_string()).unwrap_or_default()

@@ -11,6 +11,7 @@
 //! Keys of the description say what they have words for; what is left becomes patches: what all nodes share is the
 //! cluster's, what a role shares the role's, the rest the node's. Secrets are in none of them. Nothing here does I/O.
 
+mod addresses;
 mod draft;
 mod facts;
 mod marks;
@@ -24,11 +25,14 @@ use std::net::IpAddr;
 use talmox_config::{Outcome, Severity};
 use talmox_machine::{Bundle, Config, Difference};
 use talmox_plan::{Guest, Nonce, Observed, macs};
+use talmox_pve::property::{IpConfig, Ipv4Setting, Ipv6Setting};
 use talmox_types::desired::Role;
-use talmox_types::{ClusterName, ClusterUid, Contract, HostName, MacAddress, NodeName, Version, VmId};
+use talmox_types::{Cidr, ClusterName, ClusterUid, Contract, HostName, MacAddress, NodeName, Version, VmId};
 
 use crate::{Proposal, ProposeError};
+use addresses::Addresses;
 use draft::Draft;
+use facts::Facts;
 
 /// A machine, and what it runs with. `Debug` shows no configuration.
 #[derive(Clone, Debug)]
@@ -49,8 +53,9 @@ pub struct LiveVm {
     pub host: HostName,
     pub uuid: Option<String>,
     pub mac: Option<MacAddress>,
-    /// What its cloud-init drive says.
-    pub gateway: Option<IpAddr>,
+    /// What its cloud-init drive says: addresses with the length of their prefix, and gateways, of either family.
+    pub addresses: Vec<(IpAddr, u8)>,
+    pub gateways: Vec<IpAddr>,
     /// The name it has in Proxmox, if that is not the node's.
     pub other_name: Option<String>,
 }
@@ -63,17 +68,30 @@ impl LiveVm {
             let configs = config.ip_configs().unwrap_or_default();
             configs.iter().find(|(slot, _)| slot.index() == 0).map(|(_, first)| first.clone())
         });
-        let gateway =
-            first.and_then(|first| first.gateway.map(IpAddr::V4).or(first.gateway6.map(IpAddr::V6)));
+        let (addresses, gateways) = first.map(|first| said_by(&first)).unwrap_or_default();
         Self {
             vmid: guest.vmid,
             host: guest.host.clone(),
             uuid: config.and_then(|config| config.smbios().ok()??.uuid),
             mac: config.and_then(|config| macs(config).first().copied()),
-            gateway,
+            addresses,
+            gateways,
             other_name: guest.name.clone().filter(|other| other != name.as_str()),
         }
     }
+}
+
+/// Static addresses and gateways of a device.
+fn said_by(device: &IpConfig) -> (Vec<(IpAddr, u8)>, Vec<IpAddr>) {
+    let mut networks: Vec<Cidr> = Vec::new();
+    if let Some(Ipv4Setting::Static(network)) = device.ip {
+        networks.push(network);
+    }
+    if let Some(Ipv6Setting::Static(network)) = device.ip6 {
+        networks.push(network);
+    }
+    let gateways = device.gateway.map(IpAddr::V4).into_iter().chain(device.gateway6.map(IpAddr::V6));
+    (networks.iter().map(|network| (network.address(), network.prefix())).collect(), gateways.collect())
 }
 
 /// A cluster as it was found.
@@ -151,8 +169,7 @@ pub enum DescribeError {
 
 /// Describes a cluster. What cannot be said is in `remaining`; nothing is written.
 pub fn describe(live: &LiveCluster<'_>, nonce: &Nonce) -> Result<Described, DescribeError> {
-    let facts = facts::Facts::of(live)?;
-    let mut draft = Draft::new(live, &facts)?;
+    let mut draft = drafted(live)?;
     let vms = match live.observed {
         Some(observed) => {
             let (unmarked, marked) = marks::taken_off(observed, &live.uid);
@@ -187,6 +204,18 @@ pub fn describe(live: &LiveCluster<'_>, nonce: &Nonce) -> Result<Described, Desc
         remaining,
         vms,
     })
+}
+
+/// The first draft: with addresses of both families where machines have them, and with those they were asked at where the rules
+/// do not have that.
+fn drafted(live: &LiveCluster<'_>) -> Result<Draft, DescribeError> {
+    let both: Vec<Addresses> = live.nodes.iter().map(addresses::of).collect();
+    let draft = Draft::new(live, &Facts::of(live, &both)?, &both);
+    if draft.is_ok() || both.iter().all(|addresses| addresses.len() == 1) {
+        return draft;
+    }
+    let single: Vec<Addresses> = live.nodes.iter().map(|node| vec![(node.address, node.prefix)]).collect();
+    Draft::new(live, &Facts::of(live, &single)?, &single)
 }
 
 /// What is wrong with a description, in words.

@@ -8,7 +8,7 @@ use talmox_machine::patch::Between;
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
-use super::{Counts, LiveCluster, LiveNode, NewFile};
+use super::{Counts, LiveCluster, LiveNode, NewFile, addresses};
 
 /// The file variables are read from.
 const VARIABLES: &str = "talenv.yaml";
@@ -82,7 +82,8 @@ fn share(ways: &mut [Way<'_>], members: &[usize]) -> Between {
 fn own_words(node: &LiveNode) -> Vec<String> {
     let mac = node.vm.as_ref().and_then(|vm| vm.mac).map(|mac| mac.to_string());
     let macs = mac.into_iter().flat_map(|mac| [mac.to_ascii_lowercase(), mac.to_ascii_uppercase()]);
-    [node.name.to_string(), format!("{}/", node.address)].into_iter().chain(macs).collect()
+    let addresses = addresses::of(node).into_iter().map(|(address, _)| format!("{address}/"));
+    [node.name.to_string()].into_iter().chain(addresses).chain(macs).collect()
 }
 
 /// Files of patches, where they belong, and what the variables in them stand for.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use talmox_image::install::InstallImages;
 use talmox_machine::{Config, Difference};
 use talmox_render::{Common, PatchText, Renderer, Variables, Whereabouts};
-use talmox_types::desired::{Desired, Patch};
+use talmox_types::desired::{Desired, NodeAddress, Patch};
 use talmox_types::{Contract, FamilyPair, NodeName};
 
 use super::draft::Draft;
@@ -110,11 +110,16 @@ fn render(
         let failed = |why: String| DescribeError::Render { node: node.name.clone(), why };
         let described = desired.nodes.iter().find(|one| one.name == node.name);
         let described = described.ok_or_else(|| failed("it is not in the description".to_owned()))?;
+        // As it will be rendered: what is said of the machine is what counts, not where it was asked.
+        let address = match &described.address {
+            NodeAddress::Declared(address) => *address,
+            NodeAddress::FromPool(_) => FamilyPair::one(node.address),
+        };
         let whereabouts = Whereabouts {
             vmid: node.vm.as_ref().map(|vm| vm.vmid),
             host: node.vm.as_ref().map(|vm| vm.host.clone()),
             uuid: node.vm.as_ref().and_then(|vm| vm.uuid.clone()),
-            ..Whereabouts::at(FamilyPair::one(node.address))
+            ..Whereabouts::at(address)
         };
         let made = renderer.render(described, &whereabouts, &patches(node)?);
         made.map(|made| made.config).map_err(|error| failed(error.to_string()))

@@ -178,9 +178,14 @@ impl<'a> Rounds<'a> {
         wait_for_all(self.run, &last.waiting)
             .await
             .map_err(|source| ApplyError::blocked(source, summary()))?;
-        let observed = look(self.run).await;
-        let observed = observed.map_err(|source| ApplyError::Observe { source, summary: summary() })?;
-        let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
+        let (mut observed, mut next) = self.looked().await?;
+        // A machine that was just started is silent for a while. What is refused for that may not be once it answers.
+        if !next.refusals.is_empty()
+            && awaits_others(&next)
+            && wait_for_all(self.run, &next.waiting).await.is_ok()
+        {
+            (observed, next) = self.looked().await?;
+        }
         if !next.refusals.is_empty() {
             return Err(ApplyError::Refused { refusals: next.refusals, summary: summary() });
         }
@@ -193,6 +198,14 @@ impl<'a> Rounds<'a> {
             return Err(ApplyError::OutsideApproval { beyond, summary: summary() });
         }
         Ok(next)
+    }
+
+    async fn looked(&self) -> Result<(Observed, Plan), ApplyError> {
+        let observed = look(self.run).await;
+        let summary = || self.summary.clone();
+        let observed = observed.map_err(|source| ApplyError::Observe { source, summary: summary() })?;
+        let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
+        Ok((observed, next))
     }
 }
 

@@ -52,11 +52,10 @@ pub(super) async fn run(
     address: FamilyPair<IpAddr>,
     mode: ChangeMode,
 ) -> Result {
-    let reach = work.reach()?;
     let found = work.expect(vm).await?;
     let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
     let node = &vm.mark.node;
-    let phases = phases_at(reach, address.primary()).await;
+    let phases = phases_at(work, node, address.primary()).await?;
     let at = Whereabouts { address, vmid: Some(found.vmid), host: Some(found.host.clone()), uuid, phases };
     let change = ChangeOrder::new(work, node, &at)?;
     match mode {

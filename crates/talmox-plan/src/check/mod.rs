@@ -3,6 +3,7 @@
 //! Whatever made a plan, it is not carried out unless it passes here. This shares nothing with the planner but the data:
 //! it reads marks and volumes again from what was observed, so that one mistake would have to be made twice.
 
+mod authorities;
 mod graph;
 mod inside;
 mod installer;
@@ -54,6 +55,8 @@ pub enum Rule {
     SnapshotFirst,
     /// An authority takes another's place phase by phase, none before all machines have the one before.
     PhaseByPhase,
+    /// An authority that somebody else replaced is not put back.
+    AuthoritiesStay,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
     ProvenMachine,
     /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
@@ -80,6 +83,7 @@ impl fmt::Display for Rule {
             Self::BootstrapOnce => "at most one bootstrap",
             Self::SnapshotFirst => "a snapshot before what is risky",
             Self::PhaseByPhase => "authorities are replaced phase by phase",
+            Self::AuthoritiesStay => "authorities that others replaced are not put back",
             Self::ProvenMachine => "machines prove themselves",
             Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
@@ -110,6 +114,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     templates::judge(&mut court);
     inside::judge(&mut court);
     upkeep::judge(&mut court);
+    authorities::judge(&mut court);
     seeds::judge(&mut court);
     shelf::judge(&mut court);
     retire::judge(&mut court);

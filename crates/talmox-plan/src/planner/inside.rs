@@ -17,7 +17,7 @@ use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
 use super::hosts::is_away;
-use super::upkeep::Living;
+use super::upkeep::{Living, UNKNOWN_PHASE};
 use super::{Draft, Planner};
 use crate::{
     Effect, Expected, Intent, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId,
@@ -262,7 +262,9 @@ impl<'a> Planner<'a> {
         let Some(address) = self.addresses.get(&node.name).copied() else { return Standing::Unknown };
         let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
         let step = Step::ConfigureNode { vm: vm.clone(), address };
-        let configured = self.push(Draft::new(Some(&node.name), step, reason, Effect::Create));
+        let phase = if self.phase_is_unknown(node) { UNKNOWN_PHASE } else { "" };
+        let reason = format!("{reason}{phase}");
+        let configured = self.push(Draft::new(Some(&node.name), step, &reason, Effect::Create));
         self.eject(node, &vm, Some(configured.clone()));
         self.withdraw(node, &vm, Some(configured.clone()));
         Standing::Fresh(configured)

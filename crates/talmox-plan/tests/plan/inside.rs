@@ -58,7 +58,7 @@ fn vmid_of(desired: &Desired, node: &str) -> u32 {
     2000 + u32::try_from(desired.nodes.iter().position(|one| one.name.as_str() == node).unwrap()).unwrap()
 }
 
-fn maintenance(desired: &Desired, node: &str) -> SeenMachine {
+pub(crate) fn maintenance(desired: &Desired, node: &str) -> SeenMachine {
     SeenMachine::Maintenance {
         address: address(desired, node),
         uuid: uuid(vmid_of(desired, node)).to_uppercase(),

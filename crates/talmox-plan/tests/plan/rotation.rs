@@ -4,7 +4,7 @@ use talmox_plan::{Observed, Plan, Rule, SeenMachine, Step, Upkeep, check};
 use talmox_types::desired::Desired;
 use talmox_types::{Phase, Phases, Realm};
 
-use crate::inside::{healthy, later, living, silent};
+use crate::inside::{boxed, healthy, later, living, maintenance, member, see, silent};
 use crate::support::*;
 
 fn described() -> Desired {
@@ -124,4 +124,104 @@ fn a_node_nobody_describes_is_not_cut_off() {
     let refused = refused.unwrap_or_else(|| panic!("{plan:#?}"));
     assert!(refused.problem.contains(dropped.name.as_str()), "{refused:?}");
     assert!(refused.choices[1].contains("--remove w-1"), "{refused:?}");
+}
+
+fn change(key: &str) -> talmox_plan::Change {
+    talmox_plan::Change {
+        key: key.to_owned(),
+        old: Some("a".to_owned()),
+        new: Some("b".to_owned()),
+        applies: talmox_plan::Applies::Now,
+        field: None,
+        sub: Vec::new(),
+    }
+}
+
+/// The configuration of each of these nodes differs in this field.
+fn differing(desired: &Desired, nodes: &[&str], key: &str) -> Observed {
+    let mut observed = living(desired);
+    for node in nodes {
+        let mut seen = member(desired, node);
+        seen.config = Some(vec![change("machine.sysctls.a"), change(key)]);
+        see(&mut observed, node, boxed(seen));
+    }
+    observed
+}
+
+/// Where who signs is, in both layouts.
+const AUTHORITIES: [&str; 6] = [
+    "machine.ca.crt",
+    "cluster.ca.key",
+    "cluster.ca",
+    "cluster.etcd.ca.crt",
+    "KubeAPIServerCAConfig issuingCA.cert",
+    "KubeAPIServerCAConfig acceptedCAs[0]",
+];
+
+#[test]
+fn authorities_others_replaced_are_left_alone_in_every_layout() {
+    let desired = described();
+    for key in AUTHORITIES {
+        // A rotation of our own makes no difference: neither of its two authorities is one.
+        for rotating in [Vec::new(), Realm::ALL.to_vec()] {
+            let mut observed = differing(&desired, &["cp-2", "w-1"], key);
+            observed.rotating = rotating;
+            let plan = planned(&desired, &observed, &healthy());
+            let [refusal] = plan.refusals.as_slice() else { panic!("{key}: {plan:#?}") };
+            assert!(refusal.problem.starts_with("cp-2, w-1: the authority"), "{key}: {}", refusal.problem);
+            assert!(plan.steps.iter().all(|step| step.node.is_none()), "{key}: {plan:#?}");
+            assert_eq!(words(&plan), [""; 0], "{key}");
+        }
+    }
+    // One that is only accepted beside the others goes like any difference.
+    for key in ["cluster.acceptedCAs", "KubeAPIServerCAConfig acceptedCAs[1]", "machine.cable"] {
+        let plan = planned(&desired, &differing(&desired, &["w-1"], key), &healthy());
+        assert!(plan.refusals.is_empty(), "{key}: {:?}", plan.refusals);
+    }
+}
+
+#[test]
+fn authorities_others_replaced_keep_a_machine_from_joining() {
+    let desired = described();
+    let mut observed = differing(&desired, &["cp-2"], "cluster.ca.crt");
+    see(&mut observed, "w-1", maintenance(&desired, "w-1"));
+    let only = talmox_plan::Request { targets: [name("w-1")].into(), ..healthy() };
+    let plan = planned(&desired, &observed, &only);
+    let refused = plan.refusals.iter().any(|refusal| refusal.problem.starts_with("cp-2: the authority"));
+    assert!(refused, "{plan:#?}");
+}
+
+#[test]
+fn a_plan_that_puts_an_authority_back_is_caught() {
+    let desired = described();
+    let harmless = differing(&desired, &["cp-1"], "machine.sysctls.b");
+    let plan = planned(&desired, &harmless, &healthy());
+    assert!(plan.steps.iter().any(|step| matches!(step.step, Step::Upkeep(Upkeep::ChangeNode { .. }))));
+    let breaks = |plan: &Plan, observed: &Observed| {
+        let found = check(plan, &desired, observed, &healthy());
+        found.iter().any(|violation| violation.rule == Rule::AuthoritiesStay)
+    };
+    assert!(!breaks(&plan, &harmless));
+    for key in AUTHORITIES {
+        // The plan does not say so, and all of a configuration is sent.
+        assert!(breaks(&plan, &differing(&desired, &["cp-1"], key)), "{key}");
+        assert!(!breaks(&plan, &differing(&desired, &["cp-1"], "machine.sysctls.b")), "{key}");
+        let mut says = plan.clone();
+        says.steps.iter_mut().for_each(|step| step.changes.push(change(key)));
+        assert!(breaks(&says, &harmless), "{key}");
+    }
+    // A rotation goes over every machine.
+    let observed = in_phases(&desired, &[Phase::Before; 4], &[Phase::Before; 4]);
+    let plan = planned(&desired, &observed, &healthy());
+    assert!(!breaks(&plan, &observed));
+    let third = Observed { rotating: Realm::ALL.to_vec(), ..differing(&desired, &["w-1"], "machine.ca.crt") };
+    assert!(breaks(&plan, &third));
+    // Whoever joins would believe nobody.
+    let mut observed = living(&desired);
+    see(&mut observed, "w-1", maintenance(&desired, "w-1"));
+    let plan = planned(&desired, &observed, &healthy());
+    assert!(!breaks(&plan, &observed));
+    let mut replaced = differing(&desired, &["cp-3"], "cluster.ca.crt");
+    see(&mut replaced, "w-1", maintenance(&desired, "w-1"));
+    assert!(breaks(&plan, &replaced));
 }

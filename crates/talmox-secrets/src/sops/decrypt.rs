@@ -40,6 +40,11 @@ impl SopsFile {
         self.metadata.other_kinds()
     }
 
+    /// Whether several groups of keys share what opens it.
+    pub fn has_groups(&self) -> bool {
+        self.metadata.groups.len() > 1
+    }
+
     /// When it was written last.
     pub fn last_modified(&self) -> &str {
         &self.metadata.last_modified

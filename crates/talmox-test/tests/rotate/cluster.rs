@@ -3,6 +3,7 @@
 use secrecy::ExposeSecret as _;
 use talmox_machine::{Bundle, Config, Source};
 use talmox_plan::{Plan, Request};
+use talmox_sim_talos::Flapping;
 use talmox_talos::{ApplyMode, kinds};
 use talmox_types::desired::Desired;
 use talmox_types::{Phase, Realm};
@@ -105,4 +106,10 @@ pub(crate) async fn tamper(bed: &Bed, address: &str, change: impl FnOnce(Config)
 pub(crate) fn words(plan: &Plan) -> Vec<String> {
     let about = plan.steps.iter().filter(|step| step.id.to_string().contains("authority"));
     about.map(|step| step.id.to_string()).collect()
+}
+
+/// Nothing answers there any more.
+pub(crate) fn cut_off(bed: &Bed, address: &str) {
+    let never = Flapping { up: 1, down: 1 << 40 };
+    bed.lab.nodes(|nodes| nodes.faults.flap(address.parse().unwrap(), never));
 }

@@ -2,19 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use talmox_sim_talos::{Faults, Flapping};
+use talmox_sim_talos::Faults;
 use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, When};
 use talmox_types::{Phase, Phases, Realm};
 
-use crate::bed::Bed;
-use crate::cluster::{is_over, of, rotating, wanted, words};
-
-/// Nothing answers there any more.
-fn cut_off(bed: &Bed, address: &str) {
-    let never = Flapping { up: 1, down: 1 << 40 };
-    bed.lab.nodes(|nodes| nodes.faults.flap(address.parse().unwrap(), never));
-}
+use crate::cluster::{cut_off, is_over, of, rotating, wanted, words};
 
 #[test]
 fn killed_at_any_call() {

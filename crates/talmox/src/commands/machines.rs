@@ -155,6 +155,11 @@ impl<'a> Inside<'a> {
         let bundle = &known.secrets.bundle;
         let remedy = |realm: Realm| match bundle.next(realm) {
             Some(_) => "another is to take its place: talmox apply goes on with that".to_owned(),
+            // Machines let nobody in by it any more who could give them another.
+            None if bundle.present(realm).certificate.not_after() < now => {
+                "nothing it signed is believed any more, so it is too late for talmox secrets rotate-ca"
+                    .to_owned()
+            }
             None => {
                 let command = self.job.command(&format!("secrets rotate-ca --{}", realm.word()));
                 format!("everything it signed ends with it; before that: {command}, then talmox apply")

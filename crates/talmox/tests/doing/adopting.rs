@@ -184,6 +184,37 @@ fn a_cluster_of_others_is_taken_over() {
     assert!(plan.stdout.starts_with("No changes."), "{}", plan.stdout);
 }
 
+/// Machines with addresses of both families, in the layout of 1.14.
+#[test]
+fn a_dual_stack_cluster_of_others_is_taken_over() {
+    let lab = Lab::new("adopt-dual");
+    let cluster = crate::CLUSTER
+        .lines()
+        .filter(|line| !["node_cidr", "node_gateway", "talos_"].iter().any(|key| line.starts_with(key)))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let cluster = cluster
+        + "node_cidr: [10.0.7.0/24, \"fd00:7::/64\"]\nnode_gateway: [10.0.7.1, \"fd00:7::1\"]\n\
+           cluster_pod_cidr: [10.42.0.0/16, \"fd00:42::/56\"]\ncluster_svc_cidr: [10.43.0.0/16, \"fd00:43::/112\"]\n\
+           talos_version: 1.14.0\ntalos_contract: \"1.14\"\nkubernetes_version: 1.36.3\n";
+    let nodes = "nodes:\n  - {name: cp-1, address: [10.0.7.11, \"fd00:7::11\"], controller: true}\n  \
+                 - {name: worker-1, address: [10.0.7.12, \"fd00:7::12\"]}\n";
+    lab.describe(&cluster, nodes);
+    finish(lab.command(&["apply", "--auto-approve"]).env_remove("TALMOX_UNTIL")).succeeded();
+    unmark(&lab);
+    let world = format!("--simulate={}", lab.scratch.path("world"));
+    let run = |folder: &str, words: &[&str]| {
+        finish(command(&[words, &[&world, "-f", folder]].concat()).env_remove("TALMOX_UNTIL"))
+    };
+    let (folder, talosconfig) = (lab.scratch.path("taken"), lab.scratch.path("world/talosconfig"));
+    run(&folder, &["adopt", "cluster", "--talosconfig", &talosconfig]).succeeded();
+    let written = std::fs::read_to_string(format!("{folder}/nodes.yaml")).unwrap();
+    assert!(written.contains("address: [10.0.7.12, fd00:7::12]"), "{written}");
+    assert!(!std::path::Path::new(&folder).join("patches").exists(), "everything has a key");
+    run(&folder, &["adopt", "--all-matching", "--auto-approve"]).succeeded();
+    let plan = run(&folder, &["plan"]).succeeded();
+    assert!(plan.stdout.starts_with("No changes."), "{}", plan.stdout);
+}
+
 /// What goes wrong leaves nothing behind, and says where and what to do.
 #[test]
 fn an_adoption_that_fails_leaves_nothing() {

@@ -1,5 +1,5 @@
 //! talmox at a cluster of talhelper: the real one makes secrets, configurations and talosconfig from a `talconfig.yaml` as people have it,
-//! and `talosctl` gives them to machines, as `talhelper gencommand` says.
+//! with the secrets encrypted by the real `sops`, and `talosctl` gives them to machines, as `talhelper gencommand` says.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,6 +11,7 @@ use super::cluster::{Cluster, mac};
 use super::layout::Layout;
 use super::own::talmox;
 use super::programs::{Program, Talosctl};
+use super::sealed::{self, Keys};
 use super::steps;
 use crate::scratch::Scratch;
 
@@ -82,12 +83,21 @@ username: robot
 password: ${REGISTRY_PASSWORD}
 ";
 
+/// Programs of others, and ours.
+pub(super) struct Peers<'a> {
+    pub(super) own: &'a Path,
+    pub(super) talhelper: &'a Path,
+    pub(super) talosctl: &'a Path,
+    pub(super) sops: &'a Path,
+}
+
 /// Runs everything; gives the number of calls.
-pub(super) fn run(own: &Path, talhelper: &Path, talosctl: &Path, cluster: &Cluster) -> anyhow::Result<usize> {
+pub(super) fn run(peers: &Peers<'_>, cluster: &Cluster) -> anyhow::Result<usize> {
     let (layout, scratch) = (&cluster.layout, Scratch::new("talos-adopt-talhelper")?);
-    generate(talhelper, &scratch, layout)?;
+    let keys = Keys::new(&scratch)?;
+    generate(peers, &scratch, layout, &keys)?;
     let talosconfig = scratch.path().join("clusterconfig/talosconfig");
-    let mut talosctl = Talosctl::new(talosctl, scratch.path(), talosconfig, layout.first());
+    let mut talosctl = Talosctl::new(peers.talosctl, scratch.path(), talosconfig, layout.first());
     for (node, name) in layout.everybody().zip(NAMES) {
         let (node, file) = (node.to_string(), format!("clusterconfig/{CLUSTER}-{name}.yaml"));
         talosctl.wait(&["version", "--insecure", "-n", &node], &["Tag:"])?;
@@ -98,17 +108,22 @@ pub(super) fn run(own: &Path, talhelper: &Path, talosctl: &Path, cluster: &Clust
     steps::bootstrap(&mut talosctl, layout)?;
     steps::look(&mut talosctl, layout)?;
 
-    let own = talmox(own, scratch.path());
+    let own = talmox(peers.own, scratch.path());
     let names = NAMES.map(str::to_owned).to_vec();
     let adoption = Adoption { own: &own, scratch: &scratch, cluster, names };
-    refused(&adoption, talhelper, &scratch)?;
+    refused(&adoption, peers.talhelper, &scratch)?;
     // With talhelper's talosconfig, and with its secrets at the address the control planes share.
     adoption.describe("by-talosconfig", &["--talosconfig", "clusterconfig/talosconfig"])?;
     let shared = layout.address(10).to_string();
     adoption.describe("lab", &["--secrets", "talsecret.yaml", "--nodes", &shared])?;
     same(&scratch, "by-talosconfig", "lab")?;
+    let with_key = Program { environment: keys.with(&own.environment), ..talmox(peers.own, scratch.path()) };
+    let sealed = Adoption { own: &with_key, names: adoption.names.clone(), ..adoption };
+    sealed::described(&adoption, &sealed, peers.sops, &keys)?;
     adoption.mark("lab")?;
     adoption.unchanged("lab", &mut talosctl)?;
+    sealed.unchanged("sealed", &mut talosctl)?;
+    own.ask(&["plan", "-f", "sealed"])?.badly(&["could not decrypt", "SOPS_AGE_KEY_FILE"])?;
     adoption.unchanged("by-talosconfig", &mut talosctl)?;
     adoption.is_never_begun_again("lab", &mut talosctl)?;
     Ok(talosctl.calls)
@@ -146,19 +161,18 @@ fn refused(adoption: &Adoption<'_>, talhelper: &Path, scratch: &Scratch) -> anyh
     adoption.refused(&others, None, &[&unread, "nothing was written"])
 }
 
-/// Has talhelper make its secrets, and everything from them.
-fn generate(talhelper: &Path, scratch: &Scratch, layout: &Layout) -> anyhow::Result<()> {
-    let program = Program {
-        file: talhelper,
-        home: scratch.path(),
-        environment: vec![("REGISTRY_PASSWORD", "hush-registry".into())],
-    };
+/// Has talhelper make its secrets, sops encrypt them, and talhelper make everything from those.
+fn generate(peers: &Peers<'_>, scratch: &Scratch, layout: &Layout, keys: &Keys) -> anyhow::Result<()> {
+    let environment = keys.with(&[("REGISTRY_PASSWORD", "hush-registry".into())]);
+    let program = Program { file: peers.talhelper, home: scratch.path(), environment };
     let secrets = String::from_utf8(program.output(&["gensecret"])?).context("secrets are text")?;
     scratch.write("talsecret.yaml", &secrets)?;
     scratch.write("talconfig.yaml", &talconfig(layout))?;
     std::fs::create_dir(scratch.path().join("patches"))?;
     scratch.write("patches/registry.yaml", REGISTRY)?;
-    program.ask(&["genconfig", "--offline-mode", "--no-gitignore"])?.well(&[])?;
+    keys.seal(peers.sops, scratch, "talsecret.yaml", "talsecret.sops.yaml")?;
+    let secrets = ["--secret-file", "talsecret.sops.yaml"];
+    program.ask(&[&["genconfig", "--offline-mode", "--no-gitignore"], &secrets[..]].concat())?.well(&[])?;
     Ok(())
 }
 

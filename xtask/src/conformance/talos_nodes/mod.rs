@@ -6,7 +6,8 @@
 //! talos-cluster   talmox apply makes a cluster, talosctl and kubectl look at it with the files it wrote, and talosctl upgrades and
 //!                 resets a node of it
 //! talos-adopt     talosctl makes clusters, with patches drawn from a seed; talmox describes and adopts them, and has nothing to change
-//! talos-adopt-talhelper   the same with a cluster whose secrets, configurations and talosconfig talhelper made
+//! talos-adopt-talhelper   the same with a cluster whose secrets, configurations and talosconfig talhelper made, and whose secrets sops
+//!                         encrypted
 //! talos-adopt-tofu        the same with VMs that OpenTofu and the bpg provider made
 //! talos-day-two   talosctl upgrades, reconfigures, restarts, rotates, snapshots and restores a cluster of talmox, which says each time
 //!                 what is true, and goes on with it
@@ -23,6 +24,7 @@ mod from_tofu;
 mod layout;
 mod own;
 mod programs;
+mod sealed;
 mod steps;
 
 use std::time::Instant;
@@ -96,18 +98,20 @@ pub(super) fn judge_adopted() -> anyhow::Result<String> {
 
 /// talmox at a cluster that talhelper made.
 pub(super) fn judge_adopted_from_talhelper() -> anyhow::Result<String> {
-    let title = "talmox at a cluster of talhelper 3.1.17";
-    let (talosctl, talhelper) = match (peers::get("talosctl113")?, peers::get("talhelper")?) {
-        (Peer::Folder(talosctl), Peer::Folder(talhelper)) => (talosctl, talhelper),
-        (Peer::Unavailable(excuse), _) | (_, Peer::Unavailable(excuse)) => {
-            return Ok(format!("{title}: not run: {excuse}"));
+    let title = "talmox at a cluster of talhelper 3.1.17 with sops 3.13.3";
+    let mut folders = Vec::new();
+    for name in ["talosctl113", "talhelper", "sops"] {
+        match peers::get(name)? {
+            Peer::Folder(folder) => folders.push(folder.join(name.trim_end_matches("113"))),
+            Peer::Unavailable(excuse) => return Ok(format!("{title}: not run: {excuse}")),
         }
-    };
+    }
+    let [talosctl, talhelper, sops] = folders.as_slice() else { bail!("three programs are needed") };
     let own = own_program::build(&[])?;
-    let (talosctl, talhelper) = (talosctl.join("talosctl"), talhelper.join("talhelper"));
     let begin = Instant::now();
     let count = with_machines("1.13", Beginning::Machines { nics: 2 }, |cluster| {
-        from_talhelper::run(&own, &talhelper, &talosctl, cluster)
+        let peers = from_talhelper::Peers { own: &own, talhelper, talosctl, sops };
+        from_talhelper::run(&peers, cluster)
     })?;
     Ok(told(title, count, begin))
 }

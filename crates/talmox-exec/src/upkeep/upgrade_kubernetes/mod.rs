@@ -116,7 +116,7 @@ async fn members(
         }
         let no_secrets = StepError::NoReach { lacks: "the cluster's secrets are not at hand" };
         let client = reach.secure(*address).ok_or(no_secrets)?;
-        let phases = phases_at(reach, *address).await;
+        let phases = phases_at(work, name, *address).await?;
         let described = Described::of(reach, name, &Whereabouts { phases, ..at })?;
         members.push(Member { name: name.clone(), role: node.role, address: *address, client, described });
     }

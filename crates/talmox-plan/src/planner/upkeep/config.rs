@@ -9,8 +9,8 @@
 //! A change is sent to one control plane after the other, then to workers, so many at a time as may be away: whoever is not
 //! well with it keeps it from the others.
 
+use talmox_types::NodeName;
 use talmox_types::desired::Role;
-use talmox_types::{NodeName, Realm};
 
 use super::Living;
 use crate::planner::{Draft, Planner};
@@ -39,25 +39,8 @@ const NETWORK_KINDS: [&str; 17] = [
 
 const INSTALLER: &str = "machine.install.image";
 
-/// Where a machine configuration has the authorities that can be replaced.
-const AUTHORITIES: [(Realm, &str); 2] = [(Realm::Talos, "machine.ca"), (Realm::Kubernetes, "cluster.ca")];
-
 /// How many keys a reason names.
 const NAMED: usize = 3;
-
-/// What to do where a machine may have other secrets than we.
-pub(in crate::planner) const OTHER_SECRETS: &str = "if it was configured with other secrets, or its authority was replaced \
-     (talosctl rotate-ca), use those: talmox secrets generate --from controlplane.yaml";
-
-/// What to do where all of them have.
-fn take_over_secrets() -> Vec<String> {
-    vec![
-        "take the new secrets over: talosctl -n ADDRESS get machineconfig v1alpha1 -o jsonpath='{.spec}' > controlplane.yaml \
-         with the new talosconfig, move the old bundle away, then talmox secrets generate --from controlplane.yaml"
-            .to_owned(),
-        "if the bundle is an older copy, put the newer one in its place".to_owned(),
-    ]
-}
 
 impl<'a> Planner<'a> {
     /// Changes configurations that differ in more than versions.
@@ -85,35 +68,6 @@ impl<'a> Planner<'a> {
                 Role::Worker => workers.push(last),
             }
         }
-    }
-
-    /// Nodes that run with another authority than the secrets have, and nobody here is replacing it: somebody else did. To put
-    /// the old one back node by node would cut them off from each other, so they are told of and left alone.
-    fn refuse_other_authorities(&mut self, living: &[Living<'a>]) -> Vec<NodeName> {
-        let rotating = &self.observed.rotating;
-        let other = |change: &&Change| {
-            let of = |(realm, key): &(Realm, &str)| {
-                let rest = change.key.strip_prefix(key);
-                !rotating.contains(realm) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            };
-            AUTHORITIES.iter().any(of)
-        };
-        let differs = |one: &&Living<'a>| {
-            let changes = one.seen.config.as_deref().unwrap_or_default();
-            self.request.covers(&one.node.name) && changes.iter().any(|change| other(&change))
-        };
-        let found: Vec<&NodeName> = living.iter().filter(differs).map(|one| &one.node.name).collect();
-        let mut names: Vec<NodeName> = found.into_iter().cloned().collect();
-        names.sort();
-        if !names.is_empty() {
-            let listed = names.iter().map(NodeName::as_str).collect::<Vec<_>>().join(", ");
-            let problem = format!(
-                "{listed}: the authority in the machine configuration is not the one in the secrets. Somebody replaced it, as talosctl \
-                 rotate-ca does. Nothing is changed: with the old one back, machines and clients would no longer trust each other"
-            );
-            self.refuse(None, problem, take_over_secrets());
-        }
-        names
     }
 
     /// What a node's configuration gets now. Where another version of Talos or Kubernetes comes first, it follows that.

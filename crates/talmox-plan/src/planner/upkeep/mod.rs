@@ -3,6 +3,7 @@
 //! Nodes that run as configured are compared with the description: what differs becomes steps, one node after the other, with a
 //! snapshot of etcd before what is risky.
 
+mod authorities;
 mod config;
 mod kubernetes;
 mod quorum;
@@ -18,8 +19,9 @@ use talmox_types::desired::Node;
 use super::Planner;
 use crate::SeenNode;
 
-pub(super) use config::OTHER_SECRETS;
+pub(super) use authorities::OTHER_SECRETS;
 pub(super) use retire::Departure;
+pub(super) use rotation::UNKNOWN_PHASE;
 
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.
 #[derive(Clone, Copy)]

@@ -20,6 +20,9 @@ use crate::{Effect, NoteKind, SeenKubernetes, SeenMachine, Step, StepId, Upkeep}
 
 const ROTATE: &str = "rotate-authority";
 const SETTLE: &str = "settle-authority";
+/// Follows why a machine is configured.
+pub(in crate::planner) const UNKNOWN_PHASE: &str =
+    ", once a control plane says how far the replacement of authorities is";
 
 impl<'a> Planner<'a> {
     /// Goes on with what the secrets say is to be replaced.
@@ -53,6 +56,19 @@ impl<'a> Planner<'a> {
         for realm in rotating {
             last = self.replace_authority(*realm, living, last);
         }
+    }
+
+    /// Whether a machine that joins would have to be told by others how far they are, and nobody says.
+    pub(in crate::planner) fn phase_is_unknown(&self, joins: &Node) -> bool {
+        let says = |node: &Node| {
+            let machine = self.observed.talos.get(&node.name);
+            node.role == Role::Controller && machine.is_some_and(|machine| machine.configured().is_some())
+        };
+        let others = self.desired.nodes.iter().filter(|node| node.name != joins.name);
+        !self.observed.rotating.is_empty()
+            && self.request.upkeep.restore.is_none()
+            && self.identities.ours().any(|owned| owned.mark.bootstrap.is_some())
+            && !others.into_iter().any(says)
     }
 
     /// What has to be done or there before; nothing if authorities can be replaced now.

@@ -35,7 +35,7 @@ pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> 
         }
     }
     if !args.dry_run {
-        write(args, &described, &bundle, printer)?;
+        write(args, &described, (&bundle, &way.readers), printer)?;
         printer.say(&next(args));
     }
     // Whatever could not be said was told; a script must hear of it too.

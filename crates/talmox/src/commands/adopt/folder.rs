@@ -13,7 +13,7 @@ use talmox_machine::Bundle;
 use talmox_secrets::Overwrite;
 
 use crate::args::AdoptCluster;
-use crate::commands::secrets::{FirstBundle, write_new_secrets};
+use crate::commands::secrets::{FirstBundle, Readers, write_new_secrets};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::private_file;
@@ -47,13 +47,13 @@ pub(super) fn refuse_existing(folder: &Path) -> Result<(), Failure> {
 pub(super) fn write(
     args: &AdoptCluster,
     described: &Described,
-    bundle: &Bundle,
+    (bundle, readers): (&Bundle, &Readers),
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let folder = &args.file;
     fs::create_dir_all(folder).with_context(|| format!("could not make the folder {}", folder.display()))?;
     let mut written = Vec::new();
-    let outcome = write_all(args, described, bundle, &mut written, printer);
+    let outcome = write_all(args, described, (bundle, readers), &mut written, printer);
     if outcome.is_err() {
         for path in written.iter().rev() {
             let _ = fs::remove_file(path);
@@ -69,12 +69,12 @@ pub(super) fn write(
 fn write_all(
     args: &AdoptCluster,
     described: &Described,
-    bundle: &Bundle,
+    (bundle, readers): (&Bundle, &Readers),
     written: &mut Vec<PathBuf>,
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let folder = &args.file;
-    let secrets = FirstBundle::choose_for(folder, &args.age)?;
+    let secrets = FirstBundle::choose_for(folder, &args.age, readers)?;
     written.extend(secrets.keep(bundle, printer)?);
     let (last, others): (Vec<&NewFile>, Vec<&NewFile>) =
         described.files.iter().partition(|file| file.name == LAST);
@@ -82,7 +82,7 @@ fn write_all(
         let path = folder.join(&file.name);
         let failed = || format!("could not write {}", path.display());
         if file.secret {
-            written.push(write_new_secrets(folder, VARIABLES, &file.text, &args.age, printer)?);
+            written.push(write_new_secrets(folder, VARIABLES, &file.text, (&args.age, readers), printer)?);
             continue;
         }
         if file.name.starts_with(PATCHES) {

@@ -15,7 +15,7 @@ use talmox_types::{NodeName, Version};
 
 use crate::args::AdoptCluster;
 use crate::commands::client_files::default_talosconfig;
-use crate::commands::secrets::import;
+use crate::commands::secrets::{Imported, Readers, import};
 use crate::failure::Failure;
 use crate::secrets_file::now;
 use crate::sops;
@@ -44,19 +44,21 @@ pub(super) struct Way {
     identity: Arc<Identity>,
     seeds: Vec<String>,
     pub(super) bundle: Option<Bundle>,
+    /// Who could read those.
+    pub(super) readers: Readers,
 }
 
 impl Way {
     pub(super) fn of(args: &AdoptCluster) -> anyhow::Result<Self> {
         let nodes: Vec<String> = args.nodes.iter().map(ToString::to_string).collect();
         if let Some(file) = &args.secrets {
-            let bundle = import(file)?;
+            let Imported { bundle, readers } = import(file)?;
             let client =
                 bundle.talos_client(&[TalosRole::Admin], now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
             let key = SecretString::from(client.key.pem().expose_secret().to_owned());
             let identity = Identity::from_pem(bundle.os.certificate.pem(), client.certificate.pem(), &key)
                 .context("the secrets make no identity for Talos")?;
-            return Ok(Self { identity: Arc::new(identity), seeds: nodes, bundle: Some(bundle) });
+            return Ok(Self { identity: Arc::new(identity), seeds: nodes, bundle: Some(bundle), readers });
         }
         let path = args.talosconfig.clone().or_else(default_talosconfig).ok_or_else(|| {
             Failure::new("there is no talosconfig").with_hint("name one with --talosconfig, or --secrets")
@@ -85,7 +87,7 @@ impl Way {
                 .with_hint("name them with --nodes")
                 .into());
         }
-        Ok(Self { identity: Arc::new(identity), seeds, bundle: None })
+        Ok(Self { identity: Arc::new(identity), seeds, bundle: None, readers: Readers::Anybody })
     }
 
     /// Everybody: those that were named, and whoever they know as members; and whether they know of nobody. `only` takes the

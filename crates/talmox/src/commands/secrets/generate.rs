@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use secrecy::ExposeSecret as _;
-use talmox_machine::secrets::from_config;
-use talmox_machine::{Bundle, Config, Source, SystemRandom};
+use talmox_machine::{Bundle, SystemRandom};
 use talmox_plan::identify;
 use talmox_secrets::age::Recipient;
-use talmox_secrets::sops::{self, Rule, is_sops};
+use talmox_secrets::sops::{self, Rule};
 use talmox_secrets::{Overwrite, write_secret_file};
 use talmox_types::Contract;
 use talmox_types::desired::Desired;
 
+use super::import::{Imported, Readers, import};
 use crate::args::SecretsGenerate;
 use crate::commands::configs::now;
 use crate::commands::shared::{Job, block_on, boxed};
@@ -31,7 +31,9 @@ const IGNORED: [&str; 2] = ["/talosconfig", "/kubeconfig"];
 pub(super) fn run(args: &SecretsGenerate, printer: &Printer) -> anyhow::Result<()> {
     let (outcome, desired) = boxed(&args.description.file, printer)?;
     let folder = folder(&args.description.file);
-    let target = Target::choose(&desired, &folder, &args.age)?;
+    let imported = args.from.as_deref().map(import).transpose()?;
+    let readers = imported.as_ref().map_or(&Readers::Anybody, |imported| &imported.readers);
+    let target = Target::choose(&desired, &folder, &args.age, readers)?;
     let existing = existing(&desired, &folder, &target);
     if let Some(path) = existing.as_ref().filter(|_| !args.force) {
         return Err(there_already(path).into());
@@ -41,20 +43,20 @@ pub(super) fn run(args: &SecretsGenerate, printer: &Printer) -> anyhow::Result<(
         let (contract, target) = (desired.talos.contract, &target);
         let job = Job::of((outcome, desired), &[], &args.description.file, &args.connection, printer);
         refuse_with_vms(job, target, made_new)?;
-        return finish(args, contract, &folder, target, printer);
+        return finish(args, (contract, imported), &folder, target, printer);
     }
-    finish(args, desired.talos.contract, &folder, &target, printer)
+    finish(args, (desired.talos.contract, imported), &folder, &target, printer)
 }
 
 fn finish(
     args: &SecretsGenerate,
-    contract: Contract,
+    (contract, imported): (Contract, Option<Imported>),
     folder: &Path,
     target: &Target,
     printer: &Printer,
 ) -> anyhow::Result<()> {
-    let bundle = match &args.from {
-        Some(file) => import(file)?,
+    let bundle = match imported {
+        Some(imported) => imported.bundle,
         None => Bundle::generate(contract, now(), &mut SystemRandom).context("could not make the secrets")?,
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
@@ -89,10 +91,13 @@ impl FirstBundle {
         Ok(Self { folder, target: Some(Target { path, rule }) })
     }
 
-    /// The same for a cluster that runs. `age` are recipients somebody named.
-    pub(in crate::commands) fn choose_for(folder: &Path, age: &[Recipient]) -> Result<Self, Failure> {
-        let asked = (!age.is_empty()).then(|| Rule::for_recipients(age.to_vec()));
-        let rule = asked.map_or_else(|| files::rule_for(&folder.join(ENCRYPTED)), |rule| Ok(Some(rule)))?;
+    /// The same for a cluster that runs. `age` are recipients somebody named, `readers` whoever could read its secrets so far.
+    pub(in crate::commands) fn choose_for(
+        folder: &Path,
+        age: &[Recipient],
+        readers: &Readers,
+    ) -> Result<Self, Failure> {
+        let rule = readers.rule_for(&folder.join(ENCRYPTED), age)?;
         let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
         Ok(Self { folder: folder.to_owned(), target: Some(Target { path, rule }) })
     }
@@ -125,11 +130,10 @@ pub(in crate::commands) fn write_new_secrets(
     folder: &Path,
     (plain, encrypted): (&str, &str),
     text: &str,
-    age: &[Recipient],
+    (age, readers): (&[Recipient], &Readers),
     printer: &Printer,
 ) -> anyhow::Result<PathBuf> {
-    let asked = (!age.is_empty()).then(|| Rule::for_recipients(age.to_vec()));
-    let rule = asked.map_or_else(|| files::rule_for(&folder.join(encrypted)), |rule| Ok(Some(rule)))?;
+    let rule = readers.rule_for(&folder.join(encrypted), age)?;
     let target = Target { path: folder.join(if rule.is_some() { encrypted } else { plain }), rule };
     target.write_text(text, Overwrite::Refuse, printer)?;
     if target.rule.is_none() {
@@ -145,9 +149,13 @@ struct Target {
 }
 
 impl Target {
-    fn choose(desired: &Desired, folder: &Path, age: &[Recipient]) -> Result<Self, Failure> {
-        let asked = (!age.is_empty()).then(|| Rule::for_recipients(age.to_vec()));
-        let rule = |path: &Path| asked.clone().map_or_else(|| files::rule_for(path), |rule| Ok(Some(rule)));
+    fn choose(
+        desired: &Desired,
+        folder: &Path,
+        age: &[Recipient],
+        readers: &Readers,
+    ) -> Result<Self, Failure> {
+        let rule = |path: &Path| readers.rule_for(path, age);
         let Some(named) = &desired.talos.secrets_file else {
             let rule = rule(&folder.join(ENCRYPTED))?;
             let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
@@ -242,35 +250,6 @@ fn refuse_with_vms(
         failure.with_hint(format!("remove {} yourself if it is not theirs", target.path.display()))
     };
     Err(failure.into())
-}
-
-/// A bundle from a file of another tool, or from a control plane's config.
-pub(in crate::commands) fn import(file: &Path) -> anyhow::Result<Bundle> {
-    let text = files::read(file)?;
-    let opened;
-    let plain = if is_sops(&text) {
-        opened = files::open(file, &text)?.to_yaml();
-        opened.expose_secret()
-    } else {
-        text.as_str()
-    };
-    let name = file.display().to_string();
-    let source = Source { name: &name, text: plain };
-    let is_bundle = plain.lines().any(|line| line.starts_with("certs:") || line.starts_with("trustdinfo:"));
-    let bundle = if is_bundle {
-        Bundle::parse(source)
-            .map_err(|faults| Failure::new(format!("{name} is not a secrets bundle:\n{faults}")))?
-    } else {
-        let config = Config::parse(source).map_err(|faults| {
-            Failure::new(format!("{name} is neither a secrets bundle nor a config:\n{faults}"))
-        })?;
-        from_config(&config).map_err(|error| Failure::new(format!("{name}: {error}")))?
-    };
-    let problems = bundle.check(now());
-    if problems.is_empty() {
-        return Ok(bundle);
-    }
-    Err(Failure::new(format!("{name} cannot be used:\n  {}", problems.join("\n  "))).into())
 }
 
 /// Adds what is missing to the folder's `.gitignore`.

@@ -2,6 +2,7 @@
 
 mod convert;
 mod generate;
+mod import;
 mod rotate;
 mod rotate_ca;
 mod show;
@@ -9,7 +10,8 @@ mod show;
 use crate::args::{Secrets, SecretsWhat};
 use crate::printer::Printer;
 
-pub(super) use generate::{FirstBundle, import, write_new_secrets};
+pub(super) use generate::{FirstBundle, write_new_secrets};
+pub(super) use import::{Imported, Readers, import};
 
 pub(super) fn run(args: &Secrets, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {

@@ -1,6 +1,6 @@
 //! Every kind of fault as a raw client sees it over HTTPS.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/tls.rs"]
 mod tls;

@@ -18,7 +18,7 @@ use rustls::{RootCertStore, ServerConfig};
 use secrecy::SecretString;
 use talmox_k8s::{Access, Cause, Client, DialMap, HttpsTransport, Kind, Selection, Server, TransportError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -177,9 +177,10 @@ async fn silence_ends_with_the_deadline() {
 async fn nobody_there_is_not_reached() {
     let authority = Authority::new();
     let mut fake = Fake::start(&authority, &authority, &[]).await;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let closed = listener.local_addr().unwrap();
-    drop(listener);
+    // Nobody listens on a port that is only taken, and nobody else gets it meanwhile.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let closed = taken.local_addr().unwrap();
     fake.map = DialMap([("api.test".to_owned(), closed)].into());
     assert_eq!(fake.client().version().await.unwrap_err().kind(), Kind::NotReached);
 }

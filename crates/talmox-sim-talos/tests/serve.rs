@@ -17,6 +17,8 @@ use talmox_types::Contract;
 const ADDRESS: &str = "10.5.0.7";
 /// Simulated seconds per second.
 const SPEED: f64 = 60.0;
+/// Only what hangs gets there, however slow the machine is.
+const PATIENCE: Duration = Duration::from_mins(5);
 const PLAIN: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 
 fn address() -> IpAddr {
@@ -89,7 +91,7 @@ impl Running {
 
 /// Asks until it answers; while a node changes its mind it may be anything but wrong.
 async fn version(client: &Client) -> String {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
         match client.version().await {
             Ok(release) => return release.tag,
@@ -173,7 +175,7 @@ async fn nodes_are_kept_with_their_world() {
     running.server.with(|simulation| {
         simulation.world.root_call("POST", "/nodes/pve1/qemu/100/status/stop", &[]).unwrap();
     });
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     while running.client(cluster.access()).version().await.is_ok() {
         assert!(tokio::time::Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -32,7 +32,7 @@ use talmox_talos::{
     Access, Client, Code, Deadlines, DialMap, Error, Fingerprint, GrpcTransport, Identity, Kind, Stage,
     Transport, kinds,
 };
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
 const NODE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -269,7 +269,10 @@ async fn a_broken_connection_leaves_it_open_what_happened() {
         error.to_string(),
         "Version on 127.0.0.1: the connection was closed before the reply had come"
     );
-    let nobody = TcpListener::bind((NODE, 0)).await.unwrap().local_addr().unwrap();
+    // Nobody listens on a port that is only taken, and nobody else gets it meanwhile.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind((NODE, 0).into()).unwrap();
+    let nobody = taken.local_addr().unwrap();
     let transport: Arc<dyn Transport> = Arc::new(GrpcTransport::new(DialMap([(NODE, nobody)].into())));
     let error = Client::new(transport, NODE, Access::maintenance()).version().await.unwrap_err();
     assert_eq!(error.kind(), Kind::NotReached, "{error}");

@@ -71,8 +71,11 @@ struct Taken {
 impl Watched {
     pub(crate) fn look(&mut self, nodes: &Nodes) {
         self.looks += 1;
-        for quorum in nodes.quorums() {
-            self.look_at(&quorum, nodes.clock());
+        let quorums = nodes.quorums();
+        // Who left for good is not away any more.
+        self.down.retain(|member, _| quorums.iter().any(|quorum| quorum.voters.contains_key(member)));
+        for quorum in &quorums {
+            self.look_at(quorum, nodes.clock());
         }
     }
 
@@ -96,7 +99,6 @@ impl Watched {
                 None => gone.extend(self.is_away(*member, now)),
             }
         }
-        self.down.retain(|member, _| quorum.voters.contains_key(member));
         self.falls += gone.len() as u64;
         let had = !self.quorate.insert(quorum.cluster);
         let lost = had && !quorum.is_there();

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use secrecy::ExposeSecret as _;
 use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_secrets::sops::is_sops;
-use talmox_secrets::{Overwrite, write_secret_file};
+use talmox_secrets::{Overwrite, WriteError, write_secret_file};
 use talmox_types::desired::Desired;
 use zeroize::Zeroizing;
 
@@ -106,10 +106,18 @@ pub(crate) fn store(path: &Path, bundle: &Bundle) -> Result<(), Failure> {
         let text = opened
             .update(plain.expose_secret(), &time, &mut talmox_secrets::SystemRandom)
             .map_err(|error| failed(&error))?;
-        return write_secret_file(path, text.as_bytes(), Overwrite::Replace).map_err(|error| failed(&error));
+        return replace(path, text.as_bytes());
     }
-    write_secret_file(path, plain.expose_secret().as_bytes(), Overwrite::Replace)
-        .map_err(|error| failed(&error))
+    replace(path, plain.expose_secret().as_bytes())
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_secret_file(path, bytes, Overwrite::Replace).map_err(|error| match error {
+        WriteError::Exists(_) => Failure::new(error.to_string()),
+        WriteError::Io { source, .. } => {
+            Failure::new(format!("could not write {}: {source}", path.display()))
+        }
+    })
 }
 
 /// The clock of this machine.
@@ -207,6 +215,9 @@ mod tests {
             load_simulated(&plain, &folder.0, &simulation.0).unwrap().path,
             folder.0.join("secrets.yaml")
         );
+        // Why a file could not be written is told, and not only that it could not.
+        let failure = store(&folder.0.join("none/secrets.yaml"), &made.bundle).unwrap_err().to_string();
+        assert!(failure.contains("No such file or directory"), "{failure}");
     }
 
     #[test]

@@ -72,14 +72,15 @@ impl Planner<'_> {
         controllers.any(|node| self.identities.of_node(&node.name).next().is_none())
     }
 
-    /// The first member by name that stays where it is and bears no word yet.
+    /// The first member by name that stays where it is, bears no word yet, and may be touched.
     fn heir(&self, going: &BTreeSet<VmId>) -> Option<Owned> {
         let planned = |node: &NodeName| {
             let records = |step: &Step| matches!(step, Step::RecordBootstrap { .. });
             self.plan.steps.iter().any(|step| step.node.as_ref() == Some(node) && records(&step.step))
         };
         let stays = |owned: &&Owned| !going.contains(&owned.mark.vmid) && !planned(&owned.mark.node);
-        let covered = self.with_data().filter(|node| self.request.covers(node));
+        let may = |node: &&NodeName| self.request.covers(node) && !self.refused.contains(*node);
+        let covered = self.with_data().filter(may);
         covered.flat_map(|node| self.identities.of_node(node)).find(stays).cloned()
     }
 }

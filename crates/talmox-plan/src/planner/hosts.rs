@@ -80,7 +80,7 @@ impl Planner<'_> {
                 self.note(Some(&name), NoteKind::Undeclared, text);
                 continue;
             };
-            if self.still_votes(node) {
+            if self.has_another_role(node) {
                 continue;
             }
             let vm = Expected { host: host.clone(), mark: owned.mark.clone() };

@@ -380,7 +380,7 @@ impl<'a> Planner<'a> {
     fn record(&mut self, marked: Option<(&Owned, &BootstrapWord)>, members: &BTreeSet<NodeName>) {
         let Some((owned, _)) = marked.filter(|(_, word)| !word.done) else { return };
         let node = &owned.mark.node;
-        let busy = self.moving().contains(node);
+        let busy = self.moving().contains(node) || self.refused.contains(node);
         if members.contains(node) && self.request.covers(node) && !busy {
             let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
             let reason = "etcd runs, and its mark does not say so yet";

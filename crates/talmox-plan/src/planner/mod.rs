@@ -206,7 +206,7 @@ impl<'a> Planner<'a> {
         let owned: Vec<_> = self.identities.of_node(&node.name).cloned().collect();
         match owned.as_slice() {
             [] => self.missing(node),
-            [_, ..] if self.still_votes(node) => {}
+            [_, ..] if self.has_another_role(node) => {}
             // One of this very run is the replacement already.
             [one] if self.is_replaced(&node.name) && one.mark.incarnation != self.nonce.as_str() => {
                 self.replace(node, one);

@@ -1,7 +1,8 @@
-//! Control planes that the description has made workers.
+//! Machines that the description has given another role.
 //!
-//! Such a machine has a vote in etcd that nobody counts any more: it would be restarted beside others like it, as workers are, and once it
-//! has the configuration of a worker its member is dead. A node changes its role by leaving and coming back.
+//! A control plane that is described as a worker has a vote in etcd that nobody counts any more: it would be restarted beside others
+//! like it, as workers are, and once it has the configuration of a worker its member is dead. A worker that is given the
+//! configuration of a control plane never gets well. A node changes its role by leaving and coming back.
 
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, Role};
@@ -11,13 +12,38 @@ use crate::{Change, SeenMachine};
 
 const TYPE: &str = "machine.type";
 const CONTROL_PLANE: &str = "controlplane";
+const WORKER: &str = "worker";
 
 impl Planner<'_> {
+    /// Refuses to do anything to a node whose machine has another role than described; says whether it is one.
+    pub(super) fn has_another_role(&mut self, node: &Node) -> bool {
+        self.still_votes(node) || self.still_works(node)
+    }
+
+    /// A machine that is built anew begins with the role it is described with.
+    fn still_works(&mut self, node: &Node) -> bool {
+        let works = self.request.looks_inside()
+            && node.role == Role::Controller
+            && !self.is_replaced(&node.name)
+            && self.was_configured_as(&node.name, WORKER);
+        if works {
+            let name = &node.name;
+            let problem =
+                "it is described as a control plane, and is a worker: a machine keeps the role it began with";
+            let choices = vec![
+                format!("build it anew as a control plane: talmox apply --replace {name}"),
+                format!("make it a worker again in the description: {name} with controller: false"),
+            ];
+            self.refuse(Some(name), problem.to_owned(), choices);
+        }
+        works
+    }
+
     /// Refuses to do anything to a node that is described as a worker and has a vote in etcd; says whether it is one.
-    pub(super) fn still_votes(&mut self, node: &Node) -> bool {
+    fn still_votes(&mut self, node: &Node) -> bool {
         let votes = self.request.looks_inside()
             && node.role == Role::Worker
-            && (self.members().contains(&node.name) || self.is_control_plane_inside(&node.name));
+            && (self.members().contains(&node.name) || self.was_configured_as(&node.name, CONTROL_PLANE));
         if votes {
             let name = &node.name;
             let problem =
@@ -34,10 +60,10 @@ impl Planner<'_> {
         votes
     }
 
-    /// Whether a machine is configured as a control plane, where a worker is described.
-    fn is_control_plane_inside(&self, name: &NodeName) -> bool {
+    /// Whether a machine is configured with this role, where another is described.
+    fn was_configured_as(&self, name: &NodeName, role: &str) -> bool {
         let seen = self.observed.talos.get(name).and_then(SeenMachine::configured);
-        let was = |change: &Change| change.key == TYPE && change.old.as_deref() == Some(CONTROL_PLANE);
+        let was = |change: &Change| change.key == TYPE && change.old.as_deref() == Some(role);
         seen.and_then(|seen| seen.config.as_ref()).is_some_and(|changes| changes.iter().any(was))
     }
 }

@@ -347,6 +347,15 @@ fn that_etcd_was_begun_is_written_where_nobody_did() {
     });
     let plan = planned(&desired, &observed, &healthy());
     assert_eq!(steps(&plan), ["cp-1/record-bootstrap change_live"]);
+    // Who is refused is not touched for this either.
+    let mut demoted = desired.clone();
+    for node in &mut demoted.nodes[..2] {
+        node.role = Role::Worker;
+    }
+    let plan = planned(&demoted, &observed, &healthy());
+    assert_eq!(plan.refusals.len(), 2, "{plan:#?}");
+    assert!(steps(&plan).contains(&"cp-3/record-bootstrap change_live".to_owned()), "{:?}", steps(&plan));
+    assert!(check(&plan, &demoted, &observed, &healthy()).is_empty());
     marked(&mut observed, 2002, true);
     assert!(planned(&desired, &observed, &healthy()).is_empty());
 }

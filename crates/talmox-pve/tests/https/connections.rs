@@ -9,7 +9,7 @@ use talmox_pve::client::{
     Endpoint, Error, ErrorKind, FileContent, ImageKind, Outcome, Params, Silent, Trust, Upload,
 };
 use talmox_types::{HostName, StorageId};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Notify, oneshot};
 
 use crate::server::{Act, Server, ok, reply};
@@ -21,11 +21,22 @@ fn always(_: usize) -> Act {
     Act::Reply(ok(VERSION))
 }
 
-/// Lets the clients' clock run ahead, as if the connection had lain idle.
-async fn idle_for(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
+/// A clock that moves only when it is told, while sockets take as long as the machine needs.
+struct StillClock(#[expect(dead_code, reason = "a thread waits for its end")] std::sync::mpsc::Sender<()>);
+
+impl StillClock {
+    fn new() -> Self {
+        let (here, waits) = std::sync::mpsc::channel();
+        // A clock that is paused jumps to the next timer when there is nothing to do, but not while a thread is at work.
+        tokio::task::spawn_blocking(move || waits.recv());
+        tokio::time::pause();
+        Self(here)
+    }
+
+    /// As if the connection had lain idle.
+    async fn idle_for(&self, time: Duration) {
+        tokio::time::advance(time).await;
+    }
 }
 
 async fn create_pool(client: &talmox_pve::client::Client) -> Result<Value, Error> {
@@ -88,12 +99,12 @@ async fn requests_look_as_proxmox_wants_them() {
 #[tokio::test]
 async fn a_connection_is_used_again_but_not_after_four_idle_seconds() {
     let server = Server::start(always).await;
-    let client = client(server.endpoint.clone(), server.trust());
+    let (client, clock) = (client(server.endpoint.clone(), server.trust()), StillClock::new());
     client.version().await.unwrap();
-    idle_for(Duration::from_secs(3)).await;
+    clock.idle_for(Duration::from_secs(3)).await;
     client.version().await.unwrap();
     assert_eq!(server.connections(), 1);
-    idle_for(Duration::from_millis(4001)).await;
+    clock.idle_for(Duration::from_millis(4001)).await;
     client.version().await.unwrap();
     assert_eq!(server.connections(), 2);
 }
@@ -101,7 +112,7 @@ async fn a_connection_is_used_again_but_not_after_four_idle_seconds() {
 #[tokio::test]
 async fn a_connection_carries_a_hundred_requests() {
     let server = Server::start(always).await;
-    let client = client(server.endpoint.clone(), server.trust());
+    let (client, _clock) = (client(server.endpoint.clone(), server.trust()), StillClock::new());
     for _ in 0..100 {
         client.version().await.unwrap();
     }
@@ -179,9 +190,10 @@ async fn a_reply_that_is_cut_off() {
 
 #[tokio::test]
 async fn a_host_that_does_not_listen() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()).unwrap();
-    drop(listener);
+    // Nobody listens on a port that is only taken, and nobody else gets it meanwhile.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let endpoint = Endpoint::new("127.0.0.1", taken.local_addr().unwrap().port()).unwrap();
     let error = client(endpoint, Trust::Insecure).version().await.unwrap_err();
     assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::Unreachable));
     insta::assert_snapshot!(told(&error), @"

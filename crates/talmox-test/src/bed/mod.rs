@@ -10,6 +10,7 @@ mod keeper;
 mod rotation;
 mod secrets;
 mod seen;
+mod snapshot;
 mod told;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use rotation::Watch;
 use secrets::ours;
 pub use secrets::{EPOCH, Secrets, unspeakable};
 pub use seen::{unwell, versions};
+pub use snapshot::snapshot_plan;
 pub use told::{Told, told};
 
 struct Open;
@@ -67,8 +69,8 @@ pub struct Stopped {
 /// A description, the lab it is carried out in.
 pub struct Bed {
     pub handed: Handed,
-    /// What the file with the secrets holds.
-    pub secrets: Mutex<Arc<Secrets>>,
+    /// What the file with the secrets holds. Who has the same file may have another description.
+    pub secrets: Arc<Mutex<Arc<Secrets>>>,
     pub lab: Lab,
     pub desired: Desired,
     pub told: Told,
@@ -110,7 +112,7 @@ impl Bed {
     pub fn in_lab(lab: Lab, desired: Desired) -> Self {
         lab.world(may_delete_drives);
         let base = "https://config.lab.example:8443".to_owned();
-        let (handed, secrets) = (Handed::default(), Mutex::new(Arc::clone(ours())));
+        let (handed, secrets) = (Handed::default(), Arc::new(Mutex::new(Arc::clone(ours()))));
         Self {
             handed,
             secrets,

@@ -1,13 +1,12 @@
 //! Clusters that begin with a snapshot.
 
-use sha2::{Digest as _, Sha256};
 use talmox_k8s::{Apply, Manifest};
-use talmox_plan::{Goal, Request, Snapshot, Step, Upkeep, UpkeepRequest};
+use talmox_plan::{Goal, Request, Step, Upkeep};
 use talmox_talos::ResetPlan;
 use talmox_test::{Fault, When};
 
 use crate::bed::{Bed, healthy};
-use crate::snapshots::{living, snapshot_plan};
+use crate::snapshots::living;
 
 /// A cluster with something in it, its snapshot, and then nothing.
 pub(crate) async fn lost(seed: u64, controllers: usize) -> (Bed, Request) {
@@ -15,11 +14,7 @@ pub(crate) async fn lost(seed: u64, controllers: usize) -> (Bed, Request) {
     let object =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: precious, namespace: default}\ndata: {a: b}\n";
     bed.kubernetes().apply(&Manifest::read_all(object).unwrap(), Apply::default()).await.unwrap();
-    bed.carry_out(&snapshot_plan(&bed), &healthy(), 2).await.unwrap();
-    let bytes = bed.handed.snapshots.lock().unwrap()["snapshot-1"].clone();
-    let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    let restore = Some(Snapshot { path: "snapshot-1".to_owned(), digest });
-    let request = Request { upkeep: UpkeepRequest { restore, ..UpkeepRequest::default() }, ..healthy() };
+    let request = bed.restorable(2).await;
     (bed, request)
 }
 

@@ -1,34 +1,10 @@
 //! A snapshot before what is risky.
 
-use talmox_plan::{Effect, Plan, Planned, Request, Step, StepId, Upkeep};
+use talmox_plan::Request;
 use talmox_talos::Code;
 use talmox_test::{Fault, When};
 
-use crate::bed::{Bed, described, healthy};
-
-/// A plan that takes a snapshot and does nothing else.
-pub(crate) fn snapshot_plan(bed: &Bed) -> Plan {
-    let step = Step::Upkeep(Upkeep::SnapshotEtcd { control_planes: bed.control_planes() });
-    let planned = Planned {
-        id: StepId::new(None, step.word()),
-        needs: Vec::new(),
-        node: None,
-        step,
-        reason: "before what is risky".to_owned(),
-        effect: Effect::Create,
-        changes: Vec::new(),
-        destroys: Vec::new(),
-    };
-    Plan {
-        cluster: bed.desired.name.clone(),
-        uid: bed.desired.uid.clone(),
-        steps: vec![planned],
-        later: Vec::new(),
-        waiting: Vec::new(),
-        refusals: Vec::new(),
-        notes: Vec::new(),
-    }
-}
+use crate::bed::{Bed, described, healthy, snapshot_plan};
 
 pub(crate) async fn living(seed: u64, controllers: usize) -> Bed {
     let bed = Bed::new(seed, described(controllers, 0, ""));

@@ -82,19 +82,35 @@ fn filtered(scratch: &Scratch, text: &str) -> String {
 
 /// `3.2 s` and `2 min 3 s` become `TIME`.
 fn without_times(line: &str) -> String {
+    let is_number = |word: &str| word.trim_start_matches('(').parse::<f64>().is_ok();
     let mut words: Vec<String> = Vec::new();
     for word in line.split(' ') {
         let is_unit = word.trim_end_matches([')', '.', ',']) == "s";
-        let is_number = words.last().is_some_and(|last| last.trim_start_matches('(').parse::<f64>().is_ok());
-        if is_unit && is_number {
-            let last = words.pop().unwrap_or_default();
-            let open = if last.starts_with('(') { "(" } else { "" };
-            words.push(format!("{open}TIME{}", &word[1..]));
-        } else {
+        if !is_unit || !words.last().is_some_and(|last| is_number(last)) {
             words.push(word.to_owned());
+            continue;
         }
+        let mut first = words.pop().unwrap_or_default();
+        // What takes seconds takes minutes on a machine that has other things to do.
+        if let [.., minutes, unit] = &words[..]
+            && unit == "min"
+            && is_number(minutes)
+        {
+            first.clone_from(minutes);
+            words.truncate(words.len() - 2);
+        }
+        let open = if first.starts_with('(') { "(" } else { "" };
+        words.push(format!("{open}TIME{}", &word[1..]));
     }
     words.join(" ")
+}
+
+#[test]
+fn times_are_not_compared_however_long() {
+    assert_eq!(without_times("done (2 VMs, 3.2 s)."), "done (2 VMs, TIME).");
+    assert_eq!(without_times("done (1 min 3 s, 2 VMs)"), "done (TIME, 2 VMs)");
+    assert_eq!(without_times("fetched it   12 min 0 s"), "fetched it   TIME");
+    assert_eq!(without_times("for 4 VMs s"), "for 4 VMs s");
 }
 
 const CLUSTER: &str = "\

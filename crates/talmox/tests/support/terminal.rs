@@ -17,6 +17,8 @@ pub(crate) struct Terminal {
     screen: Receiver<Vec<u8>>,
     /// What was shown since the last question.
     shown: String,
+    /// What came of a character whose rest has not come yet.
+    begun: Vec<u8>,
 }
 
 impl Terminal {
@@ -42,7 +44,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, keyboard, screen, shown: String::new() }
+        Self { child, keyboard, screen, shown: String::new(), begun: Vec::new() }
     }
 
     /// Waits until this is on the screen; gives everything that came up to it.
@@ -55,7 +57,7 @@ impl Terminal {
             }
             let bytes = self.screen.recv_timeout(PATIENCE);
             assert!(bytes.is_ok(), "waited for {text:?} and saw\n{}", self.shown);
-            self.shown.push_str(&plain(&bytes.unwrap_or_default()));
+            self.show(&bytes.unwrap_or_default());
         }
     }
 
@@ -74,15 +76,25 @@ impl Terminal {
 
     /// What comes until the program ends, and its exit code.
     pub(crate) fn ends(mut self) -> (i32, String) {
-        let mut rest = self.shown;
         while let Ok(bytes) = self.screen.recv_timeout(PATIENCE) {
-            rest.push_str(&plain(&bytes));
+            self.show(&bytes);
         }
         let status = self.child.wait().expect("it was started here");
-        (status.code().unwrap_or(-1), rest)
+        (status.code().unwrap_or(-1), self.shown)
     }
-}
 
-fn plain(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace('\r', "")
+    /// Adds what came to what is shown. A read may end in the middle of a character: it waits for the next.
+    fn show(&mut self, bytes: &[u8]) {
+        self.begun.extend_from_slice(bytes);
+        let whole = match std::str::from_utf8(&self.begun) {
+            Ok(text) => text.len(),
+            Err(error) => {
+                assert!(error.error_len().is_none(), "the program writes UTF-8");
+                error.valid_up_to()
+            }
+        };
+        let rest = self.begun.split_off(whole);
+        let text = std::mem::replace(&mut self.begun, rest);
+        self.shown.push_str(&String::from_utf8_lossy(&text).replace('\r', ""));
+    }
 }

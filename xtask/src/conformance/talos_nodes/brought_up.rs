@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::layout::Layout;
 use super::own::{Simulator, talmox};
-use super::programs::{Program, Talosctl};
+use super::programs::{Program, Talosctl, WAIT};
 use super::steps;
 use crate::scratch::Scratch;
 
@@ -61,7 +61,7 @@ fn renew(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<usize> 
     talosctl.ask(&file)?.well(&[])?;
     talosctl.wait(&["-e", &first, "-n", &worker, "get", "machinestatus"], &["running   true"])?;
     talosctl
-        .of(&first, &["health", "--wait-timeout", "50s"])?
+        .of(&first, &["health", WAIT[0], WAIT[1]])?
         .well(&["waiting for all k8s nodes to report ready: OK"])?;
     Ok(talosctl.calls)
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-/// Longer than anything takes that is waited for.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+/// Longer than anything takes that is waited for, on a machine that has much else to do.
+pub(super) const PATIENCE: Duration = Duration::from_mins(4);
+/// The same, as `talosctl health` is told it.
+pub(super) const WAIT: [&str; 2] = ["--wait-timeout", "4m"];
 pub(super) const PAUSE: Duration = Duration::from_millis(200);
 
 /// What a call said, and how it ended.

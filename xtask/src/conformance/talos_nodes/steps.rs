@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 
 use super::cluster::{self, Cluster};
 use super::layout::Layout;
-use super::programs::Talosctl;
+use super::programs::{Talosctl, WAIT};
 use crate::scratch::Scratch;
 
 /// Runs everything; gives the number of calls.
@@ -83,7 +83,7 @@ pub(super) fn bootstrap(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow:
 pub(super) fn look(talosctl: &mut Talosctl<'_>, layout: &Layout) -> anyhow::Result<()> {
     let first = talosctl.first.clone();
     talosctl
-        .of(&first, &["health", "--wait-timeout", "50s"])?
+        .of(&first, &["health", WAIT[0], WAIT[1]])?
         .well(&["waiting for all k8s nodes to report ready: OK"])?;
     let members = talosctl.of(&first, &["get", "members"])?.well(&["MACHINE TYPE"])?;
     for node in layout.everybody() {

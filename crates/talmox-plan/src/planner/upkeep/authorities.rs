@@ -51,7 +51,15 @@ impl<'a> Planner<'a> {
             "{listed}: the authority in the machine configuration is not the one in the secrets. Somebody replaced it, as talosctl \
              rotate-ca does. Nothing is changed: with the old one back, machines and clients would no longer trust each other"
         );
-        self.refuse(None, problem, take_over_secrets());
+        let mut choices = take_over_secrets();
+        if names.len() < living.len() {
+            let replace: Vec<String> = names.iter().map(|name| format!("--replace {name}")).collect();
+            choices.push(format!(
+                "if the others are right, and {listed} came or was away while the authority was replaced: talmox apply {}",
+                replace.join(" ")
+            ));
+        }
+        self.refuse(None, problem, choices);
         names
     }
 }

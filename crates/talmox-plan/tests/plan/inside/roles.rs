@@ -1,4 +1,4 @@
-//! Control planes that are described as workers.
+//! Machines that are described with another role.
 
 use super::*;
 
@@ -41,18 +41,49 @@ fn what_the_machine_is_configured_as_tells_where_nobody_lists_the_members() {
     see(&mut observed, "cp-1", silent(&now, "cp-1"));
     for node in ["cp-2", "cp-3"] {
         let mut seen = configured(&now, node);
-        seen.config = Some(vec![Change {
-            key: "machine.type".to_owned(),
-            old: Some("controlplane".to_owned()),
-            new: Some("worker".to_owned()),
-            applies: Applies::AfterReboot,
-            field: None,
-            sub: Vec::new(),
-        }]);
+        seen.config = Some(vec![another_role("controlplane", "worker")]);
         see(&mut observed, node, boxed(seen));
     }
     let plan = planned(&now, &observed, &reboots());
     assert_eq!(plan.refusals.len(), 2, "{plan:#?}");
+}
+
+fn another_role(old: &str, new: &str) -> Change {
+    Change {
+        key: "machine.type".to_owned(),
+        old: Some(old.to_owned()),
+        new: Some(new.to_owned()),
+        applies: Applies::AfterReboot,
+        field: None,
+        sub: Vec::new(),
+    }
+}
+
+#[test]
+fn a_worker_becomes_a_control_plane_only_by_being_built_anew() {
+    let before = desired(1, 3);
+    let mut observed = living(&before);
+    let mut now = before.clone();
+    let promoted = ["w-1", "w-2"];
+    for node in now.nodes.iter_mut().filter(|node| promoted.contains(&node.name.as_str())) {
+        node.role = Role::Controller;
+    }
+    for node in promoted {
+        let mut seen = configured(&before, node);
+        seen.config = Some(vec![another_role("worker", "controlplane")]);
+        see(&mut observed, node, boxed(seen));
+    }
+    let plan = planned(&now, &observed, &reboots());
+    let touched = |plan: &Plan, node: &str| plan.steps.iter().any(|step| step.node == Some(name(node)));
+    assert!(promoted.iter().all(|node| !touched(&plan, node)), "{:?}", steps(&plan));
+    assert_eq!(plan.refusals.len(), 2, "{plan:#?}");
+    assert!(plan.refusals[0].problem.contains("keeps the role it began with"), "{:?}", plan.refusals);
+    assert!(plan.refusals[0].choices[0].contains("talmox apply --replace w-1"), "{:?}", plan.refusals);
+    let mut replace = Request { replace: promoted.map(name).into(), ..reboots() };
+    replace.upkeep.no_snapshot = true;
+    let plan = planned(&now, &observed, &replace);
+    assert!(plan.refusals.is_empty(), "{plan:#?}");
+    assert!(touched(&plan, "w-1"), "{:?}", steps(&plan));
 }
 
 #[test]

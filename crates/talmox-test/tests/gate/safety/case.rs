@@ -1,18 +1,20 @@
 //! One case: a cluster, changes, trouble, and what must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join;
 use talmox_plan::{Goal, HostsRequest, Request};
-use talmox_sim_talos::MachineId;
+use talmox_sim_talos::{MachineId, Trouble as Sick};
 use talmox_test::{BYSTANDER, ClientId, Fault, Lab, When};
 use talmox_types::NodeName;
 
 use super::Sum;
+use super::besides::Besides;
 use super::trouble::Trouble;
 use super::wish::{Ask, Wish};
-use crate::bed::{Bed, Handed};
+use crate::bed::{Bed, Handed, Secrets};
 use crate::chance::Chance;
 
 /// How often a description changes.
@@ -21,14 +23,16 @@ const CHANGES: usize = 4;
 const FOREIGN: [u32; 3] = [150, 2002, 9005];
 
 /// Who makes calls: two actors, others with their hands on Proxmox, and whoever looks after it.
-const ACTORS: [ClientId; 2] = [0, 1];
-const OTHERS: ClientId = BYSTANDER;
+pub(super) const ACTORS: [ClientId; 2] = [0, 1];
+pub(super) const OTHERS: ClientId = BYSTANDER;
 const CHECKER: ClientId = BYSTANDER + 1;
 
 pub(super) struct Case {
-    lab: Lab,
+    pub(super) lab: Lab,
+    /// The file everybody has.
+    secrets: Arc<Mutex<Arc<Secrets>>>,
     number: u32,
-    sum: Sum,
+    pub(super) sum: Sum,
     /// What happened so far, for whoever has to understand a failure.
     pub(super) story: Vec<String>,
 }
@@ -48,7 +52,8 @@ impl Case {
             world.add_vm("pve1", template, vm(&[("name", "talos"), ("template", "1")]), false);
         });
         lab.transport().watch_etcd();
-        Self { lab, number: 1, sum: Sum::default(), story: Vec::new() }
+        let secrets = Bed::in_lab(lab.by(CHECKER), Wish::first(&Chance::new(seed)).desired()).secrets;
+        Self { lab, secrets, number: 1, sum: Sum::default(), story: Vec::new() }
     }
 
     /// A cluster that is brought up and changed, again and again.
@@ -57,18 +62,16 @@ impl Case {
         let mut wish = Wish::first(chance);
         let first = wish.ask();
         let trouble = Trouble::draw_first(chance);
-        wish = self.change(wish, first, &trouble, chance).await;
+        wish = self.change(wish, first, (&trouble, &Besides::default()), chance).await;
         for _ in 0..CHANGES {
             let ask = wish.change(chance);
-            let trouble = Trouble::draw(chance, &wish, &ask);
-            wish = self.change(wish, ask, &trouble, chance).await;
+            let (trouble, besides) = (Trouble::draw(chance, &wish, &ask), Besides::draw(chance, &ask));
+            wish = self.change(wish, ask, (&trouble, &besides), chance).await;
             assert_eq!(self.foreign(), theirs, "somebody else's VM was touched");
         }
         self.nothing_foreign_was_asked_for();
         assert_eq!(self.bootstraps(), 1);
-        if chance.percent(40) {
-            self.all_data_is_lost(&wish).await;
-        }
+        self.ends(&wish, chance).await;
         let transport = self.lab.transport();
         let watched = transport.watched();
         self.sum.calls = ACTORS.iter().map(|client| transport.call_count(*client)).sum();
@@ -78,26 +81,40 @@ impl Case {
     }
 
     /// The cluster in the hands of somebody who has this description.
-    fn bed(&self, client: ClientId, wish: &Wish) -> Bed {
+    pub(super) fn bed(&self, client: ClientId, wish: &Wish) -> Bed {
         let bed = Bed::in_lab(self.lab.by(client), wish.desired());
-        Bed { handed: Handed { patches: wish.patches(), ..Handed::default() }, ..bed }
+        let handed = Handed { patches: wish.patches(), ..Handed::default() };
+        Bed { handed, secrets: Arc::clone(&self.secrets), ..bed }
     }
 
-    fn next_number(&mut self) -> u32 {
+    pub(super) fn next_number(&mut self) -> u32 {
         self.number += 1;
         self.number
     }
 
     /// A change with its trouble, until it is there; gives what is wanted now.
-    async fn change(&mut self, before: Wish, ask: Ask, trouble: &Trouble, chance: &Chance) -> Wish {
+    async fn change(
+        &mut self,
+        before: Wish,
+        mut ask: Ask,
+        (trouble, besides): (&Trouble, &Besides),
+        chance: &Chance,
+    ) -> Wish {
         let Request { remove, replace, targets, prune, .. } = &ask.request;
         self.story.push(format!(
-            "{}: {:?}, remove {remove:?}, prune {prune}, replace {replace:?}, targets {targets:?}; {trouble:?}",
-            ask.kind, ask.wish
+            "{}: {:?}, remove {remove:?}, prune {prune}, replace {replace:?}, targets {targets:?}, authorities {:?}; \
+             {trouble:?}, {besides:?}",
+            ask.kind, ask.wish, ask.rotate
         ));
-        *self.sum.changes.entry(ask.kind).or_default() += 1;
-        *self.sum.troubles.entry(trouble.kind()).or_default() += 1;
+        self.count(&ask, trouble, besides);
         let mut last = ask.clone();
+        if !ask.rotate.is_empty() {
+            // Into the file, beside the present ones.
+            self.bed(CHECKER, &ask.wish).begin_rotation(&ask.rotate.iter().copied().collect::<Vec<_>>());
+        }
+        self.installers_take(besides.slow);
+        let falls = self.lab.transport().watched().falls;
+        ask.request = besides.request(&ask.request, self.now());
         match trouble {
             Trouble::Killed(calls) => {
                 for (call, sent) in calls {
@@ -129,7 +146,39 @@ impl Case {
             }
         }
         self.calm();
+        if besides.keeps_all_up(trouble) {
+            assert_eq!(
+                self.lab.transport().watched().falls,
+                falls,
+                "a member went, and it was to be put off"
+            );
+        }
+        self.installers_take(None);
         self.arrives(last, chance).await
+    }
+
+    fn count(&mut self, ask: &Ask, trouble: &Trouble, besides: &Besides) {
+        *self.sum.changes.entry(ask.kind).or_default() += 1;
+        *self.sum.troubles.entry(trouble.kind()).or_default() += 1;
+        for kind in besides.kinds() {
+            *self.sum.besides.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Seconds since 1970.
+    fn now(&self) -> u64 {
+        self.lab.world(|world| world.epoch() + world.clock()) / 1000
+    }
+
+    /// Installers of all machines take so many times as long, or as long as ever.
+    fn installers_take(&self, times: Option<u64>) {
+        let machines = self.lab.nodes(|nodes| nodes.addresses());
+        for (_, machine) in machines {
+            self.lab.nodes(|nodes| match times {
+                Some(times) => nodes.faults.trouble(machine, Sick::SlowInstall(times)),
+                None => nodes.faults.mend(machine),
+            });
+        }
     }
 
     /// Nothing goes wrong from now on, and who died is replaced.
@@ -160,7 +209,7 @@ impl Case {
         self.note(1, second.map(drop));
     }
 
-    fn note(&mut self, actor: usize, ended: Result<(), String>) {
+    pub(super) fn note(&mut self, actor: usize, ended: Result<(), String>) {
         self.sum.runs += 1;
         self.sum.failed += usize::from(ended.is_err());
         let words = ended.map_or_else(|error| error, |()| "there".to_owned());
@@ -187,7 +236,7 @@ impl Case {
     }
 
     /// The machine of a node, by the name of its VM.
-    fn machine(&self, node: &NodeName) -> Option<MachineId> {
+    pub(super) fn machine(&self, node: &NodeName) -> Option<MachineId> {
         let vms = self.lab.world(|world| world.dump()).vms;
         let is = |name: Option<&String>| name.is_some_and(|name| name == node.as_str());
         vms.into_iter().find(|(_, vm)| is(vm.config.get("name"))).map(|(vmid, _)| MachineId(vmid))
@@ -210,16 +259,18 @@ impl Case {
 
     /// Whatever happened before, runs without trouble get there.
     async fn arrives(&mut self, ask: Ask, chance: &Chance) -> Wish {
-        let Ask { wish, mut request, kind } = ask;
+        let (wish, kind) = (ask.possible().clone(), ask.kind);
+        let mut request = ask.request;
         if kind == "host drained" {
             let hosts = HostsRequest { back: Some(talmox_test::host(1)), ..HostsRequest::default() };
-            let back = Request { hosts, targets: BTreeSet::new(), ..request.clone() };
+            let (targets, replace) = (BTreeSet::new(), BTreeSet::new());
+            let back = Request { hosts, targets, replace, ..request.clone() };
             self.must_converge(&wish, &back).await;
             (request.goal, request.hosts, request.targets) =
                 (Goal::Converge, HostsRequest::default(), BTreeSet::new());
         }
         // A node that is half built anew is finished without being asked for again.
-        if chance.percent(50) {
+        if chance.percent(50) && kind == "replaced" {
             request.replace.clear();
         }
         self.must_converge(&wish, &request).await;
@@ -229,11 +280,14 @@ impl Case {
     }
 
     async fn must_converge(&mut self, wish: &Wish, request: &Request) {
+        self.bed_converges(&self.bed(ACTORS[0], wish), request).await;
+    }
+
+    pub(super) async fn bed_converges(&mut self, bed: &Bed, request: &Request) {
         let mut last = String::new();
         // A lease of a run that died is waited for; a machine that was cut off may need one more.
         for _ in 0..3 {
             let number = self.next_number();
-            let bed = self.bed(ACTORS[0], wish);
             self.sum.runs += 1;
             match Box::pin(bed.converge(request, number)).await {
                 Ok(_) => return,
@@ -260,30 +314,14 @@ impl Case {
         let nodes = bed.kubernetes_at(&address.to_string()).nodes().await.unwrap();
         let names: BTreeSet<String> = nodes.iter().map(|node| node.name().to_owned()).collect();
         assert_eq!(names, wish.nodes());
+        assert_eq!(bed.bundle().rotating().count(), 0, "an authority is still being replaced");
         let plan = bed.plan(request).await;
         assert!(plan.is_empty(), "{plan:#?}");
     }
 
     /// How often an etcd was begun, whether or not anybody heard of it.
-    fn bootstraps(&self) -> u64 {
+    pub(super) fn bootstraps(&self) -> u64 {
         self.lab.nodes(|nodes| nodes.founded)
-    }
-
-    /// The last that happens to a cluster: every member's data is gone. Whoever comes then must not begin anew.
-    async fn all_data_is_lost(&mut self, wish: &Wish) {
-        self.story.push("all data of etcd is lost".to_owned());
-        for node in wish.nodes().iter().filter(|name| name.starts_with("cp-")) {
-            let machine = self.machine(&NodeName::parse(node).unwrap()).unwrap();
-            self.lab.transport().others_take(machine);
-            self.lab.nodes(|nodes| nodes.lose_etcd(machine));
-        }
-        tokio::time::sleep(Duration::from_mins(1)).await;
-        let number = self.next_number();
-        let bed = self.bed(ACTORS[0], wish);
-        let ended = Box::pin(bed.converge(&wish.ask().request, number)).await;
-        self.note(0, ended.map(drop));
-        assert_eq!((self.bootstraps(), bed.etcd_clusters()), (1, 1), "a second etcd was begun");
-        self.sum.emptied += 1;
     }
 
     /// What is left of VMs of somebody else's.
@@ -307,9 +345,10 @@ impl Case {
 
 /// What two who had their own copies of a file agree on, and what was asked for by either.
 fn both_asked(before: &Wish, one: &Ask, other: &Ask) -> Ask {
-    let wish = before.merged(&one.wish, &other.wish);
+    let wish = before.merged(one.possible(), other.possible());
     let mut last = wish.ask();
     last.request.prune = true;
+    last.request.replace = wish.promoted_since(before);
     // What either had drained is taken up again.
     let drained = [one, other].into_iter().find(|ask| ask.kind == "host drained");
     if let Some(drained) = drained {

@@ -11,7 +11,9 @@
 //! no quorum is lost by what clients do. `TALMOX_SEED` is the first case, `TALMOX_CASES` their number, `TALMOX_STEPS` how many
 //! calls of the actors there have to be at least; a case that fails tells its story and how to run it again.
 
+mod besides;
 mod case;
+mod ending;
 mod trouble;
 mod wish;
 
@@ -34,10 +36,12 @@ struct Sum {
     failed: usize,
     kills: usize,
     struck: usize,
-    /// Clusters that lost all their data in the end.
+    /// Clusters that lost their etcd in the end, and those of them that were given the snapshot.
     emptied: usize,
+    restored: usize,
     changes: BTreeMap<&'static str, usize>,
     troubles: BTreeMap<&'static str, usize>,
+    besides: BTreeMap<&'static str, usize>,
 }
 
 impl Sum {
@@ -52,8 +56,10 @@ impl Sum {
             kills,
             struck,
             emptied,
+            restored,
             changes,
             troubles,
+            besides,
         } = other;
         self.calls += calls;
         self.looks += looks;
@@ -64,11 +70,13 @@ impl Sum {
         self.kills += kills;
         self.struck += struck;
         self.emptied += emptied;
-        for (name, count) in changes {
-            *self.changes.entry(name).or_default() += count;
-        }
-        for (name, count) in troubles {
-            *self.troubles.entry(name).or_default() += count;
+        self.restored += restored;
+        let pairs =
+            [(&mut self.changes, changes), (&mut self.troubles, troubles), (&mut self.besides, besides)];
+        for (sum, counts) in pairs {
+            for (name, count) in counts {
+                *sum.entry(name).or_default() += count;
+            }
         }
     }
 }
@@ -118,7 +126,8 @@ fn quorum_is_never_lost_by_what_we_do() {
     println!(
         "etcd safety: seeds {first}..{seed}, {} calls, {} looks at etcd, {} members went, {} quorums lost by others; {} runs of \
          which {} ended early, {} killed, {} faults struck, {:.0} s: no quorum lost by us, no second bootstrap in {} clusters \
-         and {} that lost everything, nothing closed, nothing foreign touched\nchanges: {}\ntrouble: {}",
+         of which {} lost their etcd and {} were restored, nothing closed, nothing foreign touched\nchanges: {}\ntrouble: {}\n\
+         besides: {}",
         all.calls,
         all.looks,
         all.falls,
@@ -130,8 +139,10 @@ fn quorum_is_never_lost_by_what_we_do() {
         begun.elapsed().as_secs_f64(),
         seed - first,
         all.emptied,
+        all.restored,
         counted(&all.changes),
         counted(&all.troubles),
+        counted(&all.besides),
     );
 }
 

@@ -72,7 +72,11 @@ impl Trouble {
                 seconds: chance.number(5, 900),
             },
             _ => Self::TwoActors {
-                other: chance.percent(70).then(|| Box::new(before.change(chance))),
+                // Who replaces authorities has everybody's description: a node another one adds meanwhile would be left behind.
+                other: chance
+                    .percent(70)
+                    .then(|| Box::new(before.change(chance)))
+                    .filter(|other| ask.rotate.is_empty() && other.rotate.is_empty()),
                 after: chance.pick(&[0, chance.number(1, 120)]),
                 call: chance.percent(50).then(|| some_call(chance)),
                 faults: if chance.percent(30) { faults(chance) } else { Vec::new() },

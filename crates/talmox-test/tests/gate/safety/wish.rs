@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use talmox_plan::{Goal, HostsRequest, Request};
 use talmox_render::PatchText;
-use talmox_types::NodeName;
 use talmox_types::desired::Desired;
+use talmox_types::{NodeName, Realm};
 
 use crate::bed::{desired, healthy};
 use crate::chance::Chance;
@@ -20,6 +20,10 @@ const KUBERNETES: [&str; 3] = ["1.35.4", "1.36.3", "1.36.4"];
 pub(super) struct Wish {
     controllers: BTreeSet<u8>,
     workers: BTreeSet<u8>,
+    /// Control planes that are described as workers, which cannot be.
+    demoted: BTreeSet<u8>,
+    /// Workers that are described as control planes.
+    promoted: BTreeSet<u8>,
     controller_memory: u64,
     worker_memory: u64,
     /// Counts that become settings Talos takes over at once, on trial, or at a restart.
@@ -37,6 +41,10 @@ pub(super) struct Wish {
 pub(super) struct Ask {
     pub(super) wish: Wish,
     pub(super) request: Request,
+    /// Authorities that are replaced.
+    pub(super) rotate: BTreeSet<Realm>,
+    /// What is described once it is known that this cannot be.
+    instead: Option<Wish>,
     /// What kind of change it is, for counting.
     pub(super) kind: &'static str,
 }
@@ -44,7 +52,7 @@ pub(super) struct Ask {
 impl Ask {
     fn new(kind: &'static str, wish: Wish) -> Self {
         let request = wish.request();
-        Self { wish, request, kind }
+        Self { wish, request, rotate: BTreeSet::new(), instead: None, kind }
     }
 
     /// Whether control planes go down one by one.
@@ -56,6 +64,20 @@ impl Ask {
     /// Whether machines get another Talos, or other extensions.
     pub(super) fn upgrades(&self) -> bool {
         matches!(self.kind, "Talos" | "extensions")
+    }
+
+    /// Whether all of it can be written down now and wait for a restart.
+    pub(super) fn can_be_staged(&self) -> bool {
+        self.upgrades() || self.kind == "setting with restart"
+    }
+
+    pub(super) fn is_about_hosts(&self) -> bool {
+        self.request.goal == Goal::Hosts
+    }
+
+    /// What can be had of it.
+    pub(super) fn possible(&self) -> &Wish {
+        self.instead.as_ref().unwrap_or(&self.wish)
     }
 }
 
@@ -76,7 +98,9 @@ impl Wish {
     pub(super) fn first(chance: &Chance) -> Self {
         Self {
             controllers: (1..=chance.pick(&[3, 3, 5])).collect(),
-            workers: [1, 2].into(),
+            workers: (1..=chance.pick(&[2, 2, 3])).collect(),
+            demoted: BTreeSet::new(),
+            promoted: BTreeSet::new(),
             controller_memory: 4096,
             worker_memory: 4096,
             sysctl: 0,
@@ -98,7 +122,7 @@ impl Wish {
     fn other(&self, chance: &Chance) -> Option<Ask> {
         let mut wish = self.clone();
         let ask = |kind, wish: Wish| Some(Ask::new(kind, wish));
-        match chance.number(0, 16) {
+        match chance.number(0, 20) {
             0 => {
                 wish.controller_memory += 1024;
                 ask("memory of control planes", wish)
@@ -140,23 +164,23 @@ impl Wish {
                 wish.workers.insert(free(&wish.workers));
                 ask("another worker", wish)
             }
-            11 if wish.controllers.len() < 5 => {
+            11 if wish.controller_count() < 5 => {
                 // They come in odd numbers.
                 wish.controllers.insert(free(&wish.controllers));
                 wish.controllers.insert(free(&wish.controllers));
                 ask("more control planes", wish)
             }
-            12 if wish.workers.len() > 1 => {
-                let number = pick(chance, &wish.workers);
+            12 if wish.mere_workers().len() > 1 => {
+                let number = pick(chance, &wish.mere_workers());
                 wish.workers.remove(&number);
                 Some(Ask::new("worker removed", wish).removing([named("worker", number)].into(), chance))
             }
-            13 | 14 if wish.controllers.len() > 3 => {
+            13 | 14 if wish.controller_count() > 3 => {
                 let mut gone = BTreeSet::new();
                 for _ in 0..2 {
-                    let number = pick(chance, &wish.controllers);
-                    wish.controllers.remove(&number);
-                    gone.insert(named("cp", number));
+                    let node = wish.some_controller(chance);
+                    wish.forget(&node);
+                    gone.insert(node);
                 }
                 Some(Ask::new("control planes removed", wish).removing(gone, chance))
             }
@@ -172,6 +196,43 @@ impl Wish {
                 ask.request.goal = Goal::Hosts;
                 ask.request.hosts = HostsRequest { drain: Some(talmox_test::host(1)), ..Default::default() };
                 ask.request.targets = [node].into();
+                Some(ask)
+            }
+            number @ 17.. => self.other_inside(number, chance),
+            _ => None,
+        }
+    }
+
+    /// Other roles, or other authorities, if that can be had.
+    fn other_inside(&self, number: u64, chance: &Chance) -> Option<Ask> {
+        let mut wish = self.clone();
+        match number {
+            17 if wish.controllers.len() > 2 => {
+                // One or three are left, which are valid numbers, and workers go two at a time.
+                while wish.demoted.len() < 2 {
+                    wish.demoted.insert(pick(chance, &wish.controllers));
+                }
+                (wish.worker_memory, wish.at_a_time) = (wish.worker_memory + 1024, 2);
+                let instead = Some(Self { demoted: BTreeSet::new(), ..wish.clone() });
+                Some(Ask { instead, ..Ask::new("control planes as workers", wish) })
+            }
+            18 if wish.controller_count() == 3 && wish.mere_workers().len() > 2 => {
+                for _ in 0..2 {
+                    wish.promoted.insert(pick(chance, &wish.mere_workers()));
+                }
+                if chance.percent(50) {
+                    let instead = Some(self.clone());
+                    return Some(Ask { instead, ..Ask::new("workers as control planes", wish) });
+                }
+                let replace = wish.promoted_since(self);
+                let mut ask = Ask::new("workers built anew as control planes", wish);
+                ask.request.replace = replace;
+                Some(ask)
+            }
+            19 | 20 => {
+                let mut ask = Ask::new("authorities replaced", wish);
+                let realms = [&[Realm::Talos][..], &[Realm::Kubernetes], &Realm::ALL];
+                ask.rotate = chance.pick(&realms).iter().copied().collect();
                 Some(ask)
             }
             _ => None,
@@ -192,12 +253,36 @@ impl Wish {
         if chance.percent(70) {
             self.some_controller(chance)
         } else {
-            named("worker", pick(chance, &self.workers))
+            named("worker", pick(chance, &self.mere_workers()))
         }
     }
 
     pub(super) fn some_controller(&self, chance: &Chance) -> NodeName {
-        named("cp", pick(chance, &self.controllers))
+        chance.pick(&self.control_planes())
+    }
+
+    /// Workers that are no control planes.
+    fn mere_workers(&self) -> BTreeSet<u8> {
+        &self.workers - &self.promoted
+    }
+
+    /// Names of all that have a vote in etcd.
+    pub(super) fn control_planes(&self) -> Vec<NodeName> {
+        let controllers = self.controllers.iter().map(|number| named("cp", *number));
+        controllers.chain(self.promoted.iter().map(|number| named("worker", *number))).collect()
+    }
+
+    /// Workers that are control planes now, and were not before.
+    pub(super) fn promoted_since(&self, before: &Self) -> BTreeSet<NodeName> {
+        (&self.promoted - &before.promoted).iter().map(|number| named("worker", *number)).collect()
+    }
+
+    /// Takes a control plane out of the description.
+    fn forget(&mut self, node: &NodeName) {
+        self.controllers.retain(|number| named("cp", *number) != *node);
+        for workers in [&mut self.promoted, &mut self.workers] {
+            workers.retain(|number| named("worker", *number) != *node);
+        }
     }
 
     /// Both changes of a wish: what somebody writes into the file when two had their own copy of it.
@@ -208,6 +293,8 @@ impl Wish {
         Self {
             controllers: numbers(&self.controllers, &one.controllers, &other.controllers),
             workers: numbers(&self.workers, &one.workers, &other.workers),
+            demoted: BTreeSet::new(),
+            promoted: numbers(&self.promoted, &one.promoted, &other.promoted),
             controller_memory: one.controller_memory.max(other.controller_memory),
             worker_memory: one.worker_memory.max(other.worker_memory),
             sysctl: one.sysctl.max(other.sysctl),
@@ -232,7 +319,7 @@ impl Wish {
     }
 
     pub(super) fn controller_count(&self) -> usize {
-        self.controllers.len()
+        self.controllers.len() + self.promoted.len()
     }
 
     pub(super) fn talos_version(&self) -> &'static str {
@@ -250,13 +337,12 @@ impl Wish {
              proxmox_vm_worker_defaults: {{memory: {worker_memory}}}\nnodes:\n"
         );
         for number in &self.controllers {
-            let last = 10 + number;
-            let _ = writeln!(text, "  - {{name: cp-{number}, address: 10.0.7.{last}, controller: true}}");
+            let (last, is) = (10 + number, !self.demoted.contains(number));
+            let _ = writeln!(text, "  - {{name: cp-{number}, address: 10.0.7.{last}, controller: {is}}}");
         }
         for number in &self.workers {
-            let last = 20 + number;
-            let _ =
-                writeln!(text, "  - {{name: worker-{number}, address: 10.0.7.{last}, controller: false}}");
+            let (last, is) = (20 + number, self.promoted.contains(number));
+            let _ = writeln!(text, "  - {{name: worker-{number}, address: 10.0.7.{last}, controller: {is}}}");
         }
         desired(&text)
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::ensure;
 
+use super::super::programs::WAIT;
 use super::{Lab, machines};
 
 /// What clients of the old authority hear.
@@ -74,7 +75,7 @@ pub(super) fn replaced_by_talmox(lab: &mut Lab<'_>) -> anyhow::Result<()> {
     for node in lab.layout.everybody().map(|node| node.to_string()).collect::<Vec<_>>() {
         lab.at(&node, &["version"])?.well(&["Server:"])?;
     }
-    lab.at(&first, &["health", "--wait-timeout", "50s"])?
+    lab.at(&first, &["health", WAIT[0], WAIT[1]])?
         .well(&["waiting for all k8s nodes to report ready: OK"])?;
     lab.is_as_described()
 }

@@ -2,6 +2,7 @@
 
 use anyhow::ensure;
 
+use super::super::programs::WAIT;
 use super::{Lab, objects};
 
 /// What is asked of etcd every now and then.
@@ -67,7 +68,7 @@ fn well_again(lab: &mut Lab<'_>) -> anyhow::Result<()> {
     for node in lab.layout.everybody().map(|node| node.to_string()).collect::<Vec<_>>() {
         lab.is_ready(&node)?;
     }
-    lab.at(&first, &["health", "--wait-timeout", "50s"])?
+    lab.at(&first, &["health", WAIT[0], WAIT[1]])?
         .well(&["waiting for all k8s nodes to report ready: OK"])?;
     lab.is_as_described()
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 
-use super::super::programs::{PATIENCE, PAUSE};
+use super::super::programs::{PATIENCE, PAUSE, WAIT};
 use super::Lab;
 
 /// A setting nobody described.
@@ -33,9 +33,10 @@ pub(super) fn configure(lab: &mut Lab<'_>) -> anyhow::Result<()> {
     }
     lab.is_as_described()?;
 
-    // A trial that nobody confirms is over after its time, and leaves nothing behind.
-    let trial = ["apply-config", "--mode=try", "--timeout", "90s", "--file", "other.yaml"];
-    let said = "The config is applied in 'try' mode and will be automatically reverted back in 1m30s";
+    // A trial that nobody confirms is over after its time, and leaves nothing behind. It is long enough to be looked at by
+    // programs that are slow, while time flies.
+    let trial = ["apply-config", "--mode=try", "--timeout", "10m", "--file", "other.yaml"];
+    let said = "The config is applied in 'try' mode and will be automatically reverted back in 10m0s";
     lab.at(&worker, &trial)?.well(&[said])?;
     ensure!(configuration(lab, &worker)?.contains(SETTING), "the trial is not in force");
     lab.talmox(&["plan"])?
@@ -93,7 +94,7 @@ pub(super) fn restart(lab: &mut Lab<'_>) -> anyhow::Result<()> {
     lab.talmox(&["plan"])?.well(&["worker-1", "it is stopped", "0 to destroy"])?;
     lab.talmox(&["apply", "--auto-approve"])?.well(&["healthy, 4 nodes as described"])?;
     let first = lab.layout.first();
-    lab.at(&first, &["health", "--wait-timeout", "50s"])?
+    lab.at(&first, &["health", WAIT[0], WAIT[1]])?
         .well(&["waiting for all k8s nodes to report ready: OK"])?;
     lab.is_as_described()
 }

@@ -16,8 +16,9 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::ensure;
-use talmox_sim_talos::serve::TALOS_PORT;
+use anyhow::{Context as _, ensure};
+use talmox_sim::serve::StateFolder;
+use talmox_sim_talos::serve::{Beside, TALOS_PORT};
 
 use super::layout::Layout;
 use super::own::{Simulator, talmox};
@@ -90,10 +91,27 @@ impl<'a> Lab<'a> {
         self.own.ask(&[args, &[self.simulate.as_str()]].concat())
     }
 
-    /// There is nothing to change.
+    /// Once the cluster is at rest, there is nothing to change.
     fn is_as_described(&mut self) -> anyhow::Result<()> {
+        self.settle()?;
         self.talmox(&["plan"])?.well(&["No changes."])?;
         Ok(())
+    }
+
+    /// Waits until every control plane's pods follow the configurations. No call tells: what is kept of the cluster does.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.simulator = None;
+            let kept = StateFolder::open(&self.folder)?.load()?;
+            let mut world = kept.context("no world is kept")?;
+            if Beside::of_world(&mut world, 1).nodes().pods_have_settled() {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "the control planes' pods do not follow their configurations");
+            self.serve()?;
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Serves the cluster, until talmox works at it again; back when the first control plane listens.

@@ -19,6 +19,7 @@ use super::Planner;
 use crate::SeenNode;
 
 pub(super) use config::OTHER_SECRETS;
+pub use quorum::BEGINS_WITH_NOTHING;
 pub(super) use retire::Departure;
 
 /// A declared node whose machine is configured and answers, and which nothing else happens to in this plan.

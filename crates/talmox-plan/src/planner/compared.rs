@@ -36,6 +36,7 @@ impl Planner<'_> {
         let beyond = self.plan.notes.iter().filter(|note| note.kind == NoteKind::Beyond);
         let mut names: Vec<&str> =
             beyond.filter_map(|note| note.node.as_ref()).map(NodeName::as_str).collect();
+        names.sort_unstable();
         names.dedup();
         let whom = match names.as_slice() {
             [] => return,

@@ -240,7 +240,10 @@ impl<'a> Planner<'a> {
             steps.any(is) || later.any(is)
         };
         let left = self.outdated.iter().filter(|(node, _)| {
-            !self.is_replaced(node) && !self.runs_what_is_described(node) && !upgrades(node)
+            self.request.covers(node)
+                && !self.is_replaced(node)
+                && !self.runs_what_is_described(node)
+                && !upgrades(node)
         });
         let mut by_template: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (node, template) in left {

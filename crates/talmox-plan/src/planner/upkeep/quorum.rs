@@ -162,6 +162,10 @@ impl Planner<'_> {
             return self.wait_for_silent(&tally.silent);
         }
         if self.request.upkeep.restore.is_none() {
+            // Whoever is silent now may be the one who knows most.
+            if !tally.silent.is_empty() {
+                return self.wait_for_silent(&tally.silent);
+            }
             self.refuse_without_snapshot(&tally);
             return false;
         }

@@ -139,3 +139,15 @@ async fn one_node_alone() {
     let request = Request { targets: [CP_3_NAME.parse().unwrap()].into(), ..plain() };
     assert_snapshot!("one_alone", planned(&bed, &request).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn not_before_the_window_opens() {
+    let bed = behind(23).await;
+    let mut tonight = plain();
+    tonight.upkeep.window.not_before = Some("2099-01-01T22:00:00Z".parse().unwrap());
+    let screen = apply(&bed, &tonight, 2).await.screen;
+    // What is not done needs no snapshot of etcd, and each would push an older one out.
+    assert!(!screen.contains("took a snapshot"), "{screen}");
+    assert_snapshot!("not_now", screen);
+    assert!(is_finished_by(&bed, 3).await.contains("took a snapshot"));
+}

@@ -271,9 +271,9 @@ fn pending(plan: &Plan, node: &NodeName) -> Vec<String> {
         | Waiting::Bootstrap { .. } => None,
     });
     let steps = plan.steps.iter().filter(|planned| planned.node.as_ref() == Some(node));
-    let carried = steps.filter_map(|planned| match &planned.step {
-        Step::Upkeep(Upkeep::UpgradeNode { carries, .. }) => carries.as_ref(),
-        _ => None,
+    let carried = steps.filter_map(|planned| {
+        let Step::Upkeep(Upkeep::UpgradeNode { carries, .. }) = &planned.step else { return None };
+        carries.as_ref()
     });
     keys.flatten().chain(carried.flat_map(|carries| carries.keys.iter().cloned())).collect()
 }

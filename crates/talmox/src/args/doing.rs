@@ -62,7 +62,7 @@ pub(crate) struct Scope {
     #[arg(long, env = "TALMOX_RESTORE", value_name = "FILE")]
     pub restore: Option<PathBuf>,
     /// etcd has lost its majority for good: build control planes that still have data anew, for the snapshot of --restore, or
-    /// for one that is taken of them and kept first (etcd_backup)
+    /// for one that is taken of them and kept first (`etcd_backup`)
     #[arg(long, env = "TALMOX_QUORUM_LOST", value_parser = FalseyValueParser::new())]
     pub quorum_lost: bool,
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)

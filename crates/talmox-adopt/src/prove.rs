@@ -115,7 +115,10 @@ fn blocks(waiting: &Waiting, after: &Observed) -> Option<String> {
         }
         Waiting::Locked { lock, .. } => Some(format!("it is locked ({lock})")),
         Waiting::HostDown { host, .. } => Some(format!("{host} does not answer")),
-        Waiting::InFlight { .. } | Waiting::Answer { .. } | Waiting::Bootstrap { .. } => None,
+        Waiting::InFlight { .. }
+        | Waiting::Trial { .. }
+        | Waiting::Answer { .. }
+        | Waiting::Bootstrap { .. } => None,
     }
 }
 

@@ -118,6 +118,9 @@ talos_contract: \"{contract}\"
 schematic:
   extensions:
     - siderolabs/qemu-guest-agent
+# Snapshots of etcd go here before upgrades and whatever else is risky, and when `talmox etcd snapshot` asks for one. They hold every
+# Secret of the cluster: keep them on another machine too, and encrypt them with age: [age1…].
+etcd_backup: {{dir: etcd-backup}}
 "
     )
 }

@@ -260,7 +260,7 @@ impl<'a> Work<'a> {
         self.event(Event::Task { step: self.planned, upid });
         let end = self.client().follow(upid, name, limit, &Voice(self)).await?;
         for warning in &end.warnings {
-            self.warn(warning);
+            self.warn(&format!("Proxmox: {warning}"));
         }
         Ok(())
     }

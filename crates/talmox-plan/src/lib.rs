@@ -39,8 +39,8 @@ pub use plan::{
     StepId, SubChange, Volume, Waiting,
 };
 pub use planner::{
-    Given, assigned_addresses, config_source, first_control_plane, given_by_an_empty_proxmox, plan, seed_in,
-    seed_storage, seeds_of,
+    BEGINS_WITH_NOTHING, Given, IN_THE_END, assigned_addresses, config_source, first_control_plane,
+    given_by_an_empty_proxmox, plan, seed_in, seed_storage, seeds_of,
 };
 pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
 pub use rotation::standing as rotation_standing;
@@ -50,6 +50,6 @@ pub use template::{
     import_image, managed_template, named_templates, outdated, own_templates, settings_digest,
     uses_managed_template, wanted_templates,
 };
-pub use upkeep::{ChangeMode, Snapshot, Upkeep};
+pub use upkeep::{CarriedRestart, ChangeMode, Snapshot, Upkeep};
 pub use view::{DriveView, NodeState, NodeView, View, view};
 pub use window::{Moment, Window};

@@ -47,6 +47,8 @@ pub struct SeenNode {
     pub config: Option<Vec<Change>>,
     /// Why it could not, if somebody tried.
     pub incomparable: Option<Incomparable>,
+    /// Since when another configuration than the one on its disk is in force, on trial: seconds since 1970.
+    pub on_trial: Option<u64>,
     /// Images its configuration names, by the place they are named at: `machine.kubelet.image`, `KubeletConfig image`.
     pub images: BTreeMap<String, String>,
     /// How far it is with authorities that are being replaced.

@@ -191,6 +191,8 @@ pub enum Applies {
     AfterReboot,
     /// It is written down already, and in effect after a restart.
     Written,
+    /// Something else is in force on trial, which ends by itself.
+    OnTrial,
 }
 
 /// A volume and where it hangs.
@@ -223,6 +225,13 @@ pub enum Waiting {
     HostDown { host: HostName, nodes: Vec<NodeName>, reason: String },
     /// Values take effect at a restart nobody has allowed.
     Reboot { node: NodeName, vmid: VmId, keys: Vec<String> },
+    /// Somebody tries another configuration: the machine goes back to the described one by itself.
+    Trial {
+        node: NodeName,
+        keys: Vec<String>,
+        /// Seconds since 1970.
+        since: Option<u64>,
+    },
     /// A machine that runs does not answer, so what is inside it is not known.
     Answer { node: NodeName, vmid: VmId, address: IpAddr, reason: String },
     /// The bootstrap waits until every control plane has answered and said that it has no data.
@@ -261,6 +270,8 @@ pub enum NoteKind {
     Ignored,
     /// What is inside a machine is not as described, and is left as it is.
     Inside,
+    /// How exactly, of a machine that nobody asked for: one note of the kind before names them all.
+    Beyond,
     /// Where something goes and why.
     Placement,
     /// Worth a thought.

@@ -14,6 +14,15 @@ use talmox_types::{AwayWord, FamilyPair, HostName, Mark, NodeName, Phase, PoolNa
 
 use crate::Expected;
 
+/// Values of a VM that take effect when Proxmox starts it anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedRestart {
+    /// `memory`, and others.
+    pub keys: Vec<String>,
+    /// Seconds the guest gets to shut down.
+    pub timeout: u32,
+}
+
 /// A step of upkeep. Like every step it looks before it acts, is done when its result is seen, and may run twice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "upkeep", rename_all = "snake_case")]
@@ -42,6 +51,9 @@ pub enum Upkeep {
         schematic: Option<String>,
         /// Installed now; the restart is left to whoever comes next.
         stage: bool,
+        /// What of its VM waits for a restart too. Proxmox then restarts it instead of Talos, so that one restart does for both.
+        #[serde(default)]
+        carries: Option<CarriedRestart>,
         /// Where Kubernetes is asked, by name.
         control_planes: BTreeMap<NodeName, IpAddr>,
     },

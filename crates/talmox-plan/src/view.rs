@@ -13,7 +13,7 @@ use crate::identity::{addresses, macs};
 use crate::planner::{assign, config_source, seed_files};
 use crate::{
     Change, Class, Effect, Guest, Identities, Nonce, Observed, Owned, Plan, Planned, Power, Request, Seen,
-    Step, Waiting, identify, plan,
+    Step, Upkeep, Waiting, identify, plan,
 };
 use parts::Parts;
 
@@ -151,6 +151,7 @@ fn may_be_somewhere(plan: &Plan, node: &NodeName) -> bool {
         Waiting::InFlight { .. }
         | Waiting::Locked { .. }
         | Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => false,
     });
@@ -227,6 +228,7 @@ fn whereabouts(plan: &Plan, node: &NodeName) -> Vec<String> {
         | Waiting::InFlight { .. }
         | Waiting::Locked { .. }
         | Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => None,
     });
@@ -261,11 +263,17 @@ fn pending(plan: &Plan, node: &NodeName) -> Vec<String> {
     let keys = plan.waiting.iter().filter_map(|waiting| match waiting {
         Waiting::Reboot { node: waits, keys, .. } if waits == node => Some(keys.clone()),
         Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
         | Waiting::InFlight { .. }
         | Waiting::Locked { .. }
         | Waiting::HostDown { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => None,
     });
-    keys.flatten().collect()
+    let steps = plan.steps.iter().filter(|planned| planned.node.as_ref() == Some(node));
+    let carried = steps.filter_map(|planned| {
+        let Step::Upkeep(Upkeep::UpgradeNode { carries, .. }) = &planned.step else { return None };
+        carries.as_ref()
+    });
+    keys.flatten().chain(carried.flat_map(|carries| carries.keys.iter().cloned())).collect()
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::Read as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,8 +64,8 @@ struct Running {
     transport: Arc<GrpcTransport>,
 }
 
-async fn serve(mut world: World, keep: Keep) -> Running {
-    let beside = Arc::new(Beside::of_world(&mut world, 1));
+async fn serve(world: World, keep: Keep) -> Running {
+    let beside = Arc::new(Beside::of_world(&world, 1));
     let settings = Settings {
         latency: Duration::from_millis(1),
         speed: SPEED,
@@ -170,6 +171,10 @@ async fn nodes_are_kept_with_their_world() {
     let state = StateFolder::open(&folder).unwrap();
     let world = state.load().unwrap().unwrap();
     let running = serve(world, Keep::World(state)).await;
+    // Whoever is killed right after the start has them still.
+    let mut kept = String::new();
+    std::fs::File::open(folder.join("world.json")).unwrap().read_to_string(&mut kept).unwrap();
+    assert!(kept.contains("\"machines\":{\""), "{kept}");
     assert_eq!(version(&running.client(cluster.access())).await, "v1.13.9");
     // The plug is pulled: nobody answers, and the port is closed.
     running.server.with(|simulation| {

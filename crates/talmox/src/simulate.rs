@@ -80,7 +80,7 @@ pub(crate) async fn open_as_it_is(
 }
 
 async fn serve(
-    mut world: World,
+    world: World,
     desired: Option<&Desired>,
     folder: StateFolder,
     path: PathBuf,
@@ -91,7 +91,7 @@ async fn serve(
         Failure::new(format!("the simulated Proxmox in {} has lost its token", path.display()))
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
-    let beside = nodes::beside(&mut world, desired, random_seed()?);
+    let beside = nodes::beside(&world, desired, random_seed()?);
     let simulation = faults::simulation(world, &beside, fault, printer)?;
     let settings = Settings {
         latency: LATENCY,

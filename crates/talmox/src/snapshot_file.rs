@@ -123,8 +123,15 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn begin(&self) -> Result<Draft, String> {
-        Draft::begin(&self.folder, &self.recipients)
-            .map_err(|error| format!("could not write to {}: {error}", self.folder.display()))
+        let is_new = !self.folder.exists();
+        let draft = Draft::begin(&self.folder, &self.recipients).and_then(|draft| {
+            // Folders of descriptions are kept in version control, and a snapshot holds every Secret of the cluster.
+            if is_new && self.recipients.is_empty() {
+                std::fs::write(self.folder.join(".gitignore"), "*\n")?;
+            }
+            Ok(draft)
+        });
+        draft.map_err(|error| format!("could not write to {}: {error}", self.folder.display()))
     }
 
     /// Puts a snapshot in place, and lets the oldest go that are more than shall stay.
@@ -251,6 +258,7 @@ mod tests {
             .read_dir()
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_str().unwrap().to_owned())
+            .filter(|name| name != ".gitignore")
             .collect();
         names.sort();
         names
@@ -270,6 +278,9 @@ mod tests {
         let first = kept(&place, 0);
         assert_eq!(first.file_name().unwrap(), "etcd-lab-20270115T080000Z.snapshot");
         assert_eq!(std::fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o600);
+        let mut ignored = String::new();
+        File::open(place.folder.join(".gitignore")).unwrap().read_to_string(&mut ignored).unwrap();
+        assert_eq!(ignored, "*\n", "they stay out of version control");
         let others = ["etcd-lab-2-20270115T080000Z.snapshot", "etcd-lab-mine.snapshot", "notes"];
         for other in others {
             File::create(place.folder.join(other)).unwrap();
@@ -306,6 +317,7 @@ mod tests {
         let place = place(folder.path(), vec![identity.recipient().clone()]);
         let path = kept(&place, 0);
         assert!(path.to_str().unwrap().ends_with(".snapshot.age"));
+        assert!(!place.folder.join(".gitignore").exists());
         let mut bytes = Vec::new();
         File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
         assert!(!bytes.windows(3).any(|part| part == b"two"));

@@ -118,6 +118,7 @@ impl<'a> Rounds<'a> {
             | Waiting::Locked { .. }
             | Waiting::HostDown { .. }
             | Waiting::Reboot { .. }
+            | Waiting::Trial { .. }
             | Waiting::Answer { .. } => None,
         });
         if let Some(source) = stuck {
@@ -246,6 +247,7 @@ fn locked(waiting: &Waiting) -> Option<(talmox_types::VmId, &talmox_types::HostN
         Waiting::InFlight { vmid, host, .. } | Waiting::Locked { vmid, host, .. } => Some((*vmid, host)),
         Waiting::HostDown { .. }
         | Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => None,
     }
@@ -266,6 +268,7 @@ async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepErro
         | Waiting::Locked { .. }
         | Waiting::HostDown { .. }
         | Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
         | Waiting::Bootstrap { .. } => None,
     });
     answer::wait(run, reach, silent.collect()).await

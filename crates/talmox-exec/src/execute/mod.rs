@@ -221,7 +221,7 @@ impl<'a> Board<'a> {
                 self.skip(index, because);
             } else if let Some(need) = instead {
                 self.skip(index, Because::PlannedAnew(need.clone()));
-            } else if closed && is_noticed(step) {
+            } else if closed && (is_noticed(step) || self.is_only_before_what_is_noticed(step)) {
                 self.skip(index, Because::Closed(self.run.request.upkeep.window.to_string()));
             } else if let Some(node) = step.node.as_ref().filter(|_| takes_down(step))
                 && let Some(sick) = self.turns.kept_up_by(node)
@@ -229,6 +229,15 @@ impl<'a> Board<'a> {
                 self.skip(index, Because::NotBack(sick));
             }
         }
+    }
+
+    /// Whether a step is a snapshot of etcd before what is not done now: whoever tries again every hour would have the old ones
+    /// thrown away for new ones, and nothing to show for it.
+    fn is_only_before_what_is_noticed(&self, step: &Planned) -> bool {
+        let mut followers = self.steps.iter().filter(|other| other.needs.contains(&step.id)).peekable();
+        matches!(step.step, Step::Upkeep(Upkeep::SnapshotEtcd { .. }))
+            && followers.peek().is_some()
+            && followers.all(|other| is_noticed(other) || matches!(other.step, Step::AwaitHealth))
     }
 
     /// A step that was itself skipped passes its reason on.

@@ -1,6 +1,7 @@
 //! The configuration a machine has, beside the one it should have.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -39,6 +40,10 @@ const TAKEN_OVER: [&str; 18] = [
 /// in force by every look, and have no effect.
 const ETCD: &str = "cluster.etcd";
 
+/// How old a trial is taken to be at most. Whoever began it chose how long it runs, a minute unless they said otherwise, and the
+/// machine does not tell; what is older was staged before a trial, and waits for its restart.
+const TRIAL_AT_MOST: Duration = Duration::from_hours(1);
+
 /// The first minor that takes every change without a word, and leaves it to others to know which need a restart.
 const SAYS_NOTHING: u64 = 14;
 
@@ -46,20 +51,25 @@ const SAYS_NOTHING: u64 = 14;
 pub struct Held {
     pub kept: Option<SecretString>,
     pub active: Option<SecretString>,
+    /// Since when the one in force is younger than the one on the disk, since 1970: a trial puts it there and leaves the disk
+    /// alone, where what waits for a restart is written to the disk alone. Says nothing unless the two differ.
+    pub tried: Option<Duration>,
 }
 
 /// Both of them. Talos from before it told them apart has the one in force alone.
 pub async fn held(client: &Client) -> Result<Held, talmox_talos::Error> {
     let (mut kept, mut active) = (None, None);
+    let (mut written, mut in_force) = (None, None);
     for found in client.list::<kinds::MachineConfig>().await? {
         let text = SecretString::from(String::from_utf8_lossy(&found.spec.yaml_marshalled).into_owned());
         match found.id.as_str() {
-            "persistent" => kept = Some(text),
-            "v1alpha1" => active = Some(text),
+            "persistent" => (kept, written) = (Some(text), found.updated),
+            "v1alpha1" => (active, in_force) = (Some(text), found.updated),
             _ => {}
         }
     }
-    Ok(Held { kept: kept.or_else(|| active.clone()), active })
+    let tried = in_force.zip(written).filter(|(in_force, written)| in_force > written).map(|(at, _)| at);
+    Ok(Held { kept: kept.or_else(|| active.clone()), active, tried })
 }
 
 /// What of a machine's configuration is not as described, document by document and field by field, secrets masked.
@@ -81,6 +91,8 @@ pub(super) struct Compared {
     pub(super) images: BTreeMap<String, String>,
     /// How far the machine is with authorities that are being replaced.
     pub(super) phases: Phases,
+    /// Since when another one is on trial, since 1970.
+    pub(super) on_trial: Option<u64>,
 }
 
 /// The same, the images the configuration names, and its phases: what is described depends on them. Each change says whether the machine takes it while it runs; what is
@@ -97,21 +109,38 @@ pub(super) async fn against(
         Err(error) => return unknown(error.to_string()),
     };
     let Some(kept) = held.kept else { return unknown("it has none".to_owned()) };
+    let on_trial = held.tried.filter(|since| is_recent(*since, reach.clock.now()));
     let images = images::named_in(&kept);
     let phases = reach.machines.phases_of(held.active.as_ref().unwrap_or(&kept));
     let wanted = match reach.machines.config(node, &Whereabouts { phases, ..at.clone() }) {
         Ok(wanted) => wanted.text,
-        Err(reason) => return Compared { changes: Some(Err(Incomparable::Wanted(reason))), images, phases },
+        Err(reason) => {
+            return Compared {
+                changes: Some(Err(Incomparable::Wanted(reason))),
+                images,
+                phases,
+                on_trial: None,
+            };
+        }
     };
     let changes = match compare_texts(&kept, &wanted) {
         Ok(changes) if changes.is_empty() => match &held.active {
-            Some(active) => compare_texts(active, &wanted).map(|changes| all(changes, Applies::Written)),
+            Some(active) => {
+                let applies = if on_trial.is_some() { Applies::OnTrial } else { Applies::Written };
+                compare_texts(active, &wanted).map(|changes| all(changes, applies))
+            }
             None => Ok(changes),
         },
         Ok(changes) => Ok(judged(client, &wanted, changes).await),
         Err(reason) => Err(reason),
     };
-    Compared { changes: Some(changes.map_err(Incomparable::Wanted)), images, phases }
+    let on_trial = on_trial.map(|since| since.as_secs());
+    Compared { changes: Some(changes.map_err(Incomparable::Wanted)), images, phases, on_trial }
+}
+
+/// Clocks differ, so what began a moment from now counts too.
+fn is_recent(since: Duration, now: u64) -> bool {
+    Duration::from_secs(now).checked_sub(since).is_none_or(|age| age < TRIAL_AT_MOST)
 }
 
 fn all(changes: Vec<Change>, applies: Applies) -> Vec<Change> {

@@ -104,6 +104,7 @@ fn complaint(work: &Work<'_>, observed: &Observed) -> Option<String> {
         | Waiting::Locked { .. }
         | Waiting::HostDown { .. }
         | Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
         | Waiting::Bootstrap { .. } => None,
     });
     let refused = made.refusals.into_iter().next().map(|refusal| refusal.problem);

@@ -17,7 +17,7 @@ mod meaning;
 mod moving;
 mod node;
 mod pool;
-mod power;
+pub(crate) mod power;
 mod publish;
 mod remove;
 mod schematic;

@@ -60,7 +60,7 @@ pub(super) async fn stop(work: &Work<'_>, vm: &Expected, timeout: u32) -> Result
 }
 
 /// Restarts a VM for what is pending. One without anything pending has been restarted already.
-pub(super) async fn reboot(work: &Work<'_>, vm: &Expected, timeout: u32) -> Result {
+pub(crate) async fn reboot(work: &Work<'_>, vm: &Expected, timeout: u32) -> Result {
     let found = work.expect(vm).await?;
     let client = work.client();
     let doing = format!("restart {}", found.name());

@@ -259,7 +259,7 @@ impl<'a> ChangeOrder<'a> {
             Probe::Stranger { why } => return Err(why),
             Probe::Maintenance { .. } => return Err("it is in maintenance mode".to_owned()),
         };
-        let Held { kept, active } = held(&client).await.map_err(|error| error.to_string())?;
+        let Held { kept, active, .. } = held(&client).await.map_err(|error| error.to_string())?;
         let (Some(kept), Some(active)) = (kept, active) else {
             return Err("it does not say what it is configured with".to_owned());
         };

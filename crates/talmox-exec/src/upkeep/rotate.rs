@@ -135,7 +135,7 @@ impl<'a> Rotation<'a> {
             Probe::Stranger { why } => return Err(why),
             Probe::Maintenance { .. } => return Err("it is in maintenance mode".to_owned()),
         };
-        let Held { kept, active } = held(&client).await.map_err(|error| error.to_string())?;
+        let Held { kept, active, .. } = held(&client).await.map_err(|error| error.to_string())?;
         let config: Option<SecretString> = active.or(kept);
         let config = config.ok_or("it does not say what it is configured with")?;
         let phases = self.reach.machines.phases_of(&config);

@@ -7,10 +7,15 @@ use talmox_types::{Mark, NodeName};
 
 use super::requested::may_be_removed;
 use super::{Court, Rule};
-use crate::{Expected, Guest, Planned, Seen, SeenKubernetes, Step, Upkeep};
+use crate::{Effect, Expected, Guest, Planned, Seen, SeenKubernetes, Step, Upkeep};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {
+        if let Step::RemoveVm { vm, .. } = &step.step
+            && step.effect == Effect::Replace
+        {
+            has_a_successor(court, step, &vm.mark.node);
+        }
         let Step::Upkeep(upkeep) = &step.step else { continue };
         if let Upkeep::RetireNode { vm, control_planes, .. } = upkeep {
             retirement(court, step, vm);
@@ -32,6 +37,31 @@ fn retirement(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
     let mut follows = court.steps().iter().filter(goes);
     if !follows.any(|other| court.before(other).iter().any(|before| before.id == step.id)) {
         court.violate(Rule::WellFormed, step, "its VM would stay, wiped");
+    }
+}
+
+/// A VM stays until there is what another is made from: images and templates can fail to come.
+fn has_a_successor(court: &mut Court<'_>, step: &Planned, node: &NodeName) {
+    let makes = |other: &&Planned| {
+        other.node.as_ref() == Some(node)
+            && matches!(other.step, Step::CloneVm { .. } | Step::CreateVm { .. })
+    };
+    let Some(made) = court.steps().iter().find(makes) else { return };
+    let is_source = |before: &&Planned| {
+        matches!(
+            before.step,
+            Step::FetchImage { .. } | Step::BuildTemplate { .. } | Step::ConvertTemplate { .. }
+        )
+    };
+    let earlier: Vec<_> = court.before(step).iter().map(|before| before.id.clone()).collect();
+    let late =
+        court.before(made).iter().copied().filter(is_source).find(|source| !earlier.contains(&source.id));
+    if let Some(late) = late.map(|late| late.id.clone()) {
+        court.violate(
+            Rule::WellFormed,
+            step,
+            format!("{late}, which another is made from, may not come about"),
+        );
     }
 }
 

@@ -1,11 +1,12 @@
 //! What is said of machines whose configuration is, or may be, another than described, and that this run leaves alone.
 
+use talmox_types::NodeName;
 use talmox_types::desired::Node;
 
 use super::Planner;
 use crate::{Change, Incomparable, NoteKind, SeenNode, Until};
 
-/// How many fields of a configuration that differs are shown.
+/// How many fields of a configuration that differs are shown, and how many nodes are named.
 const SHOWN: usize = 8;
 
 impl Planner<'_> {
@@ -23,11 +24,28 @@ impl Planner<'_> {
             // What is within this run becomes steps.
             Some(changes) if !changes.is_empty() && !self.keeps_up(node) => {
                 let text = format!("its configuration differs and is left as it is: {}", in_words(changes));
-                self.note(Some(&node.name), NoteKind::Inside, text);
+                self.note(Some(&node.name), NoteKind::Beyond, text);
             }
             Some(_) => {}
             None => self.tell_incomparable(node, seen),
         }
+    }
+
+    /// One line for all that this run leaves alone: who asks for one node need not read about twenty.
+    pub(super) fn tell_beyond(&mut self) {
+        let beyond = self.plan.notes.iter().filter(|note| note.kind == NoteKind::Beyond);
+        let mut names: Vec<&str> =
+            beyond.filter_map(|note| note.node.as_ref()).map(NodeName::as_str).collect();
+        names.sort_unstable();
+        names.dedup();
+        let whom = match names.as_slice() {
+            [] => return,
+            [one] => format!("{one} is"),
+            few if few.len() <= SHOWN => format!("{} are", few.join(", ")),
+            many => format!("{} nodes are", many.len()),
+        };
+        let text = format!("{whom} not as described and not asked for: left alone (-v shows what differs)");
+        self.note(None, NoteKind::Inside, text);
     }
 
     /// What cannot be compared is not known to be as described: a description that makes no configuration is refused.

@@ -11,8 +11,8 @@ use talmox_types::{AwayWord, Mark};
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
-    Applies, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Rewound, Step, StepId, Waiting,
-    boot_iso,
+    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Rewound, Step, StepId,
+    Waiting, boot_iso,
 };
 
 /// Changes of a VM on their way into the plan.
@@ -316,7 +316,10 @@ impl<'a> Planner<'a> {
             needs = self.drain(&node.name, "a device of it is taken out and put in again", needs);
         }
         let mut last = self.write(node, vm, changes, needs, effect);
-        if needs_restart && restarts {
+        if needs_restart && !replugs && self.upgrade_restarts(node, &vm.mark) {
+            let carries = CarriedRestart { keys: after_reboot, timeout: shutdown_timeout(Some(node)) };
+            self.carried.insert(node.name.clone(), (carries, last));
+        } else if needs_restart && restarts {
             let waits = if after_reboot.len() == 1 { "waits" } else { "wait" };
             let reason = format!("{} {waits} for a restart", after_reboot.join(", "));
             if !replugs {

@@ -43,13 +43,42 @@ impl Planner<'_> {
         if !self.kept_disks_come_along(node, Some(&owned.host)) {
             return;
         }
+        let source = self.source_of(node, &owned.host);
+        let first = self.plan.steps.len();
         if let Some(removed) = self.remove(owned, Some(node), Effect::Replace) {
+            self.begin_after(first, &source);
             if let Some(guest) = self.observed.guests.get(&owned.mark.vmid) {
                 self.places.remove(self.observed, guest, &node.name);
             }
             let after = After { steps: vec![removed], now_on: Some(owned.host.clone()) };
             if let Some(vm) = self.create(node, vmid, after) {
                 self.join_anew(node, vm);
+            }
+        }
+    }
+
+    /// Plans what a VM that is built anew will be made from, if it is not there yet; gives what has to be done for it.
+    fn source_of(&mut self, node: &Node, now_on: &HostName) -> Vec<StepId> {
+        let mut from_iso = node.clone();
+        from_iso.vm.boot = Boot::Iso;
+        let place = self.place_for(node, Some(now_on)).or_else(|_| self.place_for(&from_iso, Some(now_on)));
+        let Ok(Place { host, origin, .. }) = place else { return Vec::new() };
+        match origin {
+            Origin::Template { .. } => Vec::new(),
+            Origin::Build { template, site, .. } => {
+                self.build_template(&template, &site).map(|built| built.done).into_iter().collect()
+            }
+            Origin::Image { content, image, storage } => self.fetch(&host, &storage, content, &image),
+        }
+    }
+
+    /// Lets nothing of what was planned from here on begin before these are done: while nobody knows whether another VM can be made,
+    /// the one that is there stays.
+    fn begin_after(&mut self, first: usize, needs: &[StepId]) {
+        let own: BTreeSet<StepId> = self.plan.steps[first..].iter().map(|step| step.id.clone()).collect();
+        for step in &mut self.plan.steps[first..] {
+            if !step.needs.iter().any(|need| own.contains(need)) {
+                step.needs.extend(needs.iter().cloned());
             }
         }
     }

@@ -24,6 +24,9 @@ use crate::{
     Until, Waiting,
 };
 
+/// Why the last step of a plan waits until the cluster is healthy, where nothing else is the matter.
+pub const IN_THE_END: &str = "everything has to work in the end";
+
 /// The control plane that is bootstrapped: the first by name, whoever asks.
 pub fn first_control_plane(desired: &Desired) -> Option<&NodeName> {
     desired.nodes.iter().filter(|node| node.role == Role::Controller).map(|node| &node.name).min()
@@ -86,6 +89,7 @@ impl<'a> Planner<'a> {
                 standings.push((node, standing));
             }
         }
+        self.tell_beyond();
         let living = standings.iter().filter_map(|(node, standing)| match standing {
             Standing::Configured(seen) => Some(Living { node, seen }),
             Standing::Off
@@ -132,6 +136,7 @@ impl<'a> Planner<'a> {
             Waiting::HostDown { nodes, .. } => nodes,
             Waiting::InFlight { .. }
             | Waiting::Reboot { .. }
+            | Waiting::Trial { .. }
             | Waiting::Answer { .. }
             | Waiting::Bootstrap { .. } => &[],
         });
@@ -406,7 +411,7 @@ impl<'a> Planner<'a> {
             Etcd::Made(step) => vec![step.clone()],
             Etcd::Later => {
                 self.hand_over_later();
-                return self.follow(None, "await-health", Effect::Wait, "everything has to work in the end");
+                return self.follow(None, "await-health", Effect::Wait, IN_THE_END);
             }
             Etcd::Not => return,
         };
@@ -415,7 +420,7 @@ impl<'a> Planner<'a> {
         needs.extend(configured);
         if unknown {
             if !self.plan.is_empty() {
-                self.follow(None, "await-health", Effect::Wait, "everything has to work in the end");
+                self.follow(None, "await-health", Effect::Wait, IN_THE_END);
             }
             return;
         }
@@ -423,7 +428,7 @@ impl<'a> Planner<'a> {
         let reason = match complaint {
             Some(complaint) => complaint,
             None if needs.is_empty() => return,
-            None => "everything has to work in the end".to_owned(),
+            None => IN_THE_END.to_owned(),
         };
         self.push(Draft::new(None, Step::AwaitHealth, &reason, Effect::Wait).after(needs));
     }

@@ -35,17 +35,18 @@ use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::{ClusterUid, FamilyPair, Mark, NodeName, VmId};
 
 use crate::{
-    Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned, Refusal, Request,
-    SeenEtcd, SeenMachine, Step, StepId, Volume, identify, outdated,
+    CarriedRestart, Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned,
+    Refusal, Request, SeenEtcd, SeenMachine, Step, StepId, Volume, identify, outdated,
 };
 
 use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
-pub use inside::first_control_plane;
+pub use inside::{IN_THE_END, first_control_plane};
 pub use published::config_source;
 pub(crate) use seeds::seed_files;
 pub use seeds::{seed_in, seed_storage, seeds_of};
+pub use upkeep::BEGINS_WITH_NOTHING;
 
 /// What to do so that the cluster is as described, or gone. Problems are part of the plan ([`Plan::refusals`]).
 pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &Nonce) -> Plan {
@@ -60,9 +61,9 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
                 planner.node(node);
             }
             planner.undeclared();
-            planner.outdated_templates();
             planner.ha();
             planner.inside();
+            planner.outdated_templates();
             planner.hand_on_bootstrap();
             planner.forgotten_seeds();
             planner.snapshot_first();
@@ -136,6 +137,8 @@ struct Planner<'a> {
     given_up: BTreeSet<NodeName>,
     /// VMs that hold disks of a node whose own VM is built anew.
     shelves: BTreeMap<NodeName, shelf::Shelf>,
+    /// Restarts of VMs that the upgrade of their Talos does on the way, and what has to be written before.
+    carried: BTreeMap<NodeName, (CarriedRestart, Vec<StepId>)>,
     plan: Plan,
 }
 
@@ -171,6 +174,7 @@ impl<'a> Planner<'a> {
             anew: BTreeMap::new(),
             given_up: BTreeSet::new(),
             shelves: shelf::find(observed, &identities),
+            carried: BTreeMap::new(),
             desired,
             observed,
             request,
@@ -231,12 +235,22 @@ impl<'a> Planner<'a> {
         self.request.replace.contains(node) || rolled || self.given_up.contains(node)
     }
 
-    /// Says once which nodes stand on templates of the past.
+    /// Says once which nodes stand on templates of the past. Whose Talos is, or becomes, what is described has nothing to gain from
+    /// another.
     fn outdated_templates(&mut self) {
-        let left = self
-            .outdated
-            .iter()
-            .filter(|(node, _)| !self.is_replaced(node) && !self.runs_what_is_described(node));
+        let upgrades = |node: &NodeName| {
+            let mut steps = self.plan.steps.iter().map(|step| (&step.node, step.step.word()));
+            let mut later = self.plan.later.iter().map(|intent| (&intent.node, intent.step.as_str()));
+            let is =
+                |(of, word): (&Option<NodeName>, &str)| of.as_ref() == Some(node) && word == "upgrade-node";
+            steps.any(is) || later.any(is)
+        };
+        let left = self.outdated.iter().filter(|(node, _)| {
+            self.request.covers(node)
+                && !self.is_replaced(node)
+                && !self.runs_what_is_described(node)
+                && !upgrades(node)
+        });
         let mut by_template: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (node, template) in left {
             by_template.entry(template.clone()).or_default().push(node.to_string());

@@ -67,7 +67,10 @@ impl Parts {
             for part in self.nodes.values_mut().filter(|part| !part.later.is_empty()) {
                 part.waiting.push(waiting.clone());
             }
-        } else if let Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } = &waiting {
+        } else if let Waiting::Locked { node, .. }
+        | Waiting::Reboot { node, .. }
+        | Waiting::Trial { node, .. } = &waiting
+        {
             self.part(node.clone()).waiting.push(waiting);
         }
     }

@@ -83,6 +83,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
         incomparable: None,
+        on_trial: None,
         images: BTreeMap::new(),
         phases: talmox_types::Phases::default(),
         etcd: (role == Role::Controller).then_some(SeenEtcd::Empty),
@@ -443,10 +444,12 @@ fn what_differs_inside_others_than_was_asked_for_is_shown_and_left_alone() {
         notes,
         [
             "runs Talos 1.12.11, described is 1.13.9: left as it is",
-            "its configuration differs and is left as it is: machine.kubelet.extraArgs a → b"
+            "its configuration differs and is left as it is: machine.kubelet.extraArgs a → b",
+            "w-1 is not as described and not asked for: left alone (-v shows what differs)"
         ]
     );
-    assert!(plan.notes.iter().all(|note| note.kind == NoteKind::Inside));
+    let kinds: Vec<NoteKind> = plan.notes.iter().map(|note| note.kind).collect();
+    assert_eq!(kinds, [NoteKind::Beyond, NoteKind::Beyond, NoteKind::Inside]);
 }
 
 #[test]

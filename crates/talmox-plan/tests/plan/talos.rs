@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use talmox_plan::{
     Applies, Change, Effect, NoteKind, Observed, Plan, Request, Rule, SeenCluster, SeenEtcd, SeenKubernetes,
-    SeenKubernetesNode, SeenMachine, SeenNode, Step, Until, Upkeep, UpkeepRequest, check,
+    SeenKubernetesNode, SeenMachine, SeenNode, Step, Until, Upkeep, UpkeepRequest, Waiting, check,
 };
 use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::{SchematicId, Version};
@@ -298,6 +298,65 @@ fn a_kubernetes_the_new_talos_does_not_run_is_refused_unless_it_changes_too() {
     assert_eq!(problems(&plan), ["Talos 1.13.9 does not run Kubernetes 1.30.4, which is there now"]);
 }
 
+/// What the upgrade of a node restarts its VM for.
+fn carried(plan: &Plan, id: &str) -> Option<Vec<String>> {
+    let step = plan.steps.iter().find(|step| step.id.as_str() == id)?;
+    let Step::Upkeep(Upkeep::UpgradeNode { carries, .. }) = &step.step else { return None };
+    carries.as_ref().map(|carries| carries.keys.clone())
+}
+
+#[test]
+fn one_restart_does_for_memory_and_talos() {
+    let mut desired = desired(1, 2);
+    let mut observed = living(&desired);
+    desired.nodes[2].vm.memory += 1024;
+    for allow_reboot in [false, true] {
+        let request = Request { allow_reboot, ..healthy() };
+        all_run(&mut observed, &desired, "1.13.6");
+        let plan = planned(&desired, &observed, &request);
+        assert_eq!(carried(&plan, "w-2/upgrade-node").unwrap(), ["memory"]);
+        assert_eq!(carried(&plan, "w-1/upgrade-node"), None);
+        assert!(needs(&plan, "w-2/drain").contains(&"w-2/configure".to_owned()), "written before");
+        assert!(plan.steps.iter().all(|step| step.step.word() != "reboot"));
+        assert!(plan.waiting.is_empty(), "{:?}", plan.waiting);
+        // Before 1.13 Talos installs and restarts in one go.
+        all_run(&mut observed, &desired, "1.12.6");
+        let plan = planned(&desired, &observed, &request);
+        assert_eq!(carried(&plan, "w-2/upgrade-node"), None);
+        assert_eq!(plan.steps.iter().any(|step| step.id.as_str() == "w-2/reboot"), allow_reboot);
+    }
+    all_run(&mut observed, &desired, "1.13.6");
+    let upkeep = UpkeepRequest { stage: true, ..UpkeepRequest::default() };
+    let plan = planned(&desired, &observed, &Request { upkeep, ..healthy() });
+    assert_eq!(carried(&plan, "w-2/upgrade-node"), None);
+    assert!(matches!(&plan.waiting[..], [Waiting::Reboot { .. }]), "{:?}", plan.waiting);
+}
+
+#[test]
+fn a_trial_of_somebody_else_is_waited_for_and_nothing_restarts() {
+    let desired = desired(1, 1);
+    let mut observed = living(&desired);
+    machine(&mut observed, "w-1", |seen| {
+        seen.on_trial = Some(1_794_855_845);
+        seen.config = Some(vec![Change {
+            key: "machine.sysctls".to_owned(),
+            old: Some("a".to_owned()),
+            new: None,
+            applies: Applies::OnTrial,
+            field: None,
+            sub: Vec::new(),
+        }]);
+    });
+    let plan = planned(&desired, &observed, &Request { allow_reboot: true, ..healthy() });
+    assert!(plan.is_empty(), "{:?}", plan.steps);
+    let trial = Waiting::Trial {
+        node: name("w-1"),
+        keys: vec!["machine.sysctls".to_owned()],
+        since: Some(1_794_855_845),
+    };
+    assert_eq!(plan.waiting, [trial]);
+}
+
 #[test]
 fn staged_upgrades_interrupt_nobody() {
     let desired = desired(1, 1);
@@ -312,7 +371,10 @@ fn staged_upgrades_interrupt_nobody() {
     cluster.installed = BTreeMap::from(["cp-1", "w-1"].map(|node| (node.to_owned(), installer(&desired))));
     let plan = planned(&desired, &observed, &request);
     assert!(rolled(&plan).is_empty());
-    assert_eq!(noted(&plan, NoteKind::Inside).len(), 2, "{:?}", plan.notes);
+    assert_eq!(
+        noted(&plan, NoteKind::Inside),
+        ["Talos 1.13.9 is installed and waits for a restart, which apply without --stage makes: cp-1, w-1"]
+    );
     assert_eq!(rolled(&planned(&desired, &observed, &healthy())).len(), 6, "the restart is left");
     all_run(&mut observed, &desired, "1.12.6");
     let plan = talmox_plan::plan(&desired, &observed, &request, &talmox_plan::Nonce::new(7));
@@ -350,5 +412,9 @@ fn only_what_is_asked_for_is_upgraded() {
     let request = Request { until: Until::Reachable, ..Request::default() };
     let plan = planned(&desired, &observed, &request);
     assert!(rolled(&plan).is_empty());
-    assert_eq!(noted(&plan, NoteKind::Inside).len(), 3);
+    let noted = noted(&plan, NoteKind::Inside);
+    assert_eq!(
+        noted,
+        ["cp-1, w-1, w-2 are not as described and not asked for: left alone (-v shows what differs)"]
+    );
 }

@@ -498,3 +498,23 @@ fn plans_that_would_harm_templates_are_refused() {
     shallow.depth = talmox_plan::Depth::Candidates;
     assert_eq!(broken(&shallow, &prune, &keep), [Rule::OursOnly]);
 }
+
+#[test]
+fn a_vm_stays_until_there_is_what_another_is_made_from() {
+    let desired = managed(1, 1);
+    let mut observed = converged(&desired);
+    observed.guests.retain(|_, guest| !guest.template);
+    observed.storages = bare().storages;
+    let request = Request { replace: [name("w-1")].into(), ..Request::default() };
+    let mut plan = planned(&desired, &observed, &request);
+    let all = steps(&plan);
+    let stop = all.iter().find(|step| step.starts_with("w-1/stop")).unwrap();
+    assert_eq!(stop, "w-1/stop stop after convert-template-9000");
+    let stop = plan.steps.iter_mut().find(|step| step.id.as_str() == "w-1/stop").unwrap();
+    stop.needs.clear();
+    let violations = check(&plan, &desired, &observed, &request);
+    assert!(
+        violations.iter().any(|found| found.problem.contains("which another is made from")),
+        "{violations:?}"
+    );
+}

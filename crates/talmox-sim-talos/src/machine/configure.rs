@@ -124,9 +124,11 @@ impl Nodes {
     }
 
     pub(crate) fn persist(&mut self, id: MachineId, text: &str) {
+        let now = self.clock;
         if let Some(run) = self.run_mut(id) {
             run.persistent = Some(text.to_owned());
             run.persisted += 1;
+            run.persisted_at = now;
         }
         let identity = self.random.hex(32);
         // Before Talos is on a disk there is nothing to keep it on; the installation does.

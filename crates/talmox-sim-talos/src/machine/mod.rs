@@ -118,6 +118,9 @@ pub(crate) struct Run {
     pub(crate) persistent: Option<String>,
     /// Counts how often it was written in this run.
     pub(crate) persisted: u64,
+    /// When it was written last.
+    #[serde(default)]
+    pub(crate) persisted_at: u64,
     /// Documents without `machine` and `cluster` that were applied in maintenance.
     pub(crate) partial: Option<String>,
     /// What returns when a trial ends, and which trial that is.
@@ -223,6 +226,7 @@ impl Run {
             active: None,
             persistent: None,
             persisted: 0,
+            persisted_at: 0,
             partial: None,
             trial: None,
             trials: 0,

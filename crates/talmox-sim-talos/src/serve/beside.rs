@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::Deserialize as _;
 use serde_json::Value;
 use talmox_sim::World;
 use talmox_sim::serve::Companion;
@@ -29,9 +30,10 @@ impl Beside {
         Self { nodes: Mutex::new(nodes), changes: watch::Sender::new(0), trusts: Mutex::default() }
     }
 
-    /// The nodes that were saved along with a world, or none yet. What cannot be read is no reason to lose the world.
-    pub fn of_world(world: &mut World, seed: u64) -> Self {
-        let saved = world.beside.take().and_then(|saved| serde_json::from_value(saved).ok());
+    /// The nodes that were saved along with a world, or none yet. What cannot be read is no reason to lose the world. They stay with
+    /// it too: until they are saved again, whoever saves the world saves them as they were.
+    pub fn of_world(world: &World, seed: u64) -> Self {
+        let saved = world.beside.as_ref().and_then(|saved| Nodes::deserialize(saved).ok());
         Self::new(saved.unwrap_or_else(|| Nodes::for_world(world, seed)))
     }
 

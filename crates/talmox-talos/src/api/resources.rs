@@ -1,5 +1,7 @@
 //! Resources: what a machine knows of itself.
 
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
 use talmox_proto::Message;
 use talmox_proto::definitions;
@@ -70,6 +72,8 @@ pub struct Resource<Spec> {
     /// A number, or `undefined`.
     pub version: String,
     pub phase: Phase,
+    /// When its content was changed last, since 1970, if it says so.
+    pub updated: Option<Duration>,
     pub spec: Spec,
 }
 
@@ -343,6 +347,9 @@ impl Client {
         let spec = Spec::decode(spec.proto_spec.as_slice())
             .map_err(|error| wrong(format!("{kind} {} makes no sense: {error}", metadata.id)))?;
         let phase = if metadata.phase == "tearingDown" { Phase::TearingDown } else { Phase::Running };
-        Ok(Resource { id: metadata.id, version: metadata.version, phase, spec })
+        let updated = metadata.updated.and_then(|at| {
+            Some(Duration::new(u64::try_from(at.seconds).ok()?, u32::try_from(at.nanos).ok()?))
+        });
+        Ok(Resource { id: metadata.id, version: metadata.version, phase, updated, spec })
     }
 }

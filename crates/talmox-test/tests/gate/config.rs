@@ -186,3 +186,28 @@ async fn a_trial_does_not_begin_while_another_is_under_way() {
     bed.settles().await;
     assert!(bed.plan(&healthy()).await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_of_somebody_else_is_told_and_left_to_end() {
+    let bed = bed(69, "").await;
+    let worker = bed.client("10.0.7.14");
+    let held = talmox_exec::held(&worker).await.unwrap().kept.unwrap();
+    let other = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.54\nhostnames: [try.lab]\n";
+    let text = format!("{}\n---\n{other}", secrecy::ExposeSecret::expose_secret(&held));
+    let trial = talmox_talos::ApplyMode::Try(Duration::from_mins(2));
+    worker.apply_configuration(text.into(), trial, false).await.unwrap();
+    let plan = bed.plan(&healthy()).await;
+    let [Waiting::Trial { node, keys, since: Some(_) }] = plan.waiting.as_slice() else {
+        panic!("{plan:#?}")
+    };
+    assert_eq!((node.as_str(), keys.len()), ("worker-1", 1));
+    assert!(plan.is_empty(), "nothing restarts for it: {plan:#?}");
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    let plan = bed.plan(&healthy()).await;
+    assert!(plan.is_empty() && plan.waiting.is_empty(), "{plan:#?}");
+    // What is staged waits for a restart, and is no trial.
+    let held = talmox_exec::held(&worker).await.unwrap().kept.unwrap();
+    let text = format!("{}\n---\n{other}", secrecy::ExposeSecret::expose_secret(&held));
+    worker.apply_configuration(text.into(), talmox_talos::ApplyMode::Staged, false).await.unwrap();
+    assert_eq!(talmox_exec::held(&worker).await.unwrap().tried, None);
+}

@@ -44,7 +44,7 @@ pub(crate) struct Scope {
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
     pub ignore_drift: Vec<String>,
     /// How many workers may be away at a time (default: 1)
-    #[arg(long, env = "TALMOX_MAX_UNAVAILABLE", value_name = "N")]
+    #[arg(long, env = "TALMOX_MAX_UNAVAILABLE", value_name = "N", value_parser = some_workers)]
     pub max_unavailable: Option<NonZeroUsize>,
     /// Install upgrades now, and leave the restart they need for later
     #[arg(long, env = "TALMOX_STAGE", value_parser = FalseyValueParser::new())]
@@ -61,12 +61,17 @@ pub(crate) struct Scope {
     /// Begin a cluster that has no data with this snapshot of etcd; one encrypted with age is opened with the keys at hand
     #[arg(long, env = "TALMOX_RESTORE", value_name = "FILE")]
     pub restore: Option<PathBuf>,
-    /// etcd has lost its majority for good: build control planes that still have data anew, for the snapshot of --restore
+    /// etcd has lost its majority for good: build control planes that still have data anew, for the snapshot of --restore, or
+    /// for one that is taken of them and kept first (`etcd_backup`)
     #[arg(long, env = "TALMOX_QUORUM_LOST", value_parser = FalseyValueParser::new())]
     pub quorum_lost: bool,
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
     #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
     pub until: Option<UntilWord>,
+}
+
+fn some_workers(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "a number from 1 on: with nobody away nothing could be upgraded".to_owned())
 }
 
 /// What nodes are built anew for.

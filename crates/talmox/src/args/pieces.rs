@@ -32,6 +32,9 @@ pub(crate) struct Explain {
 
 /// Print what a description amounts to, without touching anything
 #[derive(Args)]
+#[command(after_help = "Examples:
+  talmox render vm cp-1                         the VM as `qm config` prints it
+  talmox render config cp-1 --redact            its machine configuration, secrets masked")]
 pub(crate) struct Render {
     #[command(subcommand)]
     pub what: RenderWhat,

@@ -8,7 +8,7 @@ use talmox_secrets::age::Recipient;
 
 use super::{Connection, Description, Output};
 
-/// Make, show, check and convert the cluster's secrets
+/// Make, show, check, convert and rotate the cluster's secrets
 ///
 /// A cluster has one secrets bundle: its authorities, keys and tokens. It lies beside the description, as secrets.sops.yaml
 /// (encrypted with SOPS and age, which talmox reads and writes itself) or as secrets.yaml, or where `secrets_file` of the

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use talmox_exec::{Handout, Reach};
-use talmox_plan::{Goal, Nonce, Plan, Request, Until, Waiting, identify};
+use talmox_plan::{BEGINS_WITH_NOTHING, Goal, Nonce, Plan, Request, Until, Waiting, identify};
 use talmox_types::ClusterUid;
 use talmox_types::desired::ConfigDelivery;
 
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
 use super::configs::read_text;
+use super::etcd;
 use super::machines::Inside;
 use super::plan::text;
 use super::secrets::FirstBundle;
@@ -34,7 +35,7 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
     let mut inside = Inside::open(job, printer)?;
-    let (request, nonce, plan) = decided(job, args, &inside.reach(args.take_over), printer).await?;
+    let (request, nonce, plan) = decided(job, args, &inside, printer).await?;
     printer.data(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
@@ -189,13 +190,20 @@ pub(super) fn refuse_without_uid(job: &Job) -> anyhow::Result<()> {
 async fn decided(
     job: &Job,
     args: &Apply,
-    reach: &Reach<'_>,
+    inside: &Inside<'_>,
     printer: &Printer,
 ) -> anyhow::Result<(Request, Nonce, Plan)> {
+    let reach = &inside.reach(args.take_over);
     let Some(path) = &args.plan else {
-        let (request, nonce) = (job.request(&args.scope)?, nonce()?);
+        let (mut request, nonce) = (job.request(&args.scope)?, nonce()?);
         job.rehearse(&request, printer)?;
-        let plan = job.plan(&request, &nonce, Some(reach)).await?;
+        let mut plan = job.plan(&request, &nonce, Some(reach)).await?;
+        if plan.refusals.iter().any(|refusal| refusal.problem == BEGINS_WITH_NOTHING) {
+            request.upkeep.restore = Some(etcd::keep_what_is_left(job, inside, reach, printer).await?);
+            printer
+                .say(&format!("if this is interrupted, go on with: {}", job.command_for("apply", &request)));
+            plan = job.plan(&request, &nonce, Some(reach)).await?;
+        }
         return Ok((request, nonce, plan));
     };
     let kept = PlanFile::read(path)?;

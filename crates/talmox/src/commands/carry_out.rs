@@ -241,9 +241,10 @@ fn as_described(covered: usize, waiting: &[Waiting]) -> String {
 fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
     match waiting {
         Waiting::InFlight { .. } => &[],
-        Waiting::Locked { node, .. } | Waiting::Reboot { node, .. } | Waiting::Answer { node, .. } => {
-            std::slice::from_ref(node)
-        }
+        Waiting::Locked { node, .. }
+        | Waiting::Reboot { node, .. }
+        | Waiting::Trial { node, .. }
+        | Waiting::Answer { node, .. } => std::slice::from_ref(node),
         Waiting::Bootstrap { missing, .. } => missing,
         Waiting::HostDown { nodes, .. } => nodes,
     }

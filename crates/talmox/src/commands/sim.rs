@@ -35,8 +35,8 @@ fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
         return Err(Failure::new(format!("--speed {} is no speed", args.speed)).with_hint(hint).into());
     }
     let (keep, _temporary) = keep(args.state.as_deref())?;
-    let mut world = world(args, versions.as_ref(), &keep)?;
-    let beside = Arc::new(Beside::of_world(&mut world, random_seed()?));
+    let world = world(args, versions.as_ref(), &keep)?;
+    let beside = Arc::new(Beside::of_world(&world, random_seed()?));
     if let Some(file) = &args.config_ca {
         beside.trust(&read_text(file)?);
     }

@@ -9,11 +9,11 @@ use talmox_exec::{Event, Reporter};
 use talmox_plan::{Plan, Planned};
 use talmox_pve::client::Waiting;
 
-use super::patience::{Patience, waits_for};
+use super::patience::{Patience, wait, waits_for};
 use super::subject;
-use crate::screens::{could, doing, safe};
+use crate::screens::{could, doing, done, safe};
 
-/// Thousandths: fine enough for a bar of 27 characters.
+/// Thousandths: fine enough for a bar of 20 characters.
 const STEP: u64 = 1000;
 /// How often the time moves on while nothing else does.
 const TICK: Duration = Duration::from_millis(200);
@@ -104,7 +104,7 @@ impl Bars {
     fn node(&self, name: &str) -> Node {
         let total = self.totals.get(name).copied().unwrap_or(1).max(1);
         let bar = self.screen.add(ProgressBar::new(total * STEP));
-        let style = ProgressStyle::with_template("  {prefix} {bar:27} {elapsed:>4}  {wide_msg}");
+        let style = ProgressStyle::with_template("  {prefix} {bar:20} {elapsed:>4}  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("██░"));
         bar.set_prefix(format!("{name:<width$}", width = self.width));
         bar.enable_steady_tick(TICK);
@@ -113,9 +113,11 @@ impl Bars {
 }
 
 impl Node {
-    fn finish_step(&mut self) {
+    fn finish_step(&mut self, step: &Planned) {
         self.done += 1;
         self.task.clear();
+        // What comes next may have to wait for others: until then this is the last that happened.
+        self.tell(done(step));
         self.bar.set_length(self.total.max(self.done) * STEP);
         self.bar.set_position(self.done * STEP);
         if self.done >= self.total {
@@ -131,10 +133,12 @@ impl Node {
         }
     }
 
-    fn progress(&self, step: &Planned, detail: &str) {
+    fn progress(&self, step: &Planned, name: &str, detail: &str) {
         let part = percent(detail).unwrap_or_default();
         self.bar.set_position(self.done * STEP + part * STEP / 100);
-        self.tell(message(step, detail, &self.task));
+        // Terminals are narrow: of a wait what is waited for comes first.
+        let words = if self.task.is_empty() { wait(name, detail) } else { message(step, detail, &self.task) };
+        self.tell(words);
     }
 
     fn tell(&self, words: String) {
@@ -170,9 +174,11 @@ impl Reporter for Bars {
                 node.task = short(upid.as_str());
                 node.tell(message(step, "", &node.task));
             }),
-            Event::Waiting { step, detail, .. } => self.with(step, |node| node.progress(step, detail)),
+            Event::Waiting { step, name, detail, .. } => {
+                self.with(step, |node| node.progress(step, name, detail));
+            }
             Event::Warned { step, words } => {
-                let line = format!("  {}: Proxmox warns: {}", subject(step), safe(words));
+                let line = format!("  {}: warning: {}", subject(step), safe(words));
                 // A terminal that cannot be written to is nothing to report on it.
                 let _ = self.screen.println(line);
             }
@@ -181,7 +187,7 @@ impl Reporter for Bars {
                     node.tell(format!("made as {vmid}: the planned id is taken"));
                 });
             }
-            Event::Done { step, .. } => self.with(step, Node::finish_step),
+            Event::Done { step, .. } => self.with(step, |node| node.finish_step(step)),
             Event::Failed { step, .. } => {
                 self.with(step, |node| node.settle(format!("failed: {}", could(&step.step))));
             }

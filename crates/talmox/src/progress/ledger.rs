@@ -62,6 +62,8 @@ impl Books {
 /// A node in a phrase, by what was planned for it and the last thing that was done.
 fn standing(planned: &BTreeSet<&'static str>, done: &[&'static str]) -> &'static str {
     let is_new = planned.contains("clone") || planned.contains("create");
+    let (left, gone) = (done.contains(&"retire"), done.contains(&"remove"));
+    let is_made = done.contains(&"clone") || done.contains(&"create");
     let only_looked_after = done.iter().all(|word| matches!(*word, "drain" | "return"));
     match done.last().copied() {
         None if planned.contains("remove") => "is still there",
@@ -72,8 +74,9 @@ fn standing(planned: &BTreeSet<&'static str>, done: &[&'static str]) -> &'static
         Some("return") if done.contains(&"upgrade-node") => "is upgraded and takes pods",
         Some("upgrade-node") => "is upgraded and not back yet",
         Some("drain") => "is drained and not back yet",
-        Some("remove") if is_new => "is removed and not built anew",
-        Some("remove") => "is gone",
+        Some(_) if gone && is_new && !is_made => "is removed and not built anew",
+        Some(_) if gone && !is_new => "is gone",
+        Some(_) if left && !gone => "has left the cluster, and its VM is still there",
         Some("stop") => "is stopped",
         Some("start" | "reboot") => "runs",
         Some("configure-node" | "eject-seed" | "withdraw-config") => "is configured",

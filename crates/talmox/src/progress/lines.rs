@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use talmox_exec::{Event, Reporter};
-use talmox_plan::{Plan, Planned};
+use talmox_plan::{Plan, Planned, StepId};
 use talmox_pve::client::Waiting;
 
-use super::patience::{Patience, waits_for};
+use super::patience::{Patience, wait, waits_for};
 use super::{Sink, subject};
 use crate::screens::{could, doing, done, duration, safe};
 
@@ -17,6 +17,8 @@ pub(crate) struct Lines<'a> {
     patience: Patience,
     /// Of whom it was told that something did not come about.
     left: Mutex<BTreeSet<String>>,
+    /// Steps that Proxmox works on: it says itself how far it is.
+    tasks: Mutex<BTreeSet<StepId>>,
 }
 
 impl<'a> Lines<'a> {
@@ -24,12 +26,17 @@ impl<'a> Lines<'a> {
         let now = plan.steps.iter().map(|step| subject(step).len());
         let later = plan.later.iter().filter_map(|intent| Some(intent.node.as_ref()?.as_str().len()));
         let width = now.chain(later).max().unwrap_or_default();
-        Self { sink, width, patience: Patience::default(), left: Mutex::default() }
+        Self { sink, width, patience: Patience::default(), left: Mutex::default(), tasks: Mutex::default() }
     }
 
     /// Whether nothing was told yet of what did not come about: everything that was to follow would say the same again.
     fn is_news(&self, step: &Planned) -> bool {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(subject(step).into_owned())
+    }
+
+    fn how_it_goes(&self, step: &Planned, name: &str, detail: &str) -> String {
+        let is_task = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).contains(&step.id);
+        if is_task { format!(": {}", safe(detail)) } else { format!(", {}", wait(name, detail)) }
     }
 
     fn line(&self, step: &Planned, words: &str) {
@@ -40,16 +47,17 @@ impl<'a> Lines<'a> {
 impl Reporter for Lines<'_> {
     fn event(&self, event: Event<'_>) {
         match event {
-            Event::Started { .. } | Event::Task { .. } => {}
-            Event::Waiting { step, detail, elapsed, .. } => {
+            Event::Started { .. } => {}
+            Event::Task { step, .. } => {
+                self.tasks.lock().unwrap_or_else(PoisonError::into_inner).insert(step.id.clone());
+            }
+            Event::Waiting { step, name, detail, elapsed, .. } => {
                 if self.patience.is_over(step.id.as_str(), elapsed) {
-                    self.line(
-                        step,
-                        &format!("still {}: {}   {}", doing(step), safe(detail), duration(elapsed)),
-                    );
+                    let how = self.how_it_goes(step, name, detail);
+                    self.line(step, &format!("still {}{how}   {}", doing(step), duration(elapsed)));
                 }
             }
-            Event::Warned { step, words } => self.line(step, &format!("Proxmox warns: {}", safe(words))),
+            Event::Warned { step, words } => self.line(step, &format!("warning: {}", safe(words))),
             Event::OtherId { step, vmid } => {
                 self.line(step, &format!("made as {vmid}: somebody else has the id that was planned"));
             }

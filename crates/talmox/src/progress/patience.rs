@@ -27,7 +27,13 @@ impl Patience {
     }
 }
 
+/// What is waited for, and how it stands with it.
+pub(super) fn wait(name: &str, detail: &str) -> String {
+    let (name, detail) = (safe(name), safe(detail));
+    if detail.is_empty() { format!("waiting for {name}") } else { format!("waiting for {name}: {detail}") }
+}
+
 /// A wait that belongs to no step.
 pub(super) fn waits_for(waiting: &Waiting<'_>) -> String {
-    format!("waiting for {}: {}   {}", safe(waiting.name), safe(waiting.detail), duration(waiting.elapsed))
+    format!("{}   {}", wait(waiting.name, waiting.detail), duration(waiting.elapsed))
 }

@@ -84,7 +84,7 @@ impl Trouble {
                 ),
             ],
             Self::LostMember { member, declared: true } => vec![
-                (command("apply"), "starts its VM if that is off"),
+                (command("apply"), "starts its VM if that is off; after host drain, host return does"),
                 (command(&format!("apply --replace {member}")), "builds it anew if it is gone for good"),
             ],
             Self::LostMember { member, declared: false } => {

@@ -166,6 +166,12 @@ impl InsideView {
                 (format!("{word}{which}"), style)
             }
         };
+        if let SeenKubernetes::Answers(cluster) = &self.kubernetes
+            && let Some(image) = cluster.installed.get(node.as_str())
+        {
+            let version = image.rsplit_once(':').map_or(image.as_str(), |(_, version)| version);
+            remarks.push(format!("Talos {} is installed and waits for a restart", bare(version)));
+        }
         if self.etcd.as_ref().and_then(|etcd| etcd.leader.as_ref()) == Some(node) {
             remarks.push("leader".to_owned());
         }
@@ -219,7 +225,10 @@ fn configured(node: &NodeName, seen: &SeenNode, remarks: &mut Vec<String>) -> (S
     if let Some(SeenEtcd::Unknown { reason }) = &seen.etcd {
         remarks.push(format!("etcd: {}", safe(reason)));
     }
-    if seen.config.as_ref().is_some_and(|changes| !changes.is_empty()) {
+    let differs = seen.config.as_ref().is_some_and(|changes| !changes.is_empty());
+    if differs && seen.on_trial.is_some() {
+        remarks.push("another configuration is on trial, and goes back by itself".to_owned());
+    } else if differs {
         remarks.push(format!("its configuration differs: talmox diff {node}"));
     }
     let style = if seen.stage == SeenStage::Running && seen.ready { GREEN } else { YELLOW };

@@ -22,6 +22,7 @@ mod table;
 mod templates;
 mod text;
 mod things;
+mod waiting;
 mod words;
 
 pub(crate) use adoption::{adoption_text, question};
@@ -37,12 +38,13 @@ pub(crate) use inside::{EtcdView, InsideView, SeenHealth, rotation_words};
 pub(crate) use places::Places;
 pub(crate) use plan_data::{PLAN_SCHEMA, PlanData};
 pub(crate) use plan_markdown::plan_markdown;
-pub(crate) use plan_text::{Verbosity, left_behind, no_template_to_do, nothing_to_do, plan_text, waits};
+pub(crate) use plan_text::{Verbosity, left_behind, no_template_to_do, nothing_to_do, plan_text};
 pub(crate) use secrets::{SecretsData, secrets_text};
 pub(crate) use status::{OutputData, StatusData, output_text, status_text};
 pub(crate) use story::Story;
 pub(crate) use templates::{TemplatesData, reference_text, show_text, templates_text};
 pub(crate) use text::{duration, plural, safe};
+pub(crate) use waiting::waits;
 pub(crate) use words::{could, doing, done};
 
 #[cfg(test)]

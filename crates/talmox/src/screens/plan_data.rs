@@ -32,7 +32,9 @@ pub(crate) struct PlanData<'p> {
 #[derive(Serialize)]
 struct Summary {
     create: usize,
+    /// Those that are upgraded among them.
     change: usize,
+    upgrade: usize,
     replace: usize,
     destroy: usize,
     reboots: Vec<String>,
@@ -115,6 +117,7 @@ impl<'p> PlanData<'p> {
             summary: Summary {
                 create: story.count(Sign::Create),
                 change: story.count(Sign::Change),
+                upgrade: story.upgraded(),
                 replace: story.count(Sign::Replace),
                 destroy: story.count(Sign::Destroy),
                 reboots: story.interrupted(Effect::Reboot),

@@ -3,10 +3,11 @@
 use talmox_plan::{Applies, Planned};
 
 use super::places::Places;
-use super::plan_text::{difference, sum, volume_size, waits};
+use super::plan_text::{difference, sum, volume_size};
 use super::story::{Act, Sign, Story};
 use super::text::{safe, short_uid};
 use super::things::details;
+use super::waiting::waits;
 use super::words::could;
 
 /// A table, the sum, and the rest folded away. Nothing from elsewhere can end a cell, a line or a code span.

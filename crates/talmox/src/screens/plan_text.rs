@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use talmox_plan::{
-    Applies, Change, CloneKind, Effect, NoteKind, Plan, Planned, Step, Upkeep, Volume, Waiting,
-};
+use talmox_plan::{Applies, Change, CloneKind, Effect, NoteKind, Plan, Planned, Step, Upkeep, Volume};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Role};
 
@@ -15,6 +13,7 @@ use super::rolling::{Roll, quorum_kept, rest};
 use super::story::{Act, Machine, Sign, Story};
 use super::text::{duration, listed, padded, plural, safe, short_uid, size, width};
 use super::things::details;
+use super::waiting::waiting;
 use super::words::{could, verb_of};
 use crate::printer::{BOLD, DIM, GREEN};
 
@@ -134,7 +133,8 @@ fn templates(story: &Story<'_>) -> String {
 }
 
 fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
-    let acts: Vec<Act<'p>> = story.acts.iter().filter_map(|act| rest(act, rolls)).collect();
+    let told = story.acts.iter().filter(|act| !act.is_last_wait());
+    let acts: Vec<Act<'p>> = told.filter_map(|act| rest(act, rolls)).collect();
     let numbers: Vec<String> = rolls.iter().map(Roll::name).collect();
     let machines = |act: &&Act<'_>| act.node().is_some() || act.kind() == "cluster";
     let names = acts.iter().filter(machines).map(Act::name);
@@ -165,9 +165,9 @@ fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
         let lines = match (act.sign, machine) {
             (Sign::Create, Some(machine)) => vec![columns.row(machine, act) + &placement(story, act)],
             (Sign::Change, _) if is_thing(act) => {
-                details(act).into_iter().chain(changed(act, places)).collect()
+                details(act).into_iter().chain(changed(act, places, false)).collect()
             }
-            (Sign::Change, _) => changed(act, places),
+            (Sign::Change, _) => changed(act, places, story.is_carried(act)),
             (Sign::Create | Sign::Replace | Sign::Destroy, _) if is_thing(act) => thing(act),
             (Sign::Create, None) if act.kind() == "cluster" => deeds(act).collect(),
             (Sign::Replace, Some(machine)) => {
@@ -255,13 +255,16 @@ fn placement(story: &Story<'_>, act: &Act<'_>) -> String {
     own.map(|note| format!("   {YELLOW}!{YELLOW:#} {}", safe(&note.text))).collect()
 }
 
-fn changed(act: &Act<'_>, places: &Places) -> Vec<String> {
+fn changed(act: &Act<'_>, places: &Places, carried: bool) -> Vec<String> {
     let told: Vec<(String, &Change)> = act.changes().map(|change| (difference(change), change)).collect();
     let wide = width(told.iter().map(|(text, _)| text.as_str())).min(56);
     let mut lines = Vec::new();
     for (text, change) in told {
         let effect = match change.applies {
-            Applies::Now => String::new(),
+            Applies::Now | Applies::OnTrial => String::new(),
+            Applies::AfterReboot | Applies::Written if carried => {
+                format!("{YELLOW}with the restart of the upgrade{YELLOW:#}")
+            }
             Applies::AfterReboot | Applies::Written if act.reboots() => {
                 format!("{YELLOW}restarts it{YELLOW:#}")
             }
@@ -418,8 +421,8 @@ fn remarks(story: &Story<'_>, verbosity: Verbosity) -> String {
             NoteKind::Placement if shown_with_its_act(note.node.as_ref()) => return None,
             NoteKind::Warning | NoteKind::LeftOut | NoteKind::Placement | NoteKind::Inside => ("!", YELLOW),
             NoteKind::Ignored => ("=", DIM),
-            NoteKind::Foreign if verbosity == Verbosity::Everything => ("=", DIM),
-            NoteKind::Foreign => return None,
+            NoteKind::Foreign | NoteKind::Beyond if verbosity == Verbosity::Everything => ("=", DIM),
+            NoteKind::Foreign | NoteKind::Beyond => return None,
         };
         let node = note.node.as_ref().map_or_else(String::new, |node| format!("{node}  "));
         Some(format!("  {style}{sign:<3}{style:#} {node}{}\n", safe(&note.text)))
@@ -447,6 +450,12 @@ fn later(story: &Story<'_>) -> String {
             None => groups.push((&intent.step, name.into_iter().collect())),
         }
     }
+    if let Some(last) = story.acts.iter().find(|act| act.is_last_wait())
+        && let Some(planned) = last.steps.first()
+        && !groups.iter().any(|(step, _)| *step == planned.step.word())
+    {
+        groups.push((planned.step.word(), Vec::new()));
+    }
     if groups.is_empty() {
         return String::new();
     }
@@ -456,46 +465,6 @@ fn later(story: &Story<'_>) -> String {
         format!("{} {whom}", verb_of(step))
     });
     format!("then: {}\n", told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join(" · "))
-}
-
-/// What is waited for, with what would end the wait.
-fn waiting(plan: &Plan) -> String {
-    plan.waiting.iter().map(|waiting| format!("  {YELLOW}…{YELLOW:#}   {}\n", waits(waiting))).collect()
-}
-
-pub(crate) fn waits(waiting: &Waiting) -> String {
-    match waiting {
-        Waiting::InFlight { vmid, host, lock } => {
-            format!("VM {vmid} on {host} is being made ({}): whose it is shows when that is done", safe(lock))
-        }
-        Waiting::Locked { node, vmid, host, lock } => {
-            format!(
-                "{node}  VM {vmid} on {host} is locked ({}) and is left alone until it is not",
-                safe(lock)
-            )
-        }
-        Waiting::HostDown { host, nodes, reason } => {
-            let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-            let about = if names.is_empty() {
-                String::new()
-            } else {
-                format!(", so {} cannot be told", listed(&names))
-            };
-            format!("host {host} does not answer{about}: {}", safe(reason))
-        }
-        Waiting::Reboot { node, vmid, keys } => {
-            let keys: Vec<String> = keys.iter().map(|key| safe(key)).collect();
-            let wait = if keys.len() == 1 { "waits" } else { "wait" };
-            format!("{node}  {} of VM {vmid} {wait} for a restart: --allow-reboot", listed(&keys))
-        }
-        Waiting::Answer { node, vmid, address, reason } => {
-            format!("{node}  VM {vmid} does not answer at {address}: {}", safe(reason))
-        }
-        Waiting::Bootstrap { node, missing } => {
-            let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            format!("{node}  is bootstrapped once {} answered too", listed(&missing))
-        }
-    }
 }
 
 fn refusals(plan: &Plan) -> String {
@@ -529,7 +498,7 @@ pub(super) fn sum(story: &Story<'_>) -> String {
         0 => String::new(),
         number => format!("{number} to replace, "),
     };
-    let (upgraded, to_upgrade) = match story.acts.iter().filter(|act| act.is_upgraded()).count() {
+    let (upgraded, to_upgrade) = match story.upgraded() {
         0 => (0, String::new()),
         number => (number, format!("{number} to upgrade, ")),
     };

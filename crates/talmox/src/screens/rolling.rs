@@ -1,12 +1,14 @@
 //! An upgrade of several nodes, told as the one thing it is to people: from what to what, in which order, and what happens to
 //! each of them.
 
+use std::collections::BTreeMap;
+
 use talmox_plan::{Planned, Step, Upkeep};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
 use super::story::{Act, Story};
-use super::text::{plural, safe};
+use super::text::{listed, plural, safe};
 use crate::printer::DIM;
 
 /// More nodes of a role than this are counted.
@@ -20,6 +22,8 @@ pub(super) struct Roll<'p> {
     stage: bool,
     /// In the order of the plan.
     nodes: Vec<&'p NodeName>,
+    /// What of a node's VM takes effect with the same restart.
+    carried: BTreeMap<&'p NodeName, &'p [String]>,
 }
 
 impl<'p> Roll<'p> {
@@ -27,7 +31,9 @@ impl<'p> Roll<'p> {
     pub(super) fn all(story: &Story<'p>) -> Vec<Self> {
         let mut rolls: Vec<Self> = Vec::new();
         for planned in &story.plan.steps {
-            let Step::Upkeep(Upkeep::UpgradeNode { from, to, stage, .. }) = &planned.step else { continue };
+            let Step::Upkeep(Upkeep::UpgradeNode { from, to, stage, carries, .. }) = &planned.step else {
+                continue;
+            };
             let Some(node) = &planned.node else { continue };
             let same = |roll: &&mut Self| {
                 (roll.from, roll.to, roll.reason, roll.stage)
@@ -36,9 +42,14 @@ impl<'p> Roll<'p> {
             match rolls.iter_mut().find(same) {
                 Some(roll) => roll.nodes.push(node),
                 None => {
-                    let reason = &planned.reason;
-                    rolls.push(Self { from, to, reason, stage: *stage, nodes: vec![node] });
+                    let (reason, carried) = (&planned.reason, BTreeMap::new());
+                    rolls.push(Self { from, to, reason, stage: *stage, nodes: vec![node], carried });
                 }
+            }
+            if let (Some(carries), Some(roll)) =
+                (carries, rolls.iter_mut().find(|roll| roll.nodes.contains(&node)))
+            {
+                roll.carried.insert(node, &carries.keys);
             }
         }
         rolls.retain(|roll| roll.nodes.len() > 1);
@@ -72,8 +83,8 @@ impl<'p> Roll<'p> {
         };
         let snapshot = story.plan.steps.iter().any(|planned| planned.step.word() == "snapshot-etcd");
         let mut order: Vec<String> = snapshot.then(|| "snapshot of etcd".to_owned()).into_iter().collect();
-        order.extend(told(&planes, "control plane"));
-        order.extend(told(&workers, "worker"));
+        order.extend(self.told(&planes, "control plane"));
+        order.extend(self.told(&workers, "worker"));
         let each = if self.stage {
             "install, beside the Talos that runs"
         } else {
@@ -86,13 +97,18 @@ impl<'p> Roll<'p> {
             format!("{DIM}each:{DIM:#} {each}"),
         ]
     }
-}
 
-fn told(nodes: &[&NodeName], kind: &str) -> Vec<String> {
-    if nodes.len() > NAMED {
-        return vec![plural(nodes.len(), kind)];
+    /// Names, each with what else its restart is good for.
+    fn told(&self, nodes: &[&NodeName], kind: &str) -> Vec<String> {
+        if nodes.len() > NAMED {
+            return vec![plural(nodes.len(), kind)];
+        }
+        let name = |node: &&NodeName| match self.carried.get(*node) {
+            Some(keys) => format!("{node} (with {})", listed(keys)),
+            None => node.to_string(),
+        };
+        nodes.iter().map(name).collect()
     }
-    nodes.iter().map(ToString::to_string).collect()
 }
 
 fn is_control_plane(story: &Story<'_>, name: &NodeName) -> bool {

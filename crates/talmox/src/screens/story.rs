@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Change, Effect, Intent, Plan, Planned, Step, Upkeep, Volume};
+use talmox_plan::{Change, Effect, IN_THE_END, Intent, Plan, Planned, Step, Upkeep, Volume};
 use talmox_pve::property::{DiskSize, IpConfig, Ipv4Setting, Ipv6Setting};
 use talmox_types::desired::{Desired, FactorySchematic, Node, NodeAddress};
 use talmox_types::{HostName, NodeName, PoolName, Realm, VmId};
@@ -79,7 +79,21 @@ impl<'p> Story<'p> {
     }
 
     pub(crate) fn count(&self, sign: Sign) -> usize {
-        self.acts.iter().filter(|act| act.sign == sign).count()
+        self.acts.iter().filter(|act| act.sign == sign && !act.is_wait()).count()
+    }
+
+    /// Whether what waits for a restart of a node's VM takes effect while its Talos is upgraded.
+    pub(super) fn is_carried(&self, act: &Act<'_>) -> bool {
+        self.plan.steps.iter().any(|planned| {
+            planned.node.is_some()
+                && planned.node.as_ref() == act.node()
+                && matches!(&planned.step, Step::Upkeep(Upkeep::UpgradeNode { carries: Some(_), .. }))
+        })
+    }
+
+    /// Nodes whose Talos becomes another one.
+    pub(super) fn upgraded(&self) -> usize {
+        self.acts.iter().filter(|act| act.is_upgraded()).count()
     }
 
     /// Nodes that are up and go down for a while or for good, with what is done to them.
@@ -352,6 +366,16 @@ impl<'p> Act<'p> {
     /// Whether its machine is away for a while.
     pub(super) fn goes_down(&self) -> bool {
         self.effects().any(|effect| matches!(effect, Effect::Reboot | Effect::Stop))
+    }
+
+    /// Whether nothing is done, and something is only waited for.
+    pub(super) fn is_wait(&self) -> bool {
+        self.node().is_none() && self.effects().all(|effect| effect == Effect::Wait)
+    }
+
+    /// Whether that is only the end of all that is done.
+    pub(super) fn is_last_wait(&self) -> bool {
+        self.is_wait() && self.steps.iter().all(|planned| planned.reason == IN_THE_END)
     }
 
     /// Whether it is there before and after.

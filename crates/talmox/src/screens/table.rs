@@ -23,7 +23,10 @@ pub(super) fn table(titles: &[&str], rows: impl Iterator<Item = Vec<Cell>>) -> S
         |index: usize| rows.iter().filter_map(move |row| row.get(index)).map(|cell| cell.text.as_str());
     let widths: Vec<usize> =
         titles.iter().enumerate().map(|(index, title)| width(column(index).chain([*title]))).collect();
-    let line = |cells: Vec<(String, Style)>| {
+    let line = |mut cells: Vec<(String, Style)>| {
+        // A style without a word would keep the blanks before it.
+        let filled = cells.iter().rposition(|(text, _)| !text.is_empty()).map_or(0, |last| last + 1);
+        cells.truncate(filled);
         let cells = cells.into_iter().zip(&widths).enumerate().map(|(index, ((text, style), width))| {
             let fill = if index + 1 == widths.len() { text.clone() } else { padded(&text, *width) };
             format!("{style}{fill}{style:#}")

@@ -62,6 +62,12 @@ pub(crate) fn duration(time: Duration) -> String {
 }
 
 /// Fills up with blanks to a width counted in characters.
+/// `19:04:05 UTC`, of seconds since 1970.
+pub(super) fn time_of_day(at: u64) -> String {
+    let (hours, minutes, seconds) = (at / 3600 % 24, at / 60 % 60, at % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02} UTC")
+}
+
 pub(super) fn padded(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(text.chars().count());
     format!("{text}{}", " ".repeat(missing))
@@ -82,6 +88,7 @@ mod tests {
 
     #[test]
     fn numbers_people_read() {
+        assert_eq!(time_of_day(1_794_855_845), "19:04:05 UTC");
         assert_eq!(size(DiskSize::from_gib(100)), "100 GiB");
         assert_eq!(size(DiskSize::parse("528K").unwrap()), "528 KiB");
         assert_eq!(size(DiskSize::parse("1.5G").unwrap()), "1.5 GiB");

@@ -3,7 +3,7 @@
 use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Step, Upkeep};
 use talmox_types::{AwayWord, Phase};
 
-use super::text::{host_of, plural, safe, size};
+use super::text::{host_of, listed, plural, safe, size};
 
 /// What a step does, and to what: `clone 9000 to 2000 on pve`.
 pub(crate) fn could(step: &Step) -> String {
@@ -191,8 +191,12 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
             let rest = format!("the configuration at {}, {how}", address.primary());
             (verb("change", "changing", "changed"), rest)
         }
-        Upkeep::UpgradeNode { from, to, stage, .. } => {
-            let how = if *stage { ", in effect after its next restart" } else { "" };
+        Upkeep::UpgradeNode { from, to, stage, carries, .. } => {
+            let how = match carries {
+                _ if *stage => ", in effect after its next restart".to_owned(),
+                Some(carries) => format!(", restarting its VM for {} too", listed(&carries.keys)),
+                None => String::new(),
+            };
             let what = if from == to { format!("Talos {to} anew") } else { format!("Talos {from} to {to}") };
             (verb("upgrade", "upgrading", "upgraded"), format!("{what}{how}"))
         }

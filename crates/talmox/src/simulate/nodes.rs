@@ -12,7 +12,7 @@ use talmox_types::desired::{Desired, NetworkMode, Node, NodeAddress};
 const OF_A_POOL: usize = 64;
 
 /// The nodes kept with a world, or none yet. The description's network knows whose address is whose.
-pub(super) fn beside(world: &mut World, desired: Option<&Desired>, seed: u64) -> Arc<Beside> {
+pub(super) fn beside(world: &World, desired: Option<&Desired>, seed: u64) -> Arc<Beside> {
     let beside = Beside::of_world(world, seed);
     if let Some(desired) = desired {
         beside.nodes().leases.extend(leases(desired));

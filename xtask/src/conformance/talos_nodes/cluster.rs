@@ -87,7 +87,7 @@ impl Cluster {
             }
         }
         let token = world.starter_token().context("there is a token")?;
-        let beside = Arc::new(Beside::of_world(&mut world, epoch));
+        let beside = Arc::new(Beside::of_world(&world, epoch));
         let log = Scratch::new("talos-calls")?;
         let settings = Settings {
             log: Some(CallLog::create(Path::new(&log.file(CALLS)))?),

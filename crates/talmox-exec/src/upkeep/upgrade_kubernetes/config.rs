@@ -82,15 +82,20 @@ impl Upgrade<'_> {
             |reason: &str| StepError::NoConfig { node: member.name.clone(), reason: reason.to_owned() };
         let text = |bytes: Vec<u8>| SecretString::from(String::from_utf8_lossy(&bytes).into_owned());
         let active = active.ok_or_else(|| failed("it has none"))?;
+        let written = persistent.as_ref().and_then(|found| found.updated);
+        let on_trial = active.updated.zip(written).is_some_and(|(in_force, written)| in_force > written);
         let active = text(active.spec.yaml_marshalled);
         let config = read(&active).map_err(|reason| failed(&reason))?;
         let kept = persistent.map(|found| text(found.spec.yaml_marshalled));
         if let Some(kept) = kept.filter(|kept| kept.expose_secret() != active.expose_secret()) {
             let same = read(&kept).is_ok_and(|kept| kept.differences(&config).is_empty());
             if !same {
-                let reason =
-                    "another one waits for a restart, or is on trial: Kubernetes is not upgraded meanwhile";
-                return Err(failed(reason));
+                let what = if on_trial {
+                    "another one is on trial (talosctl --mode=try), which ends by itself"
+                } else {
+                    "another one waits for a restart"
+                };
+                return Err(failed(&format!("{what}: Kubernetes is not upgraded meanwhile")));
             }
         }
         Ok(config)

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use talmox_plan::{Expected, Upkeep};
+use talmox_plan::{CarriedRestart, Expected, Upkeep};
 use talmox_talos::{Client, Stage, kinds};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
@@ -35,6 +35,7 @@ pub use fault::UpgradeFault;
 
 use crate::find::Found;
 use crate::machine::looking;
+use crate::steps::power;
 use crate::work::{End, Result, Work};
 use crate::{Event, Reach, StepError};
 use install::Install;
@@ -56,6 +57,8 @@ struct Order<'a> {
     to: &'a str,
     image: String,
     schematic: Option<&'a str>,
+    /// What of its VM waits for a restart as well.
+    carries: Option<&'a CarriedRestart>,
     control_planes: &'a BTreeMap<NodeName, IpAddr>,
 }
 
@@ -70,7 +73,8 @@ struct Seen {
 }
 
 pub(super) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
-    let Upkeep::UpgradeNode { vm, address, from, to, installer, schematic, stage, control_planes } = upkeep
+    let Upkeep::UpgradeNode { vm, address, from, to, installer, schematic, stage, carries, control_planes } =
+        upkeep
     else {
         return Err(StepError::Changed { what: "the plan".to_owned() });
     };
@@ -97,6 +101,7 @@ pub(super) async fn run(work: &Work<'_>, upkeep: &Upkeep) -> Result {
         to,
         image,
         schematic: schematic.as_deref(),
+        carries: carries.as_ref(),
         control_planes,
     };
     order.carry_out(*stage).await
@@ -212,6 +217,12 @@ impl Order<'_> {
             && let Err(error) = client.etcd_forfeit_leadership().await
         {
             tracing::debug!(node = %self.node(), "it did not hand over leadership: {error}");
+        }
+        // Of what waits for the VM's restart nothing may be left, or somebody else restarted it: then Talos does.
+        if let Some(CarriedRestart { timeout, .. }) = self.carries
+            && power::reboot(self.work, self.vm, *timeout).await? == End::Changed
+        {
+            return Ok(());
         }
         match client.reboot(false).await {
             Ok(_) => Ok(()),

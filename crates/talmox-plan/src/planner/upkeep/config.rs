@@ -99,6 +99,11 @@ impl<'a> Planner<'a> {
         let name = &one.node.name;
         let owned = self.identities.of_node(name).next()?.clone();
         let address = self.addresses.get(name).copied()?;
+        if changes.iter().all(|change| change.applies == Applies::OnTrial) {
+            let keys = changes.iter().map(|change| change.key.clone()).collect();
+            self.plan.waiting.push(Waiting::Trial { node: name.clone(), keys, since: one.seen.on_trial });
+            return None;
+        }
         let mode = self.mode(changes);
         let is_written = changes.iter().all(|change| change.applies == Applies::Written);
         let waits = mode == ChangeMode::Reboot && !self.request.allow_reboot;

@@ -20,6 +20,7 @@ use super::Planner;
 use crate::SeenNode;
 
 pub(super) use authorities::OTHER_SECRETS;
+pub use quorum::BEGINS_WITH_NOTHING;
 pub(super) use retire::Departure;
 pub(super) use rotation::UNKNOWN_PHASE;
 

@@ -4,6 +4,7 @@
 //!  no member is well, those left have no leader, the others are gone for good:
 //!     nothing asked for              refused, with the way out
 //!     --restore FILE --quorum-lost   whoever has data is built anew, then etcd begins with FILE on the first of them
+//!     --quorum-lost                  the same with a snapshot of the survivors, which whoever asks takes and keeps first
 //! ```
 //!
 //! Old members that came back later with their data could be a majority once more, beside the new cluster. So nothing begins
@@ -18,6 +19,9 @@ use talmox_types::{BootstrapWord, NodeName};
 
 use crate::planner::Planner;
 use crate::{Owned, Power, SeenEtcd, SeenMachine, Waiting};
+
+/// What is refused where a majority is lost, survivors are there, and no snapshot was named: theirs can be taken.
+pub const BEGINS_WITH_NOTHING: &str = "--quorum-lost: nothing says what etcd is to begin with";
 
 /// What control planes have of etcd.
 #[derive(Default)]
@@ -129,29 +133,19 @@ impl Planner<'_> {
             ));
         }
         choices.push(
-            "keep what is left, then begin anew with it: talmox etcd snapshot FILE, and talmox apply --restore FILE \
-             --quorum-lost"
+            "if they are gone for good, keep what is left and begin anew with it: talmox apply --quorum-lost"
                 .to_owned(),
         );
-        choices.push("the same with an older snapshot: talmox apply --restore FILE --quorum-lost".to_owned());
+        choices.push("the same with another snapshot: talmox apply --restore FILE --quorum-lost".to_owned());
         self.refuse(None, problem, choices);
     }
 
     /// Holds the word that was given against what can be seen, and notes who is built anew.
     fn give_up(&mut self, tally: Tally) -> bool {
         let problem = |text: String| format!("--quorum-lost: {text}");
-        if self.request.upkeep.restore.is_none() {
-            let choices = vec![
-                "keep what is left: talmox etcd snapshot FILE".to_owned(),
-                "then talmox apply --restore FILE --quorum-lost".to_owned(),
-            ];
-            let text = "nothing says what etcd is to begin with".to_owned();
-            self.refuse(None, problem(text), choices);
-            return false;
-        }
         if !tally.led.is_empty() && !sabotaged(Defect::QuorumGivenUp) {
-            let text =
-                format!("{} is a member of etcd that has a leader: nothing is lost", listed(&tally.led));
+            let are = if tally.led.len() == 1 { "is a member" } else { "are members" };
+            let text = format!("{} {are} of etcd with a leader: nothing is lost", listed(&tally.led));
             let choices = vec!["talmox apply, without it; talmox etcd status shows the members".to_owned()];
             self.refuse(None, problem(text), choices);
             return false;
@@ -167,8 +161,49 @@ impl Planner<'_> {
         if !tally.leaderless.is_empty() && !tally.silent.is_empty() {
             return self.wait_for_silent(&tally.silent);
         }
+        if self.request.upkeep.restore.is_none() {
+            // Whoever is silent now may be the one who knows most.
+            if !tally.silent.is_empty() {
+                return self.wait_for_silent(&tally.silent);
+            }
+            self.refuse_without_snapshot(&tally);
+            return false;
+        }
         self.given_up = tally.leaderless.into_iter().chain(tally.given_up).collect();
         true
+    }
+
+    /// Nothing was named to begin with. What survivors know will do, unless somebody who knew more may have been built anew since.
+    fn refuse_without_snapshot(&mut self, tally: &Tally) {
+        let has_vm = |node: &&Node| self.identities.of_node(&node.name).next().is_some();
+        let is_new = |node: &&Node| has_vm(node) && matches!(self.part(node), Part::None);
+        let new: BTreeSet<NodeName> =
+            self.controllers().filter(is_new).map(|node| node.name.clone()).collect();
+        if new.is_empty() && !tally.leaderless.is_empty() {
+            let left = listed(&tally.leaderless);
+            let choices = vec![
+                format!(
+                    "talmox apply --quorum-lost keeps what is known to {left} in the folder of etcd_backup, and begins with it"
+                ),
+                "with a file of your own: talmox etcd snapshot FILE, then --restore FILE --quorum-lost"
+                    .to_owned(),
+            ];
+            return self.refuse(None, BEGINS_WITH_NOTHING.to_owned(), choices);
+        }
+        let text = if new.is_empty() {
+            "no control plane has data of etcd, and nothing says what it is to begin with".to_owned()
+        } else {
+            let (names, has) = (listed(&new), if new.len() == 1 { "has" } else { "have" });
+            format!(
+                "{names} {has} no data of etcd any more, as after an earlier run of this: what that run kept is needed"
+            )
+        };
+        let choices = vec![
+            "name the snapshot: talmox apply --restore FILE --quorum-lost; the run said where it is, and the newest \
+             in the folder of etcd_backup is it"
+                .to_owned(),
+        ];
+        self.refuse(None, format!("--quorum-lost: {text}"), choices);
     }
 
     fn undeclared_vm(&self) -> Option<String> {

@@ -13,14 +13,15 @@ use std::net::IpAddr;
 use talmox_types::desired::{Boot, Node, Power, Role};
 use talmox_types::support::line_of;
 use talmox_types::ways::{TalosWay, talos_way};
-use talmox_types::{Contract, NodeName, SchematicId, Version};
+use talmox_types::{Contract, Mark, NodeName, SchematicId, Version};
 
 use super::Living;
 use crate::installer::{Wanted, described_schematic, short_name};
 use crate::planner::hosts::is_away;
 use crate::planner::{Draft, Planner};
 use crate::{
-    Effect, Expected, NoteKind, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Upkeep, managed_template,
+    Effect, Expected, NoteKind, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Until, Upkeep,
+    managed_template,
 };
 
 /// From here on a node installs when it is told, and restarts when it is told.
@@ -51,6 +52,7 @@ impl<'a> Planner<'a> {
             return;
         }
         self.say_losses(&upgrades);
+        self.say_what_waits(&upgrades);
         let control_planes = control_planes(living);
         // Within a role they stay in turn: whoever leads etcd is the last control plane.
         upgrades.sort_by_key(|upgrade| upgrade.living.node.role);
@@ -70,7 +72,7 @@ impl<'a> Planner<'a> {
         let (has, wanted) = (seen.version.trim_start_matches('v'), &self.desired.talos.version);
         if !has.is_empty() && has != wanted.to_string() {
             let text = format!("runs Talos {has}, described is {wanted}: left as it is");
-            self.note(Some(&node.name), NoteKind::Inside, text);
+            self.note(Some(&node.name), NoteKind::Beyond, text);
         }
     }
 
@@ -100,6 +102,26 @@ impl<'a> Planner<'a> {
             SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => false,
         };
         Some(Upgrade { living, vm, from, wanted, reason, installed, undoes })
+    }
+
+    /// Whether this plan restarts a node into another Talos, in a way that can be a restart of its VM: from 1.13 on, where
+    /// installing and restarting are two things.
+    pub(in crate::planner) fn upgrade_restarts(&self, node: &Node, mark: &Mark) -> bool {
+        let request = self.request;
+        let asked = request.looks_inside()
+            && request.until >= Until::Configured
+            && request.covers(&node.name)
+            && !request.upkeep.stage;
+        let seen = self.observed.talos.get(&node.name).and_then(SeenMachine::configured);
+        let Some((seen, from)) = seen.and_then(|seen| Some((seen, Version::parse(&seen.version).ok()?)))
+        else {
+            return false;
+        };
+        asked
+            && from.contract() >= INSTALLS_APART
+            && mark.incarnation != self.nonce.as_str()
+            && matches!(talos_way(&from, &self.desired.talos.version), TalosWay::Direct)
+            && self.difference(node, seen, &from, &Wanted::of(self.desired, node, seen)).is_some()
     }
 
     /// Why a node that runs what is described would not after its next restart: an image was installed that is not described any more.
@@ -278,6 +300,19 @@ impl<'a> Planner<'a> {
         cluster.nodes.get(node.as_str()).is_some_and(|node| node.cordoned_for.is_some())
     }
 
+    /// Names the nodes that have the described image on their disks already, where they are not to be restarted.
+    fn say_what_waits(&mut self, upgrades: &[Upgrade<'a>]) {
+        let waits = upgrades.iter().filter(|upgrade| upgrade.installed && self.request.upkeep.stage);
+        let names: Vec<&str> = waits.map(|upgrade| upgrade.living.node.name.as_str()).collect();
+        if !names.is_empty() {
+            let (to, names) = (&self.desired.talos.version, names.join(", "));
+            let text = format!(
+                "Talos {to} is installed and waits for a restart, which apply without --stage makes: {names}"
+            );
+            self.note(None, NoteKind::Inside, text);
+        }
+    }
+
     /// Names the extensions nodes have and would not have afterwards.
     fn say_losses(&mut self, upgrades: &[Upgrade<'a>]) {
         for Upgrade { living: Living { node, seen }, wanted, .. } in upgrades {
@@ -317,8 +352,6 @@ impl<'a> Planner<'a> {
         let (name, stage) = (&node.name, self.request.upkeep.stage || *undoes);
         let to = self.desired.talos.version.clone();
         if stage && *installed {
-            let text = format!("Talos {to} is installed and waits for the restart: apply without --stage");
-            self.note(Some(name), NoteKind::Inside, text);
             return Vec::new();
         }
         let schematic = wanted.schematic.as_ref().map(ToString::to_string);
@@ -326,6 +359,10 @@ impl<'a> Planner<'a> {
             let image = managed_template(self.desired, node).image;
             after.extend(self.register(&image));
         }
+        let carries = self.carried.remove(name).filter(|_| !stage).map(|(carries, written)| {
+            after.extend(written);
+            carries
+        });
         let step = Step::Upkeep(Upkeep::UpgradeNode {
             vm: vm.clone(),
             address: seen.address,
@@ -334,6 +371,7 @@ impl<'a> Planner<'a> {
             installer: wanted.image.clone(),
             schematic,
             stage,
+            carries,
             control_planes: control_planes.clone(),
         });
         if stage {

@@ -113,7 +113,9 @@ impl View<'_> {
         let active = self.run.active.as_ref();
         let since = active.map_or(self.run.started, |active| active.since);
         if let Some(text) = &self.run.persistent {
-            found.push(config("persistent", text, self.run.persisted, since));
+            // A run of before this was kept, or one that found it on its disk, has it as long as the one in force.
+            let at = if self.run.persisted_at == 0 { since } else { self.run.persisted_at };
+            found.push(config("persistent", text, self.run.persisted, at));
         }
         if let Some(active) = active {
             found.push(config("v1alpha1", &active.text, active.version, since));

@@ -227,7 +227,7 @@ fn own_address(asked: IpAddr, networks: &[(IpAddr, u8)]) -> (IpAddr, Option<u8>)
 
 /// What is on its disk; Talos from before it told them apart has the one in force alone.
 async fn config(client: &Client) -> anyhow::Result<(Config, bool)> {
-    let Held { kept, active } = held(client).await?;
+    let Held { kept, active, .. } = held(client).await?;
     let parse = |text: &SecretString| {
         let source = Source { name: "its configuration", text: text.expose_secret() };
         Config::parse(source).map_err(|faults| anyhow::anyhow!("{faults}"))

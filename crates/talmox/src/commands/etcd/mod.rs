@@ -16,6 +16,8 @@ use crate::args::{Etcd, EtcdWhat};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
+pub(super) use snapshot::keep_what_is_left;
+
 pub(super) fn run(args: &Etcd, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {
         EtcdWhat::Status(args) => status::status(args, printer),

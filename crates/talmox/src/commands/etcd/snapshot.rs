@@ -1,12 +1,17 @@
 //! `talmox etcd snapshot`
 
+use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
+use talmox_exec::Reach;
 use talmox_exec::etcd::{choose, look, take};
+use talmox_plan::Snapshot;
 use talmox_secrets::age::Recipient;
 use talmox_talos::Client;
+use talmox_types::NodeName;
 
 use super::{no_etcd, open};
 use crate::args::EtcdSnapshot;
@@ -16,7 +21,7 @@ use crate::commands::shared::{Job, block_on};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::bytes;
-use crate::snapshot_file::Draft;
+use crate::snapshot_file::{self, Draft};
 
 pub(super) fn run(args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> {
     let to_stdout = args.to.as_deref() == Some(Path::new("-"));
@@ -40,7 +45,40 @@ async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::
     }
     let (inside, control_planes) = open(job, printer).await?;
     let reach = inside.reach(false);
-    let etcd = look(&reach, &control_planes).await;
+    let (node, client) = source(job, &reach, &control_planes, printer).await?;
+    let kept = match &args.to {
+        None => to_place(job, &inside, recipients(&inside, args)?, &client).await?,
+        Some(file) => to_file(&inside, args, file, &client).await?,
+    };
+    kept.tell(&node, printer);
+    Ok(())
+}
+
+/// A snapshot of whoever knows most, where there is no majority any more, kept where the description keeps them. It can be opened
+/// again with what is at hand: what it is taken from is about to go.
+pub(in crate::commands) async fn keep_what_is_left(
+    job: &Job,
+    inside: &Inside<'_>,
+    reach: &Reach<'_>,
+    printer: &Printer,
+) -> anyhow::Result<Snapshot> {
+    let control_planes = inside.control_planes(&job.observe().await?);
+    let (node, client) = source(job, reach, &control_planes, printer).await?;
+    let recipients = inside.place().map_or_else(|_| Vec::new(), |place| place.recipients);
+    let kept = to_place(job, inside, recipients, &client).await?;
+    kept.tell(&node, printer);
+    let judged = snapshot_file::judge(Path::new(&kept.place))?;
+    Ok(Snapshot { path: kept.place, digest: judged.digest })
+}
+
+/// Who is asked for a snapshot.
+async fn source(
+    job: &Job,
+    reach: &Reach<'_>,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+    printer: &Printer,
+) -> anyhow::Result<(NodeName, Client)> {
+    let etcd = look(reach, control_planes).await;
     let node = choose(&etcd, true).ok_or_else(|| no_etcd(job, &etcd))?;
     if !etcd.has_quorum() {
         printer.problem(&format!(
@@ -48,15 +86,7 @@ async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::
         ));
     }
     let client = control_planes.get(node).and_then(|address| reach.secure(*address));
-    let client = client.ok_or_else(|| Failure::new(format!("{node} cannot be asked")))?;
-    let kept = match &args.to {
-        None => to_place(job, &inside, args, &client).await?,
-        Some(file) => to_file(&inside, args, file, &client).await?,
-    };
-    let Kept { place, length, encrypted } = kept;
-    let how = if encrypted { ", encrypted" } else { "" };
-    printer.say(&format!("snapshot of etcd from {node}: {}{how}, {place}", bytes(length)));
-    Ok(())
+    Ok((node.clone(), client.ok_or_else(|| Failure::new(format!("{node} cannot be asked")))?))
 }
 
 struct Kept {
@@ -65,11 +95,19 @@ struct Kept {
     encrypted: bool,
 }
 
+impl Kept {
+    fn tell(&self, node: &NodeName, printer: &Printer) {
+        let Self { place, length, encrypted } = self;
+        let how = if *encrypted { ", encrypted" } else { "" };
+        printer.say(&format!("snapshot of etcd from {node}: {}{how}, {place}", bytes(*length)));
+    }
+}
+
 /// To where the description keeps them.
 async fn to_place(
     job: &Job,
     inside: &Inside<'_>,
-    args: &EtcdSnapshot,
+    recipients: Vec<Recipient>,
     client: &Client,
 ) -> anyhow::Result<Kept> {
     let mut place = inside.place().map_err(|reason| {
@@ -77,7 +115,7 @@ async fn to_place(
             .with_hint("name a file: talmox etcd snapshot FILE".to_owned() + &job.flags)
             .with_hint("or a folder in cluster.yaml: etcd_backup: {dir: etcd-backup}")
     })?;
-    place.recipients = recipients(inside, args)?;
+    place.recipients = recipients;
     let mut draft = place.begin().map_err(Failure::new)?;
     let length = taken(client, &mut draft).await?;
     let path = place.keep(draft, now()).map_err(Failure::new)?;

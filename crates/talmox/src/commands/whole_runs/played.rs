@@ -13,7 +13,8 @@ use crate::commands::shared::Site;
 use crate::printer::Printer;
 use crate::progress::Lines;
 use crate::screens::{
-    EtcdView, InsideView, Places, Story, Verbosity, nothing_to_do, plan_text, rotation_words, status_text,
+    EtcdView, InsideView, PLAN_SCHEMA, Places, PlanData, Story, Verbosity, nothing_to_do, plan_text,
+    rotation_words, status_text,
 };
 
 /// How the description is named on the command line.
@@ -107,7 +108,19 @@ async fn made(bed: &Bed, request: &Request, nonce: &Nonce, reach: &Reach<'_>) ->
     let made = plan(&bed.desired, &observed, request, nonce);
     let violations = check(&made, &bed.desired, &observed, request);
     assert!(violations.is_empty(), "{violations:#?}\n{made:#?}");
+    fits_the_schema(bed, &made);
     made
+}
+
+/// Programs read the same plan.
+fn fits_the_schema(bed: &Bed, plan: &Plan) {
+    let schema: serde_json::Value = serde_json::from_str(PLAN_SCHEMA).unwrap();
+    let (story, places) = (Story::new(plan, &bed.desired), Places::default());
+    let data = serde_json::to_value(PlanData::new(&story, &places)).unwrap();
+    let validator = jsonschema::draft7::new(&schema).unwrap();
+    let errors: Vec<String> =
+        validator.iter_errors(&data).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 fn shown(bed: &Bed, plan: &Plan) -> String {

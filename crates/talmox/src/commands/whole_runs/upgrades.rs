@@ -7,12 +7,13 @@ use talmox_sim_talos::{CallFault, Trouble};
 use talmox_test::bed::{Bed, STUBBORN, described, healthy, unwell, versions};
 use talmox_types::desired::Desired;
 
-use super::played::{apply, status};
+use super::played::{apply, planned, status};
 
 const OLD: &str = "1.13.6";
 const NEW: &str = "1.13.9";
 /// The second that is upgraded, because `cp-1` leads etcd: one has been before it, four nodes wait behind it.
 const CP_3: &str = "10.0.7.13";
+const CP_3_NAME: &str = "cp-3";
 
 fn with_talos(version: &str, more: &str) -> Desired {
     let lines =
@@ -120,4 +121,33 @@ async fn a_lost_reply() {
         let status = status(&bed).await;
         assert!(status.contains("healthy · Talos 1.13.9") && !status.contains("cordoned"), "{status}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_and_talos_with_one_restart() {
+    let mut bed = Bed::new(21, with_talos(OLD, ""));
+    bed.converge(&healthy(), 1).await.unwrap_or_else(|error| panic!("{error}"));
+    bed.desired = with_talos(NEW, "proxmox_vm_worker_defaults: {memory: 20480}\n");
+    assert_snapshot!("with_memory", is_finished_by(&bed, 2).await);
+    let restarts = |part| bed.lab.calls().asking("POST", part).count();
+    assert_eq!((bed.accepted("MachineService/Reboot"), restarts("/status/reboot")), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_node_alone() {
+    let bed = behind(22).await;
+    let request = Request { targets: [CP_3_NAME.parse().unwrap()].into(), ..plain() };
+    assert_snapshot!("one_alone", planned(&bed, &request).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_before_the_window_opens() {
+    let bed = behind(23).await;
+    let mut tonight = plain();
+    tonight.upkeep.window.not_before = Some("2099-01-01T22:00:00Z".parse().unwrap());
+    let screen = apply(&bed, &tonight, 2).await.screen;
+    // What is not done needs no snapshot of etcd, and each would push an older one out.
+    assert!(!screen.contains("took a snapshot"), "{screen}");
+    assert_snapshot!("not_now", screen);
+    assert!(is_finished_by(&bed, 3).await.contains("took a snapshot"));
 }

@@ -105,7 +105,7 @@ impl<'a> Lab<'a> {
             self.simulator = None;
             let kept = StateFolder::open(&self.folder)?.load()?;
             let mut world = kept.context("no world is kept")?;
-            if Beside::of_world(&mut world, 1).nodes().pods_have_settled() {
+            if Beside::of_world(&world, 1).nodes().pods_have_settled() {
                 return Ok(());
             }
             ensure!(Instant::now() < deadline, "the control planes' pods do not follow their configurations");

@@ -104,7 +104,7 @@ impl<'a> Lab<'a> {
         loop {
             self.simulator = None;
             let kept = StateFolder::open(&self.folder)?.load()?;
-            let mut world = kept.context("no world is kept")?;
+            let world = kept.context("no world is kept")?;
             if Beside::of_world(&world, 1).nodes().pods_have_settled() {
                 return Ok(());
             }

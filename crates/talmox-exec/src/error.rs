@@ -106,6 +106,9 @@ pub enum StepError {
     /// A snapshot of etcd could not be taken, or not be used.
     #[error("could not {doing}: {reason}")]
     Etcd { doing: String, reason: String },
+    /// A snapshot of etcd has no place to be kept in.
+    #[error("could not keep a snapshot of etcd: {reason}")]
+    Unkept { reason: String },
     /// An authority that is being replaced stays in the phase it is in.
     #[error("could not replace the authority of {}: {reason}", .realm.name())]
     Rotation { realm: Realm, reason: String },
@@ -178,6 +181,7 @@ impl StepError {
             | Self::Upgrade { .. }
             | Self::Undrained { .. }
             | Self::Etcd { .. }
+            | Self::Unkept { .. }
             | Self::Rotation { .. }
             | Self::Gate { .. }
             | Self::Changed { .. }
@@ -276,6 +280,10 @@ impl StepError {
                 "--take-over, if whoever that was is gone".to_owned(),
             ],
             Self::Rotation { .. } => vec![AGAIN.to_owned(), "talmox status shows how far it is".to_owned()],
+            Self::Unkept { .. } => vec![
+                "nothing risky was begun; make room there, or let etcd_backup.dir name a folder that can be written to".to_owned(),
+                AGAIN.to_owned(),
+            ],
             Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
             Self::Upgrade { node, fault } => fault.hints(node.as_str()),
             Self::Gate { .. } => vec![

@@ -16,6 +16,21 @@ pub struct Window {
 }
 
 impl Window {
+    /// Whether it ever opens from now on; the error says why not.
+    pub fn opens_after(&self, now: u64) -> Result<(), String> {
+        let when = |moment: &Option<Moment>| moment.as_ref().map(|moment| moment.when);
+        match (when(&self.not_before), when(&self.not_after)) {
+            (_, Some(When::At(to))) if to <= now => Err(format!("{self}: that is over")),
+            (Some(When::At(from)), Some(When::At(to))) if to <= from => {
+                Err(format!("{self}: it ends before it begins"))
+            }
+            (Some(When::Daily(from)), Some(When::Daily(to))) if from == to => {
+                Err(format!("{self}: it ends when it begins"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether it is open at a time, in seconds since 1970. Two times of day may have midnight between them.
     pub fn is_open(&self, now: u64) -> bool {
         let of_day = now % DAY;
@@ -214,5 +229,22 @@ mod tests {
         let once = window(Some("2026-11-16T06:00:00Z"), None);
         assert_eq!([5, 6, 30].map(|hour| open(&once, hour)), [false, true, true]);
         assert_eq!(night.to_string(), "not before 22:00, not after 04:00");
+    }
+
+    #[test]
+    fn a_window_that_never_opens_is_none() {
+        let opens = |from, to| window(from, to).opens_after(at("2026-11-16T12:00:00Z"));
+        let (noon, later) = (Some("2026-11-16T12:00:00Z"), Some("2026-11-17T12:00:00Z"));
+        assert_eq!(opens(None, None), Ok(()));
+        assert_eq!(opens(later, None), Ok(()));
+        assert_eq!(opens(noon, later), Ok(()));
+        assert_eq!(opens(Some("22:00"), Some("04:00")), Ok(()));
+        assert_eq!(opens(Some("22:00"), later), Ok(()));
+        assert!(opens(None, noon).unwrap_err().ends_with("that is over"));
+        assert!(
+            opens(later, Some("2026-11-17T11:00:00Z")).unwrap_err().ends_with("it ends before it begins")
+        );
+        // The same time of day, written in two ways.
+        assert!(opens(Some("22:00"), Some("23:00+01:00")).unwrap_err().ends_with("it ends when it begins"));
     }
 }

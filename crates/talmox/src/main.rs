@@ -43,7 +43,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let printer = Printer::new(&cli.global);
+    let printer = Printer::new(&cli.global, cli.command.talks_json());
+    let only_shows = cli.command.only_shows();
     match commands::run(cli.command, &printer) {
         Ok(Exit::Done) => ExitCode::SUCCESS,
         Ok(Exit::Changes) => ExitCode::from(CHANGES),
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
             printer.failure(&failure);
             ExitCode::from(FAILURE)
         }
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if only_shows && is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             printer.failure(&error);
             ExitCode::from(FAILURE)
@@ -85,7 +86,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     if asked { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) }
 }
 
-/// Whoever read our output had enough (`talmox schema | head`): no error.
+/// Whoever read our output had enough (`talmox schema | head`): no error, unless there was something to do beside showing it.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
     causes.any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)

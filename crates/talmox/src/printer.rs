@@ -14,16 +14,29 @@ pub(crate) struct Printer {
     color: When,
     quiet: bool,
     verbose: bool,
+    /// Talk is for programs: one JSON object a line, whatever it is about.
+    json: bool,
+}
+
+/// What is said beside events of a run, for programs.
+#[derive(Serialize)]
+struct Said<'a> {
+    event: &'static str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hints: Vec<String>,
 }
 
 impl Printer {
-    pub(crate) fn new(global: &Global) -> Self {
-        Self { color: global.color, quiet: global.quiet, verbose: global.verbose }
+    pub(crate) fn new(global: &Global, json: bool) -> Self {
+        Self { color: global.color, quiet: global.quiet, verbose: global.verbose, json }
     }
 
     /// For what was said already.
     pub(crate) fn silent() -> Self {
-        Self { color: When::Never, quiet: true, verbose: false }
+        Self { color: When::Never, quiet: true, verbose: false, json: false }
     }
 
     pub(crate) fn is_verbose(&self) -> bool {
@@ -78,16 +91,30 @@ impl Printer {
     /// Talk: progress, results in words, remarks. Silent with `-q`.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {
-            self.stderr(text);
+            self.talk("said", text);
         }
     }
 
     /// Problems: shown even with `-q`.
     pub(crate) fn problem(&self, text: &str) {
+        self.talk("problem", text);
+    }
+
+    /// A line that is made for programs already.
+    pub(crate) fn line(&self, text: &str) {
         self.stderr(text);
     }
 
     pub(crate) fn failure(&self, error: &anyhow::Error) {
+        if self.json {
+            let causes = error.chain().skip(1).map(ToString::to_string).collect();
+            return self.object(&Said {
+                event: "error",
+                detail: &error.to_string(),
+                causes,
+                hints: hints(error),
+            });
+        }
         let red = AnsiColor::BrightRed.on_default().bold();
         let mut text = format!("{red}error{red:#}: {error}");
         for cause in error.chain().skip(1) {
@@ -98,6 +125,24 @@ impl Printer {
             text.push_str(&format!("\n{cyan}hint{cyan:#}: {hint}"));
         }
         self.stderr(&text);
+    }
+
+    /// Words for people, or the same as an object.
+    fn talk(&self, event: &'static str, text: &str) {
+        if !self.json {
+            return self.stderr(text);
+        }
+        let plain = anstream::adapter::strip_str(text.trim()).to_string();
+        if !plain.is_empty() {
+            self.object(&Said { event, detail: &plain, causes: Vec::new(), hints: Vec::new() });
+        }
+    }
+
+    fn object(&self, said: &Said<'_>) {
+        // A line of texts can always be written as JSON.
+        if let Ok(line) = serde_json::to_string(said) {
+            self.stderr(&line);
+        }
     }
 
     /// A stream that cannot be written to is nothing a program could report anywhere.

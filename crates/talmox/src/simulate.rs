@@ -268,7 +268,7 @@ mod tests {
     fn quiet() -> Printer {
         use clap::Parser as _;
         let cli = crate::args::Cli::try_parse_from(["talmox", "-q", "version"]).unwrap();
-        Printer::new(&cli.global)
+        Printer::new(&cli.global, false)
     }
 
     fn homelab() -> Desired {

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use talmox_exec::Pieces;
@@ -18,6 +19,10 @@ use tempfile::NamedTempFile;
 use crate::failure::Failure;
 use crate::{private_file, sops};
 
+/// What a file is called until it is whole.
+const DRAFT: &str = ".talmox-";
+/// No snapshot takes that long to be written: a draft that is older was left by a run that was killed.
+const ABANDONED: Duration = Duration::from_hours(24);
 /// What is read or written at once.
 const PIECE: usize = 64 << 10;
 
@@ -54,7 +59,7 @@ impl Draft {
     pub(crate) fn begin(folder: &Path, recipients: &[Recipient]) -> io::Result<Self> {
         private_file::make_folder(folder)?;
         // The crate makes it readable for its owner alone.
-        let file = tempfile::Builder::new().prefix(".talmox-").tempfile_in(folder)?;
+        let file = tempfile::Builder::new().prefix(DRAFT).tempfile_in(folder)?;
         let plain = Hashed { file, hash: Sha256::new() };
         let writer = if recipients.is_empty() {
             Writer::Plain(plain)
@@ -124,6 +129,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn begin(&self) -> Result<Draft, String> {
         let is_new = !self.folder.exists();
+        self.forget_abandoned();
         let draft = Draft::begin(&self.folder, &self.recipients).and_then(|draft| {
             // Folders of descriptions are kept in version control, and a snapshot holds every Secret of the cluster.
             if is_new && self.recipients.is_empty() {
@@ -132,6 +138,20 @@ impl Place {
             Ok(draft)
         });
         draft.map_err(|error| format!("could not write to {}: {error}", self.folder.display()))
+    }
+
+    /// Removes what runs that were killed left half-written: each may hold every Secret of the cluster. What cannot be looked at or
+    /// removed is in nobody's way.
+    fn forget_abandoned(&self) {
+        let Ok(entries) = self.folder.read_dir() else { return };
+        let is_abandoned = |entry: &std::fs::DirEntry| {
+            let age =
+                entry.metadata().and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
+            entry.file_name().to_string_lossy().starts_with(DRAFT) && age.is_some_and(|age| age > ABANDONED)
+        };
+        for entry in entries.flatten().filter(is_abandoned) {
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 
     /// Puts a snapshot in place, and lets the oldest go that are more than shall stay.
@@ -296,6 +316,21 @@ mod tests {
         assert_eq!(names(&place.folder), left);
         assert_eq!(kept(&place, 2).file_name().unwrap(), "etcd-lab-20270115T080003Z.snapshot");
         assert!(place.begin().unwrap().keep(&place.folder.join("notes")).is_err());
+    }
+
+    #[test]
+    fn what_a_killed_run_left_half_written_goes_and_what_is_being_written_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = place(folder.path(), Vec::new());
+        kept(&place, 0);
+        for (name, hours) in [(".talmox-old", 25), (".talmox-new", 1), ("old", 25)] {
+            let file = File::create(place.folder.join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - Duration::from_hours(hours)).unwrap();
+        }
+        kept(&place, 1);
+        let left = names(&place.folder);
+        assert!(!left.contains(&".talmox-old".to_owned()), "{left:?}");
+        assert!(left.contains(&".talmox-new".to_owned()) && left.contains(&"old".to_owned()), "{left:?}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use talmox_types::NodeName;
 
 use crate::StepError;
-use crate::etcd::{choose, look, take};
+use crate::etcd::{SnapshotError, choose, look, take};
 use crate::work::{End, Result, Work};
 
 /// One that this run has kept is good for so long: rounds that follow each other need no snapshot each.
@@ -32,10 +32,14 @@ pub(super) async fn run(work: &Work<'_>, control_planes: &BTreeMap<NodeName, IpA
     })?;
     let client = control_planes.get(node).and_then(|address| reach.secure(*address));
     let client = client.ok_or(StepError::NoReach { lacks: "the cluster's secrets are not at hand" })?;
-    let mut sink = reach.machines.snapshot_sink().map_err(failed)?;
-    let taken = take(&client, &mut |piece| sink.write(piece)).await;
-    taken.map_err(|error| failed(told(&error)))?;
-    sink.keep().map_err(failed)?;
+    let unkept = |reason| StepError::Unkept { reason };
+    let mut sink = reach.machines.snapshot_sink().map_err(unkept)?;
+    match take(&client, &mut |piece| sink.write(piece)).await {
+        Ok(_) => {}
+        Err(SnapshotError::Place(reason)) => return Err(unkept(reason)),
+        Err(error @ (SnapshotError::Call(_) | SnapshotError::Broken(_))) => return Err(failed(told(&error))),
+    }
+    sink.keep().map_err(unkept)?;
     Ok(End::Changed)
 }
 

@@ -21,7 +21,7 @@ pub(crate) use doing::{
     Apply, Approval, ConfigServing, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Roll, Scope, Status,
 };
 pub(crate) use etcd::{Etcd, EtcdDefrag, EtcdMembers, EtcdRestore, EtcdSnapshot, EtcdStatus, EtcdWhat};
-pub(crate) use host::{Host, HostWhat};
+pub(crate) use host::{Host, HostDrain, HostReturn, HostWhat};
 pub(crate) use others::{Completion, Man, Schema, SchemaFile, Shell, Sim, SimBehaviours, SimWhat, Version};
 pub(crate) use pieces::{BootSource, Explain, Outputs, Render, RenderInstallImage, RenderVm, RenderWhat};
 pub(crate) use schematic::{MadeOf, Schematic, SchematicUrl, SchematicWhat, Wanted};
@@ -123,6 +123,63 @@ pub(crate) enum Command {
     Completion(Completion),
     Man(Man),
     Version(Version),
+}
+
+impl Command {
+    /// Whether what is printed is all there is to it: nothing is changed or written, and no exit code is a verdict.
+    pub(crate) fn only_shows(&self) -> bool {
+        match self {
+            Self::Plan(plan) => plan.out.is_none() && !plan.detailed_exitcode,
+            Self::Diff(diff) => !diff.detailed_exitcode,
+            Self::Status(_)
+            | Self::Explain(_)
+            | Self::Render(_)
+            | Self::Output(_)
+            | Self::Schema(_)
+            | Self::Completion(_)
+            | Self::Man(_)
+            | Self::Version(_) => true,
+            Self::Init(_)
+            | Self::Validate(_)
+            | Self::Check(_)
+            | Self::Apply(_)
+            | Self::Health(_)
+            | Self::Destroy(_)
+            | Self::Adopt(_)
+            | Self::Talosconfig(_)
+            | Self::Kubeconfig(_)
+            | Self::Secrets(_)
+            | Self::Etcd(_)
+            | Self::Schematic(_)
+            | Self::Convert(_)
+            | Self::Template(_)
+            | Self::Host(_)
+            | Self::Sim(_) => false,
+        }
+    }
+
+    /// Whether what is said on stderr is for programs.
+    pub(crate) fn talks_json(&self) -> bool {
+        self.approval().is_some_and(|approval| approval.log_format == LogFormat::Json)
+    }
+
+    fn approval(&self) -> Option<&Approval> {
+        if let Self::Apply(Apply { approval, .. })
+        | Self::Destroy(Destroy { approval, .. })
+        | Self::Host(Host {
+            what: HostWhat::Drain(HostDrain { approval, .. }) | HostWhat::Return(HostReturn { approval, .. }),
+        })
+        | Self::Template(Template {
+            what:
+                TemplateWhat::Build(TemplateBuild { approval, .. })
+                | TemplateWhat::Prune(TemplatePrune { approval, .. }),
+        }) = self
+        {
+            Some(approval)
+        } else {
+            None
+        }
+    }
 }
 
 /// The description a command works on.

@@ -48,7 +48,7 @@ impl CarryOut<'_> {
         let say = || Box::new(|line: &str| printer.say(line));
         let ended = match self.approval.log_format {
             LogFormat::Json => {
-                let lines = JsonLines::new(Box::new(|line: &str| printer.problem(line)));
+                let lines = JsonLines::new(Box::new(|line: &str| printer.line(line)));
                 self.with(plan, &lines, None, gatekeeper, printer).await?
             }
             LogFormat::Text if Printer::is_watched() && !printer.is_quiet() => {

@@ -18,7 +18,6 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
         HostWhat::Drain(args) => Deed {
             hosts: HostsRequest { drain: Some(args.host.clone()), ..HostsRequest::default() },
             command: format!("host drain {}", args.host),
-            verb: "host drain",
             question: "Drain it? [y/N] ",
             nothing: format!("No node of the cluster runs on {}.", args.host),
             with: (&args.description, &args.connection, &args.plan, &args.approval),
@@ -30,7 +29,6 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
                 ..HostsRequest::default()
             },
             command: format!("host return {}", args.host),
-            verb: "host return",
             question: "Bring them back? [y/N] ",
             nothing: format!("No node of the cluster is away because {} was drained.", args.host),
             with: (&args.description, &args.connection, &args.plan, &args.approval),
@@ -50,7 +48,6 @@ struct Deed<'a> {
     hosts: HostsRequest,
     /// To be typed again.
     command: String,
-    verb: &'static str,
     question: &'static str,
     /// What is the case where there is nothing to do.
     nothing: String,
@@ -77,7 +74,7 @@ impl Deed<'_> {
             self.confirm(job, &request)?;
         }
         let gatekeeper = Gatekeeper::of(approval.auto_approve);
-        let (verb, request, nonce, reach) = (self.verb, &request, &nonce, Some(&reach));
+        let (verb, request, nonce, reach) = (self.command.as_str(), &request, &nonce, Some(&reach));
         CarryOut { site: job.site(), request, nonce, approval, verb, reach }
             .run(&plan, gatekeeper, printer)
             .await

@@ -35,7 +35,8 @@ async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow:
         let apply = job.command(&format!("apply {}", quoted(&path.display().to_string())));
         printer.say(&format!("kept in {}; to carry it out: {apply}", path.display()));
     }
-    let changes = args.detailed_exitcode && !plan.is_empty();
+    // What waits, for a restart or for somebody else, is not as described either.
+    let changes = args.detailed_exitcode && !(plan.is_empty() && plan.waiting.is_empty());
     Ok(if changes { Exit::Changes } else { Exit::Done })
 }
 

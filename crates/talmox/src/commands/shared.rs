@@ -20,6 +20,7 @@ use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::plural;
+use crate::secrets_file::now;
 use crate::snapshot_file;
 
 /// A description that was read, and the way to its Proxmox.
@@ -195,6 +196,11 @@ impl Job {
         {
             self.declared(name)?;
         }
+        let window = Window { not_before: not_before.clone(), not_after: not_after.clone() };
+        window.opens_after(u64::try_from(now().unix()).unwrap_or_default()).map_err(|why| {
+            Failure::new(format!("the window never opens: {why}"))
+                .with_hint("--not-before and --not-after take a point in time to come, or a time of every day, such as 22:00 and 04:00")
+        })?;
         let set = |names: &[NodeName]| names.iter().cloned().collect::<BTreeSet<_>>();
         Ok(Request {
             goal: Goal::Converge,
@@ -213,7 +219,7 @@ impl Job {
                 no_snapshot: *no_snapshot,
                 restore: restore.as_deref().map(restored).transpose()?,
                 quorum_lost: *quorum_lost,
-                window: Window { not_before: not_before.clone(), not_after: not_after.clone() },
+                window,
             },
             hosts: HostsRequest { gone: host_gone.iter().cloned().collect(), ..HostsRequest::default() },
         })
@@ -322,7 +328,8 @@ fn with_scope(verb: &str, request: &Request) -> String {
     words
 }
 
-fn flags(file: &Path, connection: &Connection) -> String {
+/// Where a command to be typed finds the same description and the same world.
+pub(super) fn flags(file: &Path, connection: &Connection) -> String {
     let mut flags = match &connection.simulate {
         Simulate::Off => String::new(),
         Simulate::Here => " --simulate".to_owned(),

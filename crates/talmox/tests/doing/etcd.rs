@@ -85,7 +85,12 @@ fn all_vms_are_deleted_and_one_command_brings_the_objects_back() {
         run(&lab, &["etcd", "snapshot"]).succeeded();
     }
     assert!(!lab.scratch.0.join("backup").exists());
-    let kept = || std::fs::read_dir(lab.scratch.0.join("world/etcd-backup")).unwrap().count();
+    let kept = || {
+        let entries = std::fs::read_dir(lab.scratch.0.join("world/etcd-backup")).unwrap();
+        entries
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "snapshot"))
+            .count()
+    };
     assert_eq!(kept(), 2);
     run(&lab, &["etcd", "snapshot"]).succeeded();
     assert_eq!(kept(), 2, "the oldest goes");

@@ -18,6 +18,7 @@ mod initial;
 mod interrupted;
 mod keeping;
 mod line;
+mod pipelines;
 mod plans;
 mod templates;
 mod upgrading;

@@ -6,7 +6,7 @@ use talmox_types::Realm;
 
 use crate::args::{SecretsRotateCa, Simulate};
 use crate::commands::configs::now;
-use crate::commands::shared::{Job, block_on, boxed};
+use crate::commands::shared::{Job, block_on, boxed, flags};
 use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -44,9 +44,8 @@ pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(
             ));
         }
     }
-    let flags = if args.connection.simulate == Simulate::Off { "" } else { " --simulate" };
-    let file = args.description.file.display();
-    printer.say(&format!("look: talmox plan{flags} -f {file}\nthen: talmox apply{flags} -f {file}"));
+    let flags = flags(&args.description.file, &args.connection);
+    printer.say(&format!("look: talmox plan{flags}\nthen: talmox apply{flags}"));
     Ok(())
 }
 

@@ -39,8 +39,7 @@ pub(super) fn configure(lab: &mut Lab<'_>) -> anyhow::Result<()> {
     let said = "The config is applied in 'try' mode and will be automatically reverted back in 10m0s";
     lab.at(&worker, &trial)?.well(&[said])?;
     ensure!(configuration(lab, &worker)?.contains(SETTING), "the trial is not in force");
-    lab.talmox(&["plan"])?
-        .well(&["machine.sysctls of VM 2003 waits for a restart", "Nothing can be done now."])?;
+    lab.talmox(&["plan"])?.well(&["machine.sysctls is on trial since", "Nothing can be done now."])?;
     lab.serve()?;
     let first = lab.layout.first();
     let active = [&["-e", &first, "-n", &worker], CONFIGURATION.as_slice()].concat();

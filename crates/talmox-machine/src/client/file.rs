@@ -1,5 +1,9 @@
 //! What talosconfig and kubeconfig have in common: contexts to reach clusters by, of which one is the current one.
 
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
 
 use super::Rename;
@@ -42,28 +46,47 @@ pub trait ClientFile: Sized {
     /// Takes a context out, with what only that one needs.
     fn drop_context(&mut self, context: &str);
 
-    /// The context for the cluster of another file's current one: the same authority and a client certificate, under the
-    /// same name or one that was given because that was taken.
+    /// The certificates of everybody a context trusts: two while one authority takes the place of another.
+    fn trusts(&self, context: &str) -> BTreeSet<String> {
+        const END: &str = "-----END CERTIFICATE-----";
+        let encoded = self.authority(context).and_then(|text| STANDARD.decode(text).ok());
+        let text = encoded.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+        let parts = text.split_inclusive(END).map(str::trim);
+        parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Whether a context does all that another file's current one does: leads to the same place, trusts the same and is let in
+    /// by the same authority. When its certificate ends is another matter.
+    fn does_alike(&self, context: &str, other: &Self) -> bool {
+        let Some(theirs) = other.current() else { return false };
+        let let_in_alike = match (self.certificate(context), other.certificate(theirs)) {
+            (Some(mine), Some(theirs)) => mine.has_issuer_of(&theirs),
+            _ => false,
+        };
+        let_in_alike && self.trusts(context) == other.trusts(theirs) && self.leads_alike(context, other)
+    }
+
+    /// The context for the cluster of another file's current one: an authority that both trust and a client certificate, under
+    /// the same name or one that was given because that was taken.
     fn counterpart(&self, other: &Self) -> Option<&str> {
         let name = other.current()?;
-        let authority = other.authority(name)?;
+        let trusted = other.trusts(name);
         let numbered = |context: &str| {
             let number = context.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
             number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
         };
-        self.contexts()
-            .into_iter()
-            .filter(|context| *context == name || numbered(context))
-            .find(|context| self.authority(context) == Some(authority) && self.certificate(context).is_some())
+        self.contexts().into_iter().filter(|context| *context == name || numbered(context)).find(|context| {
+            !self.trusts(context).is_disjoint(&trusted) && self.certificate(context).is_some()
+        })
     }
 
-    /// Renews the counterpart in place, keeping what else it says; without one the other file is added.
+    /// Renews the counterpart in place, keeping what else it says and which context is the current one: whoever works with another
+    /// cluster at the moment goes on with that. Without a counterpart the other file is added.
     fn renew(&mut self, other: &Self) -> Vec<Rename> {
         let (Some(mine), Some(theirs)) = (self.counterpart(other).map(str::to_owned), other.current()) else {
             return self.add(other);
         };
         self.replace(&mine, theirs, other);
-        self.set_current(&mine);
         Vec::new()
     }
 

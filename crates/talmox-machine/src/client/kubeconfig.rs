@@ -5,6 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
+use talmox_types::Realm;
 use talmox_yaml::Span;
 
 use super::{ClientCertificate, ClientFile, Rename};
@@ -39,7 +40,7 @@ const CONTEXTS: (&str, &str) = ("contexts", "context");
 const AUTHORITY: &str = "certificate-authority-data";
 
 impl Kubeconfig {
-    /// A file for one cluster.
+    /// A file for one cluster. While an authority is being replaced it trusts both; the client is whoever the machines let in.
     pub fn new(cluster: &str, endpoint: &str, bundle: &Bundle, client: &ClientCertificate) -> Self {
         let (certificate, key) = client.encoded();
         let admin = format!("admin@{cluster}");
@@ -48,7 +49,7 @@ impl Kubeconfig {
         };
         let server = Map::new()
             .with("server", endpoint)
-            .with(AUTHORITY, STANDARD.encode(bundle.kubernetes.certificate.pem()));
+            .with(AUTHORITY, STANDARD.encode(bundle.trusted(Realm::Kubernetes)));
         let user = Map::new().with("client-certificate-data", certificate).with("client-key-data", key);
         let context =
             Map::new().with("cluster", cluster).with("namespace", "default").with("user", admin.as_str());

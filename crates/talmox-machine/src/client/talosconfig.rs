@@ -5,6 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::SecretString;
+use talmox_types::Realm;
 use talmox_yaml::Span;
 
 use super::{ClientCertificate, ClientFile};
@@ -45,14 +46,15 @@ pub struct Context<'a> {
 }
 
 impl Talosconfig {
-    /// A file with one context, which is the current one.
+    /// A file with one context, which is the current one. While an authority is being replaced it trusts both; the client is
+    /// whoever the machines let in.
     pub fn new(context: &Context<'_>, bundle: &Bundle, client: &ClientCertificate) -> Self {
         let (certificate, key) = client.encoded();
         let nodes = (!context.nodes.is_empty()).then(|| context.nodes.to_vec());
         let body = Map::new()
             .with("endpoints", context.endpoints.to_vec())
             .with_some("nodes", nodes)
-            .with("ca", STANDARD.encode(bundle.os.certificate.pem()))
+            .with("ca", STANDARD.encode(bundle.trusted(Realm::Talos)))
             .with("crt", certificate)
             .with("key", key);
         let root =
@@ -108,7 +110,7 @@ impl Talosconfig {
         renames
     }
 
-    /// Puts another client certificate into a context of the same cluster; all else stays.
+    /// Puts another client certificate into a context of the same cluster, which trusts what the bundle has; all else stays.
     pub fn replace_client(
         &mut self,
         context: &str,
@@ -117,10 +119,14 @@ impl Talosconfig {
     ) -> Result<(), ReplaceError> {
         let mut body =
             self.context(context).cloned().ok_or_else(|| ReplaceError::NoContext(context.to_owned()))?;
-        if self.pem(context, "ca").as_deref() != Some(bundle.os.certificate.pem()) {
+        let ours = Realm::Talos;
+        let known = [Some(bundle.present(ours)), bundle.next(ours)].into_iter().flatten();
+        let trusts = self.trusts(context);
+        if !known.into_iter().any(|authority| trusts.contains(authority.certificate.pem().trim())) {
             return Err(ReplaceError::OtherCluster(context.to_owned()));
         }
         let (certificate, key) = client.encoded();
+        body.set("ca", STANDARD.encode(bundle.trusted(ours)));
         body.set("crt", certificate);
         body.set("key", key);
         self.set_context(context, body);

@@ -60,6 +60,8 @@ pub struct Certificate {
     subject: Vec<u8>,
     public_info: Vec<u8>,
     key_id: Option<Vec<u8>>,
+    /// The id of the key it was signed with.
+    issuer_id: Option<Vec<u8>>,
     not_before: Time,
     not_after: Time,
     authority: bool,
@@ -91,6 +93,12 @@ impl Certificate {
     /// Whether it may sign others.
     pub fn is_authority(&self) -> bool {
         self.authority
+    }
+
+    /// Whether the same authority signed another one, as far as they say: names are no help, authorities of all clusters have
+    /// the same.
+    pub fn has_issuer_of(&self, other: &Self) -> bool {
+        self.issuer_id == other.issuer_id
     }
 
     /// Whether the key is the one it was made for.
@@ -264,7 +272,7 @@ fn read(pem: &str, certificate: &[u8]) -> Option<Certificate> {
     let public_info = body.expect(SEQUENCE)?.whole.to_vec();
     body.optional(context_primitive(1));
     body.optional(context_primitive(2));
-    let (mut key_id, mut authority) = (None, false);
+    let (mut key_id, mut issuer_id, mut authority) = (None, None, false);
     if let Some(extensions) = body.optional(context(3)) {
         let mut extensions = extensions.reader().expect(SEQUENCE)?.reader();
         while let Some(extension) = extensions.next() {
@@ -274,6 +282,10 @@ fn read(pem: &str, certificate: &[u8]) -> Option<Certificate> {
             let mut value = parts.expect(OCTET_STRING)?.reader();
             if id == SUBJECT_KEY_ID {
                 key_id = Some(value.expect(OCTET_STRING)?.content.to_vec());
+            } else if id == AUTHORITY_KEY_ID {
+                let issuer = value.expect(SEQUENCE).map(Element::reader);
+                let id = issuer.and_then(|mut issuer| issuer.optional(context_primitive(0)));
+                issuer_id = id.map(|id| id.content.to_vec());
             } else if id == BASIC_CONSTRAINTS {
                 authority = value
                     .expect(SEQUENCE)?
@@ -283,7 +295,8 @@ fn read(pem: &str, certificate: &[u8]) -> Option<Certificate> {
             }
         }
     }
-    Some(Certificate { pem: pem.to_owned(), subject, public_info, key_id, not_before, not_after, authority })
+    let pem = pem.to_owned();
+    Some(Certificate { pem, subject, public_info, key_id, issuer_id, not_before, not_after, authority })
 }
 
 fn read_time(element: Element<'_>) -> Option<Time> {

@@ -45,6 +45,16 @@ impl Bundle {
         }
     }
 
+    /// The certificates, as PEM, of everybody who may vouch for a server: the one in force and the one that takes its place.
+    /// While a rotation is under way nobody outside knows which of the two a machine shows.
+    pub fn trusted(&self, realm: Realm) -> String {
+        let present = self.present(realm).certificate.pem();
+        match self.next(realm) {
+            None => present.to_owned(),
+            Some(next) => format!("{}\n{}", present.trim_end(), next.certificate.pem()),
+        }
+    }
+
     /// Whose authorities are being replaced, in the order that is done.
     pub fn rotating(&self) -> impl Iterator<Item = Realm> {
         Realm::ALL.into_iter().filter(|realm| self.next(*realm).is_some())

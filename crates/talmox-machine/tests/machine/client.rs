@@ -101,6 +101,24 @@ fn renewing_never_piles_up_contexts() {
     assert_eq!((file.contexts().len(), file.current()), (2, Some("test-1")));
 }
 
+/// Who works with another cluster at the moment must not find their next command at this one.
+#[test]
+fn renewing_leaves_the_current_context_alone() {
+    let mut talos = Talosconfig::parse(source("config", "context: \"\"\ncontexts: {}\n")).unwrap();
+    talos.renew(&talosconfig("test"));
+    assert_eq!(talos.current(), Some("test"), "a context that is added is the current one");
+    talos.set_current("other");
+    talos.renew(&talosconfig("test"));
+    assert_eq!(talos.current(), Some("other"));
+
+    let mut kubernetes = Kubeconfig::parse(source("config", "")).unwrap();
+    kubernetes.renew(&kubeconfig());
+    assert_eq!(kubernetes.current(), Some("admin@test"));
+    kubernetes.set_current("other");
+    kubernetes.renew(&kubeconfig());
+    assert_eq!(kubernetes.current(), Some("other"));
+}
+
 #[test]
 fn removing_takes_out_what_is_ours_and_nothing_else() {
     let existing = "context: old\ncontexts:\n  old: {endpoints: [x]}\n";

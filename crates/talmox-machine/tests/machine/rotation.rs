@@ -1,6 +1,9 @@
 //! Authorities that are replaced: in the bundle, and in the configurations of every phase.
 
 use secrecy::ExposeSecret as _;
+use talmox_machine::client::{
+    ClientFile, Context, DEFAULT_LIFETIME, Kubeconfig, ReplaceError, TalosRole, Talosconfig,
+};
 use talmox_machine::{Bundle, Config, Options, Role, SystemRandom};
 use talmox_types::{Phase, Phases, Realm};
 
@@ -81,4 +84,57 @@ fn before_and_after_a_configuration_is_an_ordinary_one() {
             assert!(last.differences(&ordinary).is_empty(), "{minor} {role:?}");
         }
     }
+}
+
+/// The files people reach the cluster by, which trust what one bundle has, by a certificate of another.
+fn client_files(trusted: &Bundle, signs: &Bundle) -> (Talosconfig, Kubeconfig) {
+    let random = &mut SystemRandom;
+    let talos = signs.talos_client(&[TalosRole::Admin], NOW, DEFAULT_LIFETIME, random).unwrap();
+    let admin = signs.kubernetes_admin(NOW, DEFAULT_LIFETIME, random).unwrap();
+    let context = Context { name: "test", endpoints: &[], nodes: &[] };
+    (
+        Talosconfig::new(&context, trusted, &talos),
+        Kubeconfig::new("test", "https://10.0.0.1:6443", trusted, &admin),
+    )
+}
+
+/// From the beginning of a rotation to its end there is one context, whichever authorities it trusted when it was written.
+fn follows<C: ClientFile>(mut file: C, context: &str, [during, later, after]: [&C; 3]) {
+    assert_eq!(file.counterpart(during), Some(context));
+    assert!(!file.does_alike(context, during), "it trusts the old one alone");
+    assert!(file.renew(during).is_empty());
+    assert_eq!((file.trusts(context).len(), file.does_alike(context, during)), (2, true));
+    assert!(!file.does_alike(context, later), "its certificate is of the old one");
+    file.renew(later);
+    assert!(file.does_alike(context, later));
+    assert!(!file.does_alike(context, after), "it trusts the old one still");
+    file.renew(after);
+    assert_eq!((file.trusts(context).len(), file.contexts()), (1, vec![context]));
+    assert!(file.does_alike(context, after));
+}
+
+#[test]
+fn who_reaches_the_cluster_trusts_both_while_one_takes_the_place_of_the_other() {
+    let bundle = rotating();
+    let settled = bundle.settled(Realm::Talos).settled(Realm::Kubernetes);
+    let (talos, kubernetes) = client_files(crate::bundle(), crate::bundle());
+    let during = client_files(&bundle, &bundle);
+    let later = client_files(&bundle, &settled);
+    let after = client_files(&settled, &settled);
+    follows(talos, "test", [&during.0, &later.0, &after.0]);
+    follows(kubernetes, "admin@test", [&during.1, &later.1, &after.1]);
+}
+
+#[test]
+fn a_client_renewed_meanwhile_trusts_both_too() {
+    let bundle = rotating();
+    let client = bundle.talos_client(&[TalosRole::Admin], NOW, DEFAULT_LIFETIME, &mut SystemRandom).unwrap();
+    let (mut file, _) = client_files(crate::bundle(), crate::bundle());
+    file.replace_client("test", &bundle, &client).unwrap();
+    assert_eq!(file.trusts("test").len(), 2);
+    // What was written then is known again when it is over.
+    file.replace_client("test", &bundle.settled(Realm::Talos), &client).unwrap();
+    assert_eq!(file.trusts("test").len(), 1);
+    let other = file.replace_client("test", crate::bundle(), &client);
+    assert_eq!(other, Err(ReplaceError::OtherCluster("test".to_owned())));
 }

@@ -3,6 +3,7 @@
 //! One is made per cluster, ever. It can be read from `talosctl`'s `secrets.yaml` and talhelper's `talsecret.yaml` (the same
 //! document), and from the config of a control plane.
 
+mod accepted;
 mod extract;
 mod file;
 mod generate;
@@ -13,6 +14,7 @@ use std::fmt;
 
 use secrecy::SecretString;
 
+pub use accepted::Accepted;
 pub use extract::{ExtractError, from_config};
 pub use generate::GenerateError;
 pub use issue::{Leaf, Purpose};
@@ -95,6 +97,33 @@ impl Bundle {
 
     /// What is wrong with a bundle that could be read.
     pub fn check(&self, now: Time) -> Vec<String> {
+        let ended = self.authorities().filter(|(_, authority)| authority.certificate.not_after() < now);
+        let ended = ended.map(|(name, authority)| {
+            format!("{name}: the certificate ended at {}", authority.certificate.not_after())
+        });
+        self.broken(now).into_iter().chain(ended).collect()
+    }
+
+    /// What makes it of no use to anybody. An authority that ended does not: whatever the others signed is as good as before.
+    pub fn broken(&self, now: Time) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (name, authority) in self.authorities() {
+            let certificate = &authority.certificate;
+            if !certificate.belongs_to(&authority.key) {
+                problems.push(format!("{name}: the key does not belong to the certificate"));
+            }
+            if !certificate.is_authority() {
+                problems.push(format!("{name}: the certificate may not sign others"));
+            }
+            if certificate.not_before() > now {
+                problems.push(format!("{name}: the certificate begins at {}", certificate.not_before()));
+            }
+        }
+        problems
+    }
+
+    /// All of them, by their places in the file.
+    fn authorities(&self) -> impl Iterator<Item = (&'static str, &Authority)> {
         let authorities = [
             ("certs.etcd", &self.etcd),
             ("certs.k8s", &self.kubernetes),
@@ -103,23 +132,7 @@ impl Bundle {
         ];
         let next = [("rotation.k8s", &self.rotation.kubernetes), ("rotation.os", &self.rotation.os)];
         let next = next.into_iter().filter_map(|(name, next)| Some((name, next.as_ref()?)));
-        let mut problems = Vec::new();
-        for (name, authority) in authorities.into_iter().chain(next) {
-            let certificate = &authority.certificate;
-            if !certificate.belongs_to(&authority.key) {
-                problems.push(format!("{name}: the key does not belong to the certificate"));
-            }
-            if !certificate.is_authority() {
-                problems.push(format!("{name}: the certificate may not sign others"));
-            }
-            if certificate.not_after() < now {
-                problems.push(format!("{name}: the certificate ended at {}", certificate.not_after()));
-            }
-            if certificate.not_before() > now {
-                problems.push(format!("{name}: the certificate begins at {}", certificate.not_before()));
-            }
-        }
-        problems
+        authorities.into_iter().chain(next)
     }
 }
 

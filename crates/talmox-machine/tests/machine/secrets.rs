@@ -27,6 +27,7 @@ fn a_bundle_ends_with_its_authorities() {
     let last = NOW.plus(87_600 * 3600);
     assert!(bundle().check(last).is_empty());
     assert_eq!(bundle().check(last.plus(1)).len(), 4);
+    assert!(bundle().broken(last.plus(1)).is_empty(), "what ended is no reason to do without the rest");
     assert_eq!(bundle().check(NOW.plus(-1)).len(), 4);
     assert_eq!(bundle().held().iter().filter(|held| held.ends == Some(last)).count(), 4);
 }

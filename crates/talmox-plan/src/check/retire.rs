@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use talmox_types::desired::Role;
 use talmox_types::{Mark, NodeName};
 
 use super::requested::may_be_removed;
 use super::{Court, Rule};
-use crate::{Effect, Expected, Guest, Planned, Seen, SeenKubernetes, Step, Upkeep};
+use crate::{Effect, Expected, Goal, Guest, Planned, Seen, SeenKubernetes, Step, Until, Upkeep};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {
-        if let Step::RemoveVm { vm, .. } = &step.step
-            && step.effect == Effect::Replace
-        {
-            has_a_successor(court, step, &vm.mark.node);
+        if let Step::RemoveVm { vm, .. } = &step.step {
+            if step.effect == Effect::Replace {
+                has_a_successor(court, step, &vm.mark.node);
+            }
+            asks_etcd(court, step, &vm.mark.node);
         }
         let Step::Upkeep(upkeep) = &step.step else { continue };
         if let Upkeep::RetireNode { vm, control_planes, .. } = upkeep {
@@ -25,6 +27,24 @@ pub(super) fn judge(court: &mut Court<'_>) {
             is_gone(court, step, node);
             others(court, step, node, control_planes);
         }
+    }
+}
+
+/// What is or may be a control plane of a cluster that was begun goes only where the machines are asked: its member would stay in etcd.
+fn asks_etcd(court: &mut Court<'_>, step: &Planned, node: &NodeName) {
+    let Court { request, observed, desired, .. } = court;
+    if request.goal != Goal::Converge || request.until > Until::Vms {
+        return;
+    }
+    let is_ours = |mark: &Mark| desired.uid.as_ref() == Some(&mark.uid);
+    let marks: Vec<Mark> = observed.guests.values().filter_map(own_mark).filter(is_ours).collect();
+    let begun = marks.iter().any(|mark| mark.bootstrap.as_ref().is_some_and(|word| word.done));
+    // Of two VMs of one node the one that goes never ran.
+    let is_double = marks.iter().filter(|mark| mark.node == *node).count() > 1;
+    let is_worker = court.node(node).is_some_and(|declared| declared.role == Role::Worker);
+    if begun && !is_double && !is_worker {
+        let problem = format!("{node} is or may be a member of etcd, and nobody asks the others");
+        court.violate(Rule::OneAtATime, step, problem);
     }
 }
 

@@ -107,9 +107,12 @@ impl Planner<'_> {
     /// A control plane does not simply vanish from under a cluster that goes on: it has to take its leave from etcd. One that is not
     /// described may be a control plane too.
     fn refuse_members_of_what_lives(&mut self, owned: &[Owned]) {
-        let is_controller =
-            |name: &NodeName| self.names.get(name.as_str()).is_none_or(|node| node.role == Role::Controller);
-        let controllers: Vec<&Owned> = owned.iter().filter(|owned| is_controller(&owned.mark.node)).collect();
+        // What is described as a worker may have been a control plane until then; the gate asks, and some marks tell.
+        let is_controller = |owned: &Owned| {
+            let node = self.names.get(owned.mark.node.as_str());
+            owned.mark.bootstrap.is_some() || node.is_none_or(|node| node.role == Role::Controller)
+        };
+        let controllers: Vec<&Owned> = owned.iter().filter(|owned| is_controller(owned)).collect();
         let begun = owned.iter().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
         let (go, stay): (Vec<&Owned>, Vec<&Owned>) =
             controllers.into_iter().partition(|owned| self.request.covers(&owned.mark.node));

@@ -41,9 +41,7 @@ impl Planner<'_> {
 
     /// Refuses to do anything to a node that is described as a worker and has a vote in etcd; says whether it is one.
     fn still_votes(&mut self, node: &Node) -> bool {
-        let votes = self.request.looks_inside()
-            && node.role == Role::Worker
-            && (self.members().contains(&node.name) || self.was_configured_as(&node.name, CONTROL_PLANE));
+        let votes = node.role == Role::Worker && (self.began_etcd(&node.name) || self.is_seen_to_vote(node));
         if votes {
             let name = &node.name;
             let problem =
@@ -58,6 +56,16 @@ impl Planner<'_> {
             self.refuse(Some(name), problem.to_owned(), choices);
         }
         votes
+    }
+
+    fn is_seen_to_vote(&self, node: &Node) -> bool {
+        self.request.looks_inside()
+            && (self.members().contains(&node.name) || self.was_configured_as(&node.name, CONTROL_PLANE))
+    }
+
+    /// Whether the mark of its VM says that etcd was begun: only those of control planes do.
+    fn began_etcd(&self, name: &NodeName) -> bool {
+        self.identities.of_node(name).any(|owned| owned.mark.bootstrap.is_some())
     }
 
     /// Whether a machine is configured with this role, where another is described.

@@ -2,6 +2,7 @@
 
 mod broken;
 mod layers;
+mod leaving;
 mod restore;
 mod roles;
 mod upkeep;

@@ -18,8 +18,8 @@ use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::planner::{Draft, Planner};
 use crate::{
-    Effect, Expected, Guest, NoteKind, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId, Until,
-    Upkeep,
+    Effect, Expected, Goal, Guest, NoteKind, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId,
+    Until, Upkeep,
 };
 
 /// What becomes of a node's part of the cluster when its VM goes.
@@ -44,7 +44,11 @@ impl<'a> Planner<'a> {
         node: Option<&Node>,
         effect: Effect,
     ) -> Option<Departure> {
-        if !self.request.looks_inside() || !self.goes_on() {
+        if !self.request.looks_inside() {
+            self.leaves_unasked(name, node, effect)?;
+            return Some(Departure::Unnoticed);
+        }
+        if !self.goes_on() {
             return (!self.nobody_says(name)).then_some(Departure::Unnoticed);
         }
         let control_planes = self.company(name);
@@ -66,12 +70,10 @@ impl<'a> Planner<'a> {
     /// Refuses to take anything out of a cluster that was begun and whose control planes run and do not answer: they may be as well as
     /// ever, and only out of reach from here.
     fn nobody_says(&mut self, name: &NodeName) -> bool {
-        let upkeep = &self.request.upkeep;
-        if !self.request.looks_inside() || !self.given_up.is_empty() || upkeep.restore.is_some() {
+        if !self.given_up.is_empty() || self.request.upkeep.restore.is_some() {
             return false;
         }
-        let begun =
-            self.identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
+        let begun = self.was_begun();
         let controllers = self.desired.nodes.iter().filter(|node| node.role == Role::Controller);
         let silent = controllers.filter_map(|node| match self.observed.talos.get(&node.name)? {
             SeenMachine::Unreachable { reason, .. } => Some(format!("{}: {reason}", node.name)),
@@ -94,6 +96,48 @@ impl<'a> Planner<'a> {
         }
         self.refuse(Some(name), problem, choices);
         true
+    }
+
+    /// Refuses to take a control plane out of a cluster that was begun where nobody asks the machines: its member would stay in etcd,
+    /// dead, and nobody would know whether the others can do without it. Of one that is not described nobody knows what it is. A
+    /// worker may go; what that leaves behind is said.
+    fn leaves_unasked(&mut self, name: &NodeName, node: Option<&Node>, effect: Effect) -> Option<()> {
+        // `destroy` has a rule of its own.
+        if self.request.goal != Goal::Converge || !self.was_begun() {
+            return Some(());
+        }
+        let until = self.request.until.word();
+        if node.is_some_and(|node| node.role == Role::Worker) {
+            let text = format!(
+                "with --until {until} its pods are not asked to leave first, and Kubernetes keeps the Node of the old machine"
+            );
+            self.note(Some(name), NoteKind::Warning, text);
+            return Some(());
+        }
+        let (problem, choice) = if effect == Effect::Replace {
+            (
+                format!(
+                    "it is a control plane of a cluster that was bootstrapped: with --until {until} it would not take its leave from \
+                     etcd, and not join again"
+                ),
+                format!("--until configured, or all the way: talmox apply --replace {name}"),
+            )
+        } else {
+            (
+                format!(
+                    "it is not described, and may be a control plane of a cluster that was bootstrapped: with --until {until} it \
+                     would not take its leave from etcd"
+                ),
+                format!("without --until: talmox apply --remove {name}"),
+            )
+        };
+        self.refuse(Some(name), problem, vec![choice]);
+        None
+    }
+
+    /// Whether a mark says that etcd was begun.
+    fn was_begun(&self) -> bool {
+        self.identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done))
     }
 
     /// Refuses to build a member anew by a run that ends before it could join again.
@@ -150,6 +194,10 @@ impl<'a> Planner<'a> {
     /// A node without a VM that etcd or Kubernetes still know: it is forgotten before another takes its place. None if that
     /// must not be.
     pub(in crate::planner) fn forget_former(&mut self, node: &Node) -> Option<Vec<StepId>> {
+        // A VM on a host that is gone for good.
+        if !self.request.looks_inside() && self.request.replace.contains(&node.name) {
+            self.leaves_unasked(&node.name, Some(node), Effect::Replace)?;
+        }
         if !self.request.looks_inside() || !self.goes_on() {
             return Some(Vec::new());
         }

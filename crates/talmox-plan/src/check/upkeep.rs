@@ -15,7 +15,9 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
         let node = step.node.as_ref().and_then(|node| court.node(node));
         node.is_some_and(|node| node.role == Role::Controller)
     };
-    let risky = if let Step::Upkeep(upkeep) = &step.step {
+    let risky = if let Step::Upkeep(Upkeep::ForgetNode { node, .. }) = &step.step {
+        loses_a_member(court, step, node)
+    } else if let Step::Upkeep(upkeep) = &step.step {
         is_risky(upkeep, controller)
     } else {
         let goes = matches!(step.step, Step::RemoveVm { .. }) && court.request.looks_inside();
@@ -39,6 +41,20 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
 }
 
 fn is_risky(upkeep: &Upkeep, controller: impl FnOnce() -> bool) -> bool {
+/// A member that is dead is taken out of etcd. Where the VM goes before, so does the snapshot.
+fn loses_a_member(court: &Court<'_>, step: &Planned, node: &NodeName) -> bool {
+    let lists = |machine: &SeenMachine| {
+        let etcd = machine.configured().and_then(|seen| seen.etcd.as_ref());
+        matches!(etcd, Some(SeenEtcd::Member { members: Some(members), .. })
+            if members.iter().any(|member| member == node.as_str()))
+    };
+    let removed =
+        |before: &&Planned| matches!(&before.step, Step::RemoveVm { vm, .. } if vm.mark.node == *node);
+    !court.request.upkeep.quorum_lost
+        && court.observed.talos.values().any(lists)
+        && !court.before(step).iter().any(removed)
+}
+
     match upkeep {
         Upkeep::UpgradeKubernetes { .. } => true,
         Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => controller(),

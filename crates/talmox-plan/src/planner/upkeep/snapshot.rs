@@ -53,11 +53,11 @@ impl Planner<'_> {
         match upkeep {
             Upkeep::UpgradeKubernetes { .. } => true,
             Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => of_member(),
+            Upkeep::ForgetNode { node, .. } => self.goes_on() && self.loses_its_member(node),
             Upkeep::SnapshotEtcd { .. }
             | Upkeep::DrainNode { .. }
             | Upkeep::ReturnNode { .. }
             | Upkeep::ChangeNode { .. }
-            | Upkeep::ForgetNode { .. }
             | Upkeep::RotateAuthority { .. }
             | Upkeep::SettleAuthority { .. }
             | Upkeep::NoteAway { .. }
@@ -67,6 +67,16 @@ impl Planner<'_> {
             | Upkeep::RemoveShelf { .. }
             | Upkeep::RecoverEtcd { .. } => false,
         }
+    }
+
+    /// Whether forgetting a node takes a member out of etcd that nothing before it has: where its VM goes in the same plan, the snapshot
+    /// comes before that.
+    fn loses_its_member(&self, node: &NodeName) -> bool {
+        let goes =
+            |step: &Planned| matches!(step.step, Step::RemoveVm { .. }) && step.node.as_ref() == Some(node);
+        let members = self.members();
+        let listed = if members.is_empty() { self.may_be_member(node) } else { members.contains(node) };
+        listed && !self.plan.steps.iter().any(goes)
     }
 
     /// Whether a node is or may be a member of etcd. Of one that is not declared the members themselves know.

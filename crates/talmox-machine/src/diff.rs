@@ -2,7 +2,8 @@
 
 use crate::document::{Config, Document};
 use crate::fault::Trail;
-use crate::print::print;
+use crate::hidden::Hidden;
+use crate::mask::{Mark, Mask, shown};
 use crate::value::{Map, Value};
 
 /// A field that differs. Nothing stands for a field that is not there; a secret is masked, so both sides of a secret that
@@ -20,18 +21,37 @@ pub struct Difference {
 impl Config {
     /// What would change if `after` took the place of this config.
     pub fn differences(&self, after: &Self) -> Vec<Difference> {
-        let mut differences = Vec::new();
+        self.differences_without(after, &Hidden::default())
+    }
+
+    /// The same with texts that are hidden masked wherever they stand.
+    pub fn differences_without(&self, after: &Self, hidden: &Hidden) -> Vec<Difference> {
+        let mark = after.secret().or_else(|| self.secret()).map(Mark::new);
+        let mut comparison =
+            Comparison { mask: Mask::Guarded { hidden, mark: mark.as_ref() }, found: Vec::new() };
         for before in self.documents() {
             let counterpart = after.documents().iter().find(|one| one.id() == before.id());
-            compare(&before.id().to_string(), Some(before), counterpart, &mut differences);
+            comparison.compare(&before.id().to_string(), Some(before), counterpart);
         }
         for added in after.documents() {
             if !self.documents().iter().any(|one| one.id() == added.id()) {
-                compare(&added.id().to_string(), None, Some(added), &mut differences);
+                comparison.compare(&added.id().to_string(), None, Some(added));
             }
         }
-        differences
+        comparison.found
     }
+
+    /// A secret that all machines of a cluster have.
+    fn secret(&self) -> Option<&str> {
+        let identity = || self.document("DiscoveryIdentityConfig")?.at(&["clusterSecret"]);
+        let secret = self.at(&["cluster", "secret"]).or_else(identity)?.as_text()?;
+        Some(secret).filter(|secret| !secret.is_empty())
+    }
+}
+
+struct Comparison<'a> {
+    mask: Mask<'a>,
+    found: Vec<Difference>,
 }
 
 /// A value, and what may be shown of it. Masking keeps the shape, so both are walked side by side.
@@ -41,62 +61,87 @@ struct Shown<'a> {
     masked: &'a Value,
 }
 
-fn compare(name: &str, before: Option<&Document>, after: Option<&Document>, out: &mut Vec<Difference>) {
-    let both = |document: &Document| {
-        (document.to_value().without_nulls(), document.redacted().to_value().without_nulls())
-    };
-    let (before, after) = (before.map(both), after.map(both));
-    walk(
-        name,
-        &Trail::default(),
-        before.as_ref().map(|(value, masked)| Shown { value, masked }),
-        after.as_ref().map(|(value, masked)| Shown { value, masked }),
-        out,
-    );
+impl Shown<'_> {
+    fn is_masked(&self) -> bool {
+        self.value != self.masked
+    }
 }
 
-fn walk(
-    name: &str,
-    path: &Trail<'_>,
-    before: Option<Shown<'_>>,
-    after: Option<Shown<'_>>,
-    out: &mut Vec<Difference>,
-) {
-    if before.map(|one| one.value) == after.map(|one| one.value) {
-        return;
+/// Where in a document, and whether what stands beside it is masked.
+struct Place<'a> {
+    document: &'a str,
+    path: Trail<'a>,
+    beside_masked: bool,
+}
+
+impl Comparison<'_> {
+    fn compare(&mut self, name: &str, before: Option<&Document>, after: Option<&Document>) {
+        let both = |document: &Document| {
+            let masked = document.masked(&self.mask);
+            (document.to_value().without_nulls(), masked.to_value().without_nulls())
+        };
+        let (before, after) = (before.map(both), after.map(both));
+        let place = Place { document: name, path: Trail::default(), beside_masked: false };
+        self.walk(
+            &place,
+            before.as_ref().map(|(value, masked)| Shown { value, masked }),
+            after.as_ref().map(|(value, masked)| Shown { value, masked }),
+        );
     }
-    match (before, after) {
-        (
-            Some(Shown { value: Value::Map(before), masked: Value::Map(before_masked) }),
-            Some(Shown { value: Value::Map(after), masked: Value::Map(after_masked) }),
-        ) => {
-            let added = after.keys().filter(|key| !before.contains(key));
-            for key in before.keys().chain(added) {
-                walk(
-                    name,
-                    &path.key(key),
-                    entry(before, before_masked, key),
-                    entry(after, after_masked, key),
-                    out,
-                );
-            }
+
+    fn walk(&mut self, place: &Place<'_>, before: Option<Shown<'_>>, after: Option<Shown<'_>>) {
+        if before.map(|one| one.value) == after.map(|one| one.value) {
+            return;
         }
-        (
-            Some(Shown { value: Value::List(before), masked: Value::List(before_masked) }),
-            Some(Shown { value: Value::List(after), masked: Value::List(after_masked) }),
-        ) => {
-            for index in 0..before.len().max(after.len()) {
-                let old = item(before, before_masked, index);
-                walk(name, &path.item(index), old, item(after, after_masked, index), out);
+        match (before, after) {
+            (
+                Some(Shown { value: Value::Map(before), masked: Value::Map(before_masked) }),
+                Some(Shown { value: Value::Map(after), masked: Value::Map(after_masked) }),
+            ) => {
+                let added = after.keys().filter(|key| !before.contains(key));
+                for key in before.keys().chain(added) {
+                    let at = Place { path: place.path.key(key), ..*place };
+                    self.walk(&at, entry(before, before_masked, key), entry(after, after_masked, key));
+                }
             }
+            (
+                Some(Shown { value: Value::List(before), masked: Value::List(before_masked) }),
+                Some(Shown { value: Value::List(after), masked: Value::List(after_masked) }),
+            ) => {
+                // Items move when others come and go, and what one was before is then found beside another.
+                let beside_masked = place.beside_masked
+                    || has_masked_leaf(before, before_masked)
+                    || has_masked_leaf(after, after_masked);
+                for index in 0..before.len().max(after.len()) {
+                    let at = Place { path: place.path.item(index), beside_masked, ..*place };
+                    self.walk(&at, item(before, before_masked, index), item(after, after_masked, index));
+                }
+            }
+            (before, after) => self.tell(place, before, after),
         }
-        (before, after) => out.push(Difference {
-            document: name.to_owned(),
-            path: path.to_string(),
-            before: before.map(|one| show(one.masked)),
-            after: after.map(|one| show(one.masked)),
-        }),
     }
+
+    fn tell(&mut self, place: &Place<'_>, before: Option<Shown<'_>>, after: Option<Shown<'_>>) {
+        // What a secret takes the place of was one too, and nobody else says so.
+        let masked = |one: &Option<Shown<'_>>| one.as_ref().is_some_and(Shown::is_masked);
+        let whole = before.is_some() && after.is_some() && masked(&before) != masked(&after);
+        let show = |one: Shown<'_>| {
+            if (whole || place.beside_masked) && !one.is_masked() {
+                let mut value = one.value.clone();
+                self.mask.whole(&mut value);
+                return shown(&value);
+            }
+            shown(one.masked)
+        };
+        let (before, after) = (before.map(show), after.map(show));
+        let (document, path) = (place.document.to_owned(), place.path.to_string());
+        self.found.push(Difference { document, path, before, after });
+    }
+}
+
+fn has_masked_leaf(values: &[Value], masked: &[Value]) -> bool {
+    let is_leaf = |value: &Value| value.as_map().is_none() && value.as_list().is_none();
+    values.iter().zip(masked).any(|(value, masked)| is_leaf(value) && value != masked)
 }
 
 fn entry<'a>(value: &'a Map, masked: &'a Map, key: &str) -> Option<Shown<'a>> {
@@ -105,8 +150,4 @@ fn entry<'a>(value: &'a Map, masked: &'a Map, key: &str) -> Option<Shown<'a>> {
 
 fn item<'a>(value: &'a [Value], masked: &'a [Value], index: usize) -> Option<Shown<'a>> {
     Some(Shown { value: value.get(index)?, masked: masked.get(index)? })
-}
-
-fn show(value: &Value) -> String {
-    value.as_text().map_or_else(|| print(value).trim_end().to_owned(), str::to_owned)
 }

@@ -5,10 +5,11 @@ use std::fmt;
 use talmox_yaml::{FaultKind, Node, NodeKind};
 
 use crate::fault::{Fault, Faults, Path, Source, Trail};
+use crate::hidden::Hidden;
+use crate::mask::Mask;
 use crate::print::print_to;
 use crate::read::{Reader, free_scalar};
-use crate::scalar::REDACTED;
-use crate::schema::{self, API_VERSION, Kind, Struct, Type};
+use crate::schema::{self, API_VERSION, Kind};
 use crate::value::{Map, Value};
 use crate::view::{self, View};
 
@@ -63,8 +64,12 @@ impl Document {
     /// The same with every secret masked.
     #[must_use]
     pub fn redacted(&self) -> Self {
+        self.masked(&Mask::Secrets)
+    }
+
+    pub(crate) fn masked(&self, mask: &Mask<'_>) -> Self {
         let mut body = self.body.clone();
-        redact(&mut body, self.kind.body);
+        mask.document(&mut body, self.kind.body);
         Self { kind: self.kind, body }
     }
 }
@@ -174,6 +179,13 @@ impl Config {
     pub fn redacted(&self) -> Self {
         Self { documents: self.documents.iter().map(Document::redacted).collect() }
     }
+
+    /// The same with what people wrote into files, manifests and variables of programs masked as well, and with it everything hidden.
+    #[must_use]
+    pub fn guarded(&self, hidden: &Hidden) -> Self {
+        let mask = Mask::Guarded { hidden, mark: None };
+        Self { documents: self.documents.iter().map(|document| document.masked(&mask)).collect() }
+    }
 }
 
 fn clash(one: &Document, other: &Document) -> bool {
@@ -279,44 +291,6 @@ pub(crate) fn read_document(reader: &mut Reader<'_>, node: &Node) -> Option<Docu
         Err(message) => {
             reader.fault(node, &Trail::default(), message);
             None
-        }
-    }
-}
-
-fn redact(map: &mut Map, known: &Struct) {
-    for field in known.fields {
-        let Some(value) = map.get_mut(field.name) else { continue };
-        if field.secret {
-            mask(value);
-        } else {
-            redact_value(value, &field.kind);
-        }
-    }
-}
-
-fn redact_value(value: &mut Value, kind: &Type) {
-    match (value, kind) {
-        (Value::Map(map), Type::Struct(known)) => redact(map, known),
-        (Value::Map(map), Type::Map(kind)) => map.values_mut().for_each(|value| redact_value(value, kind)),
-        (Value::List(items), Type::List(kind)) => items.iter_mut().for_each(|item| redact_value(item, kind)),
-        (Value::List(items), Type::Keyed(known, _)) => {
-            for item in items {
-                redact_value(item, &Type::Struct(known));
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Masks every leaf; an empty text is no secret and says that there is none.
-fn mask(value: &mut Value) {
-    match value {
-        Value::Map(map) => map.values_mut().for_each(mask),
-        Value::List(items) => items.iter_mut().for_each(mask),
-        Value::Text(text) if text.is_empty() => {}
-        Value::Null => {}
-        Value::Bool(_) | Value::Integer(_) | Value::Octal(_) | Value::Float(_) | Value::Text(_) => {
-            *value = Value::text(REDACTED);
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) static API_SERVER_CONFIG: Struct = Struct::of(&[
     value("image", Type::Text),
     value("extraArgs", Type::Arguments),
     value("extraVolumes", Type::List(&Type::Struct(&VOLUME_MOUNT_CONFIG))),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     value("certSANs", Type::List(&Type::Text)),
     optional("disablePodSecurityPolicy", Type::Bool),
     value("admissionControl", Type::Keyed(&ADMISSION_PLUGIN_CONFIG, Key::Name)),
@@ -94,7 +94,7 @@ pub(super) static CONTROLLER_MANAGER_CONFIG: Struct = Struct::of(&[
     value("image", Type::Text),
     value("extraArgs", Type::Arguments),
     value("extraVolumes", Type::List(&Type::Struct(&VOLUME_MOUNT_CONFIG))),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     optional("resources", Type::Struct(&LEGACY_RESOURCES_CONFIG)),
 ]);
 
@@ -109,7 +109,7 @@ pub(super) static SCHEDULER_CONFIG: Struct = Struct::of(&[
     value("image", Type::Text),
     value("extraArgs", Type::Arguments),
     value("extraVolumes", Type::List(&Type::Struct(&VOLUME_MOUNT_CONFIG))),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     optional("resources", Type::Struct(&LEGACY_RESOURCES_CONFIG)),
     value("config", Type::Object),
 ]);
@@ -145,6 +145,6 @@ pub(super) static EXTERNAL_CLOUD_PROVIDER_CONFIG: Struct =
     Struct::of(&[optional("enabled", Type::Bool), value("manifests", Type::List(&Type::Text))]);
 
 pub(super) static CLUSTER_INLINE_MANIFEST: Struct =
-    Struct::of(&[always("name", Type::Text), always("contents", Type::Manifest)]);
+    Struct::of(&[always("name", Type::Text), always("contents", Type::Manifest).guarded()]);
 
 pub(super) static ADMIN_KUBECONFIG_CONFIG: Struct = Struct::of(&[value("certLifetime", Type::Duration)]);

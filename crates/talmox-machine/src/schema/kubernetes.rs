@@ -17,7 +17,7 @@ pub(super) static KUBE_API_SERVER_CA_CONFIG: Struct = Struct::of(&[
 pub(super) static KUBE_API_SERVER_CONFIG: Struct = Struct::of(&[
     always("image", Type::Text),
     value("extraArgs", Type::Arguments),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     value("resources", Type::Struct(&RESOURCES_CONFIG)),
     optional("apiPort", Type::Signed(64)),
     value("certExtraSANs", Type::List(&Type::Text)),
@@ -51,7 +51,7 @@ pub(super) static KUBE_CONTROLLER_MANAGER_CONFIG: Struct = Struct::of(&[
     optional("enabled", Type::Bool),
     always("image", Type::Text),
     value("extraArgs", Type::Arguments),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     value("resources", Type::Struct(&RESOURCES_CONFIG)),
 ]);
 
@@ -59,7 +59,7 @@ pub(super) static KUBE_CORE_DNS_CONFIG: Struct =
     Struct::of(&[optional("enabled", Type::Bool), value("image", Type::Text)]);
 
 pub(super) static KUBE_CREDENTIAL_PROVIDER_CONFIG: Struct =
-    Struct::of(&[always("configuration", Type::Object).replaced()]);
+    Struct::of(&[always("configuration", Type::Object).replaced().guarded()]);
 
 pub(super) static KUBE_ETCD_ENCRYPTION_CONFIG: Struct =
     Struct::of(&[always("config", Type::Object).secret()]);
@@ -81,7 +81,7 @@ pub(super) static KUBE_FLANNEL_CNI_CONFIG: Struct = Struct::of(&[
 ]);
 
 pub(super) static KUBE_INLINE_MANIFEST_CONFIG: Struct =
-    Struct::of(&[always("name", Type::Text), always("manifest", Type::Text)]);
+    Struct::of(&[always("name", Type::Text), always("manifest", Type::Text).guarded()]);
 
 pub(super) static KUBE_NETWORK_CONFIG: Struct = Struct::of(&[
     always("dnsDomain", Type::Text),
@@ -119,7 +119,7 @@ pub(super) static KUBE_SCHEDULER_CONFIG: Struct = Struct::of(&[
     always("image", Type::Text),
     always("config", Type::Object),
     value("extraArgs", Type::Arguments),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     value("resources", Type::Struct(&RESOURCES_CONFIG)),
 ]);
 
@@ -138,7 +138,7 @@ pub(super) static ACCEPTED_SERVICE_ACCOUNT_CONFIG: Struct = Struct::of(&[
 ]);
 
 pub(super) static KUBE_STATIC_POD_CONFIG: Struct =
-    Struct::of(&[always("name", Type::Text), always("pod", Type::Object).replaced()]);
+    Struct::of(&[always("name", Type::Text), always("pod", Type::Object).replaced().guarded()]);
 
 pub(super) static KUBE_TALOS_API_ACCESS_CONFIG: Struct = Struct::of(&[
     value("allowedRoles", Type::List(&Type::Text)),

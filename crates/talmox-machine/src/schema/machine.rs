@@ -12,12 +12,12 @@ pub(super) static MACHINE_CONFIG: Struct = Struct::of(&[
     always("certSANs", Type::List(&Type::Text)),
     optional("controlPlane", Type::Struct(&MACHINE_CONTROL_PLANE_CONFIG)),
     optional("kubelet", Type::Struct(&LEGACY_KUBELET_CONFIG)),
-    value("pods", Type::List(&Type::Object)),
+    value("pods", Type::List(&Type::Object)).guarded(),
     optional("network", Type::Struct(&NETWORK_CONFIG)),
     value("disks", Type::List(&Type::Struct(&MACHINE_DISK))),
     optional("install", Type::Struct(&INSTALL_CONFIG)),
     value("files", Type::List(&Type::Struct(&MACHINE_FILE))),
-    value("env", Type::Map(&Type::Text)),
+    value("env", Type::Map(&Type::Text)).guarded(),
     optional("time", Type::Struct(&TIME_CONFIG)),
     value("sysctls", Type::Map(&Type::Text)),
     value("sysfs", Type::Map(&Type::Text)),
@@ -49,7 +49,7 @@ pub(super) static LEGACY_KUBELET_CONFIG: Struct = Struct::of(&[
     value("extraArgs", Type::Arguments),
     value("extraMounts", Type::List(&Type::Struct(&EXTRA_MOUNT))),
     value("extraConfig", Type::Object),
-    value("credentialProviderConfig", Type::Object),
+    value("credentialProviderConfig", Type::Object).guarded(),
     optional("defaultRuntimeSeccompProfileEnabled", Type::Bool),
     optional("registerWithFQDN", Type::Bool),
     optional("nodeIP", Type::Struct(&KUBELET_NODE_IP_CONFIG)),
@@ -110,7 +110,7 @@ pub(super) static INSTALL_DISK_SELECTOR: Struct = Struct::of(&[
 pub(super) static INSTALL_EXTENSION_CONFIG: Struct = Struct::of(&[always("image", Type::Text)]);
 
 pub(super) static MACHINE_FILE: Struct = Struct::of(&[
-    always("content", Type::Text),
+    always("content", Type::Text).guarded(),
     always("permissions", Type::FileMode),
     always("path", Type::Text),
     always("op", Type::Text),

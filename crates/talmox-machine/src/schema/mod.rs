@@ -113,7 +113,10 @@ pub(crate) struct Field {
     pub print: Print,
     /// Whether a list, mapping or object in a patch takes the place of the one that is there.
     pub replaced: bool,
+    /// Whether it holds a secret and nothing else: masked in all that is shown, and a variable in patches that are written.
     pub secret: bool,
+    /// Whether people write into it what they like, secrets too: masked where differences are shown.
+    pub guarded: bool,
     /// The minor version of Talos 1 that brought it, where that is later than its document.
     pub since: u16,
 }
@@ -130,7 +133,7 @@ pub(crate) enum Print {
 
 impl Field {
     const fn new(name: &'static str, kind: Type, pointer: bool, print: Print) -> Self {
-        Self { name, kind, pointer, print, replaced: false, secret: false, since: 0 }
+        Self { name, kind, pointer, print, replaced: false, secret: false, guarded: false, since: 0 }
     }
 
     const fn replaced(self) -> Self {
@@ -143,6 +146,10 @@ impl Field {
 
     const fn secret(self) -> Self {
         Self { secret: true, ..self }
+    }
+
+    const fn guarded(self) -> Self {
+        Self { guarded: true, ..self }
     }
 
     const fn since(self, minor: u16) -> Self {

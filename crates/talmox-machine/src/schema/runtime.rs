@@ -7,7 +7,7 @@ pub(super) static CRI_BASE_RUNTIME_SPEC_CONFIG: Struct =
     Struct::of(&[value("overrides", Type::Object).replaced()]);
 
 pub(super) static CRI_CUSTOMIZATION_CONFIG: Struct =
-    Struct::of(&[always("name", Type::Text), always("content", Type::Text)]);
+    Struct::of(&[always("name", Type::Text), always("content", Type::Text).guarded()]);
 
 pub(super) static CONTAINER_CONFIG: Struct = Struct::of(&[
     always("name", Type::Text),
@@ -75,10 +75,13 @@ pub(super) static CONTAINER_DEPENDS_ON: Struct = Struct::of(&[
     value("containers", Type::List(&Type::Text)),
 ]);
 
-pub(super) static ENVIRONMENT: Struct = Struct::of(&[always("variables", Type::Map(&Type::Text))]);
+pub(super) static ENVIRONMENT: Struct = Struct::of(&[always("variables", Type::Map(&Type::Text)).guarded()]);
 
-pub(super) static ETC_FILE_CONFIG: Struct =
-    Struct::of(&[always("name", Type::Text), always("mode", Type::FileMode), always("contents", Type::Text)]);
+pub(super) static ETC_FILE_CONFIG: Struct = Struct::of(&[
+    always("name", Type::Text),
+    always("mode", Type::FileMode),
+    always("contents", Type::Text).guarded(),
+]);
 
 pub(super) static EVENT_SINK: Struct = Struct::of(&[always("endpoint", Type::Text)]);
 

@@ -3,7 +3,7 @@
 use secrecy::ExposeSecret as _;
 use talmox_machine::client::{Context, DEFAULT_LIFETIME, Kubeconfig, TalosRole, Talosconfig};
 use talmox_machine::secrets::Encryption;
-use talmox_machine::{Patched, Role, SystemRandom, Value, patch};
+use talmox_machine::{Config, Difference, Hidden, Patched, Role, SystemRandom, Value, patch};
 
 use crate::{NOW, bundle, config, read_patch};
 
@@ -123,4 +123,148 @@ fn a_difference_shows_that_a_secret_changed_and_not_to_what() {
             .any(|one| one.document == "HostnameConfig" && one.path.is_empty() && one.before.is_none())
     );
     assert_hidden(&format!("{:?}", talmox_machine::Config::default().differences(&before)), "Difference");
+}
+
+/// Fields into which people write what they like, in either layout.
+const FREE: &str = "machine:
+  env: {PASSWORD: hunter2}
+  files: [{content: password hunter2, permissions: 0o600, path: /var/x, op: create}]
+  pods: [{metadata: {name: agent}, spec: {containers: [{env: [{name: TOKEN, value: hunter2}]}]}}]
+  kubelet: {credentialProviderConfig: {providers: [{env: [{name: TOKEN, value: hunter2}]}]}}
+cluster:
+  inlineManifests: [{name: sec, contents: 'stringData: {password: hunter2}'}]
+  extraManifestHeaders: {Authorization: hunter2}
+  apiServer: {env: {PASSWORD: hunter2}}
+  controllerManager: {env: {PASSWORD: hunter2}}
+  scheduler: {env: {PASSWORD: hunter2}}
+---
+apiVersion: v1alpha1
+kind: ExtensionServiceConfig
+name: agent
+configFiles: [{content: hunter2, mountPath: /x}]
+environment: [PASSWORD=hunter2]
+---
+apiVersion: v1alpha1
+kind: EnvironmentConfig
+variables: {PASSWORD: hunter2}
+---
+apiVersion: v1alpha1
+kind: EtcFileConfig
+name: x
+mode: 0o600
+contents: hunter2
+---
+apiVersion: v1alpha1
+kind: CRICustomizationConfig
+name: x
+content: hunter2
+---
+apiVersion: v1alpha1
+kind: KubeInlineManifestConfig
+name: x
+manifest: hunter2
+---
+apiVersion: v1alpha1
+kind: KubeExternalManifestConfig
+name: x
+url: https://a.lan/
+headers: {Authorization: hunter2}
+---
+apiVersion: v1alpha1
+kind: KubeStaticPodConfig
+name: x
+pod: {spec: {containers: [{env: [{name: TOKEN, value: hunter2}]}]}}
+---
+apiVersion: v1alpha1
+kind: KubeAPIServerConfig
+image: a:v1
+env: {PASSWORD: hunter2}
+---
+apiVersion: v1alpha1
+kind: RegistryAuthConfig
+name: registry.lan
+username: robot
+password: hunter2
+---
+apiVersion: v1alpha1
+kind: WireguardConfig
+name: wg0
+privateKey: hunter2
+peers: [{publicKey: x, presharedKey: hunter2}]
+";
+
+fn with(minor: u16, text: &str) -> Config {
+    patched(&config(minor, Role::ControlPlane), text)
+}
+
+fn patched(before: &Config, text: &str) -> Config {
+    patch::apply(before.clone(), "x", &[read_patch(text)]).unwrap().into_config("x").unwrap()
+}
+
+fn told(found: &[Difference]) -> String {
+    format!("{found:?}")
+}
+
+#[test]
+fn what_people_wrote_is_shown_in_no_difference() {
+    let (before, one) = (config(13, Role::ControlPlane), with(13, FREE));
+    let other = with(13, &FREE.replace("hunter2", "swordfish"));
+    let empty = Config::default();
+    for (from, to) in [(&before, &one), (&one, &before), (&one, &other), (&empty, &one), (&one, &empty)] {
+        let found = from.differences(to);
+        assert!(!told(&found).contains("hunter2") && !told(&found).contains("swordfish"), "{found:#?}");
+    }
+    let added = before.differences(&one);
+    // Names, paths and keys are shown: what it is about is no secret.
+    for part in ["sec", "/var/x", "PASSWORD", "robot", "agent"] {
+        assert!(told(&added).contains(part), "{part}: {added:#?}");
+    }
+    // Others tell that one text took the place of another.
+    let changed: Vec<Difference> = one.differences(&other);
+    let file = changed.iter().find(|change| change.path == "machine.files[0].content").unwrap();
+    let (old, new) = (file.before.as_deref().unwrap(), file.after.as_deref().unwrap());
+    assert!(old.starts_with("****** ") && new.starts_with("****** ") && old != new, "{old} {new}");
+    assert_eq!(before.differences(&one), before.differences(&one), "the same text is told alike");
+}
+
+#[test]
+fn a_mark_of_a_text_says_nothing_to_whoever_lacks_the_secrets() {
+    let content = |seed: &str| {
+        let text =
+            format!("cluster: {{secret: {seed}, inlineManifests: [{{name: a, contents: hunter2}}]}}\n");
+        let config = with(13, &text);
+        let found = Config::default().differences(&config);
+        let shown = found[0].after.clone().unwrap();
+        shown.lines().find(|line| line.contains("contents")).unwrap().to_owned()
+    };
+    assert_ne!(content("b25lIHNlY3JldA=="), content("YW5vdGhlciBvbmU="));
+}
+
+#[test]
+fn what_a_variable_stood_for_is_shown_nowhere() {
+    let hidden = Hidden::from_iter(["hunter2", "v1.13.9", "/dev/vdb"]);
+    let free = "machine:
+  kubelet: {extraArgs: {token: x-hunter2-y}}
+  install: {extraKernelArgs: [a=1, token=hunter2], disk: /dev/vdb}
+  sysctls: {plain: \"1\"}
+";
+    let (before, one) = (config(13, Role::ControlPlane), with(13, free));
+    let other = with(13, &free.replace("hunter2", "swordfish").replace("a=1, ", ""));
+    for (from, to) in [(&before, &one), (&one, &before), (&one, &other), (&other, &one)] {
+        let found = from.differences_without(to, &hidden);
+        // Nobody says of the other one that it is a secret, but it stands where one does.
+        let changed = std::ptr::eq(from, &one) && std::ptr::eq(to, &other) || std::ptr::eq(from, &other);
+        assert!(!told(&found).contains("hunter2"), "{found:#?}");
+        assert!(!changed || !told(&found).contains("swordfish"), "{found:#?}");
+    }
+    let added = told(&before.differences_without(&one, &hidden));
+    assert!(added.contains("/dev/vdb") && added.contains("plain: "), "{added}");
+    let guarded = one.guarded(&hidden).to_yaml();
+    assert!(!guarded.contains("hunter2") && guarded.contains("/dev/vdb"), "{guarded}");
+}
+
+#[test]
+fn what_people_wrote_stays_as_it_is_in_a_config_whose_secrets_are_masked() {
+    let redacted = with(13, FREE).redacted().to_yaml();
+    assert!(redacted.contains("stringData") && !redacted.contains("privateKey: hunter2"));
 }

@@ -69,6 +69,8 @@ pub enum Rule {
     DisksGrow,
     /// What is installed is what the description declares.
     Installer,
+    /// No node gets a Talos that does not run its kubelet: it would not come back.
+    RunsItsKubelet,
     /// No secret is in a plan.
     NoSecrets,
 }
@@ -90,6 +92,7 @@ impl fmt::Display for Rule {
             Self::Volumes => "only named volumes go",
             Self::DisksGrow => "disks only grow",
             Self::Installer => "only the described Talos is installed",
+            Self::RunsItsKubelet => "a node's Talos runs its kubelet",
             Self::NoSecrets => "no secrets in plans",
         })
     }

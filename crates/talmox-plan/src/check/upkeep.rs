@@ -1,7 +1,8 @@
 //! What is done to a cluster that lives, stated again without the planner's code.
 
 use talmox_types::desired::Role;
-use talmox_types::{NodeName, Phase, Realm};
+use talmox_types::support::line_of;
+use talmox_types::{NodeName, Phase, Realm, Version};
 
 use super::{Court, Rule};
 use crate::{
@@ -113,6 +114,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             court.violate(Rule::WellFormed, step, format!("it is about {node}"));
         }
         pods_first(court, step);
+        runs_its_kubelet(court, step);
         after_a_snapshot(court, step);
         rotation(court, step);
         let replaces_pods = matches!(
@@ -124,6 +126,25 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if replaces_pods {
             one_api_server_at_a_time(court, step);
         }
+    }
+}
+
+/// A node restarts into a Talos that runs the kubelet it has, or after Kubernetes was upgraded on it.
+fn runs_its_kubelet(court: &mut Court<'_>, step: &Planned) {
+    let Step::Upkeep(Upkeep::UpgradeNode { to, stage: false, .. }) = &step.step else { return };
+    let (SeenKubernetes::Answers(cluster), Some(node)) = (&court.observed.kubernetes, &step.node) else {
+        return;
+    };
+    let has = cluster.nodes.get(node.as_str()).and_then(|seen| Version::parse(&seen.version).ok());
+    let line = Version::parse(to).ok().as_ref().and_then(line_of);
+    let Some((has, line)) = has.zip(line).filter(|(has, line)| !line.supports(has)) else { return };
+    let upgrades = |before: &&Planned| {
+        matches!(&before.step, Step::Upkeep(Upkeep::UpgradeKubernetes { control_planes, workers, .. })
+            if control_planes.contains_key(node) || workers.contains_key(node))
+    };
+    if court.plan.refusals.is_empty() && !court.before(step).iter().any(upgrades) {
+        let problem = format!("Talos {} does not run the kubelet of {node}, which is {has}", line.talos);
+        court.violate(Rule::RunsItsKubelet, step, problem);
     }
 }
 

@@ -14,6 +14,7 @@ mod heirs;
 mod hosts;
 mod ids;
 mod inside;
+mod later;
 mod moves;
 mod names;
 mod namesakes;

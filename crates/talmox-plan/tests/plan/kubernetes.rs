@@ -181,6 +181,57 @@ fn jumps_and_ways_back_are_refused_with_what_to_do() {
     assert!(plan.notes.iter().any(|note| note.kind == NoteKind::Warning), "{:?}", plan.notes);
 }
 
+/// A node whose kubelet is of another version than the rest.
+fn kubelet_of(observed: &mut Observed, desired: &Desired, node: &str, version: &str) {
+    let kubelet = (Component::Kubelet.place().to_owned(), image(Component::Kubelet, version));
+    seen_mut(observed, &name(node)).images.extend([kubelet]);
+    let SeenKubernetes::Answers(cluster) = &mut observed.kubernetes else { panic!("no Kubernetes") };
+    cluster.nodes.get_mut(node).unwrap().version = format!("v{version}");
+    differs(observed, desired, &name(node));
+}
+
+#[test]
+fn a_kubelet_the_new_talos_does_not_run_is_upgraded_before_it() {
+    // A worker that was away when the others went from 1.31 to 1.32.
+    let desired = described("1.14.0", "1.32.4");
+    let mut observed = from_to(("1.13.6", "1.32.4"), &desired);
+    kubelet_of(&mut observed, &desired, "w-2", "1.31.4");
+    let plan = planned(&desired, &observed, &request());
+    assert_eq!(problems(&plan), [""; 0]);
+    assert_eq!(upgrade(&plan), Some(upgraded("1.31.4", "1.32.4")));
+    let changes = order(&plan);
+    assert_eq!((changes.len(), changes[0].as_ref()), (6, None), "{changes:?}");
+    // A plan with the other order is not carried out.
+    let mut wrong = plan.clone();
+    for step in &mut wrong.steps {
+        step.needs.retain(|need| need.as_str() != "upgrade-kubernetes");
+    }
+    let violations = check(&wrong, &desired, &observed, &request());
+    let [violation] =
+        violations.iter().filter(|one| one.rule == Rule::RunsItsKubelet).collect::<Vec<_>>()[..]
+    else {
+        panic!("{violations:#?}")
+    };
+    assert_eq!(violation.problem, "Talos 1.14 does not run the kubelet of w-2, which is 1.31.4");
+}
+
+#[test]
+fn while_kubernetes_cannot_be_upgraded_a_talos_that_needs_it_waits_too() {
+    let desired = described("1.14.0", "1.32.4");
+    let mut observed = from_to(("1.13.6", "1.32.4"), &desired);
+    for node in ["cp-1", "cp-3", "w-1", "w-2"] {
+        kubelet_of(&mut observed, &desired, node, "1.31.4");
+    }
+    observed.talos.insert(name("cp-2"), silent(&desired, "cp-2"));
+    let plan = planned(&desired, &observed, &request());
+    assert_eq!(order(&plan), []);
+    for awaited in
+        ["upgrade-kubernetes", "cp-1/drain", "cp-1/upgrade-node", "cp-1/return", "w-1/upgrade-node"]
+    {
+        assert!(later(&plan).contains(&awaited.to_owned()), "{awaited}: {:#?}", later(&plan));
+    }
+}
+
 #[test]
 fn a_kubelet_far_behind_is_refused_and_one_behind_is_not() {
     let desired = described("1.13.9", "1.36.3");
@@ -300,27 +351,64 @@ fn over_all_pairs_of_versions_every_pair_in_between_is_supported() {
                 refused += 1;
                 continue;
             }
-            let mut nodes: BTreeMap<String, &Version> =
-                desired.nodes.iter().map(|node| (node.name.to_string(), talos)).collect();
-            let mut runs = kubernetes;
-            for change in order(&plan) {
-                match change {
-                    Some(node) => drop(nodes.insert(node, new_talos)),
-                    None => runs = new_kubernetes,
-                }
-                for talos in nodes.values() {
-                    assert!(Pair::of(talos, runs).is_supported(), "{what}: {talos} with {runs}");
-                }
-            }
-            assert!(
-                nodes.values().all(|talos| *talos == new_talos) && runs == new_kubernetes,
-                "{what}: {plan:#?}"
-            );
+            let before = desired.nodes.iter().map(|node| (node.name.to_string(), (talos, kubernetes)));
+            is_supported_on_the_way(&plan, before.collect(), (new_talos, new_kubernetes), &what);
             carried_out += 1;
         }
     }
     println!("pairs: {carried_out} ways carried out in a supported order, {refused} refused with stations");
     assert!(carried_out > 100 && refused > 100);
+}
+
+/// Every node runs what its Talos supports, after every step, and in the end what is described.
+fn is_supported_on_the_way<'a>(
+    plan: &Plan,
+    mut nodes: BTreeMap<String, (&'a Version, &'a Version)>,
+    (talos, kubernetes): (&'a Version, &'a Version),
+    what: &str,
+) {
+    for change in order(plan) {
+        match change {
+            Some(node) => nodes.get_mut(&node).unwrap().0 = talos,
+            None => nodes.values_mut().for_each(|runs| runs.1 = kubernetes),
+        }
+        for (node, (talos, runs)) in &nodes {
+            assert!(Pair::of(talos, runs).is_supported(), "{what}: {node} has {talos} with {runs}");
+        }
+    }
+    assert!(nodes.values().all(|runs| *runs == (talos, kubernetes)), "{what}: {plan:#?}");
+}
+
+#[test]
+fn over_all_pairs_with_a_kubelet_that_is_behind_too() {
+    let (mut carried_out, mut first) = (0, 0);
+    for line in LINES.iter().filter(|line| line.talos >= Contract::new(1, 11)) {
+        for behind in line.kubernetes_from.minor..line.kubernetes_to.minor {
+            for new_line in LINES.iter().filter(|new| new.talos >= line.talos) {
+                let (talos, new_talos) =
+                    (Version::new(1, line.talos.minor, 1), Version::new(1, new_line.talos.minor, 1));
+                let (kubelet, kubernetes) = (Version::new(1, behind, 1), Version::new(1, behind + 1, 1));
+                let mut desired = desired(3, 2);
+                (desired.talos.version, desired.kubernetes.version) = (new_talos.clone(), kubernetes.clone());
+                let mut observed = from_to((&talos.to_string(), &kubernetes.to_string()), &desired);
+                kubelet_of(&mut observed, &desired, "w-2", &kubelet.to_string());
+                let plan = planned(&desired, &observed, &request());
+                if !plan.refusals.is_empty() {
+                    continue;
+                }
+                let what = format!("{talos} with {kubernetes}, w-2 with {kubelet}, to {new_talos}");
+                let of = |node: &str| if node == "w-2" { &kubelet } else { &kubernetes };
+                let before = desired
+                    .nodes
+                    .iter()
+                    .map(|node| (node.name.to_string(), (&talos, of(node.name.as_str()))));
+                is_supported_on_the_way(&plan, before.collect(), (&new_talos, &kubernetes), &what);
+                carried_out += 1;
+                first += usize::from(talos != new_talos && order(&plan)[0].is_none());
+            }
+        }
+    }
+    assert!(carried_out > 20 && first > 1, "{carried_out}, Kubernetes first in {first}");
 }
 
 #[test]

@@ -9,6 +9,9 @@
 //!  Kubernetes first ── if the old Talos runs the new one already ──▶ then Talos
 //!  neither ──▶ refused, with the stations in between
 //! ```
+//!
+//! The old Kubernetes is whatever is old of it: a kubelet may be behind its control plane, and a node whose kubelet the new Talos
+//! does not run never comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +42,11 @@ struct Running {
 
 impl Running {
     fn lowest(&self) -> Option<&Version> {
-        self.control_plane.iter().chain(&self.kubelets).min()
+        self.all().min()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Version> {
+        self.control_plane.iter().chain(&self.kubelets)
     }
 }
 
@@ -82,7 +89,7 @@ impl<'a> Planner<'a> {
                 format!("{} is there", silent.join(", "))
             };
             self.follow(None, WORD, Effect::ChangeLive, &format!("once {who}"));
-            return;
+            return self.talos_after_kubernetes(&running);
         }
         let Some(from) = running.lowest().cloned() else { return };
         let to = self.desired.kubernetes.version.clone();
@@ -153,11 +160,8 @@ impl<'a> Planner<'a> {
         let wanted = self.desired.talos.version.clone();
         let talos: BTreeSet<Version> =
             living.iter().filter_map(|one| Version::parse(&one.seen.version).ok()).collect();
-        let runs = |talos: &Version, kubernetes: &Version| {
-            line_of(talos).is_some_and(|line| line.supports(kubernetes))
-        };
         let old_runs_new = talos.iter().all(|talos| runs(talos, to));
-        let new_runs_old = running.control_plane.iter().all(|kubernetes| runs(&wanted, kubernetes));
+        let new_runs_old = running.all().all(|kubernetes| runs(&wanted, kubernetes));
         let upgrades = self.plan.steps.iter().any(|step| is_talos(step, |stage| !stage));
         let later = talos.iter().any(|talos| talos.contract() != wanted.contract());
         match (upgrades, old_runs_new, new_runs_old) {
@@ -165,16 +169,42 @@ impl<'a> Planner<'a> {
             (true, true, false) => Some(Order::First),
             (false, false, _) if later && runs(&wanted, to) => Some(Order::Later),
             (true | false, false, _) => {
-                let (talos, kubernetes) = (talos.iter().min()?, running.control_plane.iter().min()?);
+                let (talos, kubernetes) = (talos.iter().min()?, running.lowest()?);
                 let problem = format!(
                     "Talos {talos} with Kubernetes {kubernetes} cannot become {wanted} with {to} at once: \
                                        on the way one of them would not run the other"
                 );
-                let choices = self.stations(living, kubernetes, to);
+                let choices = match running.control_plane.iter().max().filter(|runs| *runs > kubernetes) {
+                    // Control planes cannot go back to where the kubelets are.
+                    Some(ahead) => vec![format!(
+                        "apply with kubernetes_version: {ahead} and talos_version: {talos}, so that no kubelet is behind"
+                    )],
+                    None => self.stations(living, kubernetes, to),
+                };
                 self.refuse(None, problem, choices);
                 None
             }
         }
+    }
+
+    /// Kubernetes cannot be upgraded now. Where the new Talos does not run what is there, it waits for that too.
+    fn talos_after_kubernetes(&mut self, running: &Running) {
+        let wanted = &self.desired.talos.version;
+        if running.all().all(|kubernetes| runs(wanted, kubernetes)) {
+            return;
+        }
+        let upgraded: BTreeSet<_> = self
+            .plan
+            .steps
+            .iter()
+            .filter(|step| is_talos(step, |stage| !stage))
+            .filter_map(|step| step.node.clone())
+            .collect();
+        let begins = |step: &Planned| {
+            step.effect.interrupts() && step.node.as_ref().is_some_and(|node| upgraded.contains(node))
+        };
+        let put_off = self.put_off(begins, "once Kubernetes was upgraded, which the new Talos needs");
+        self.plan.later.extend(put_off);
     }
 
     /// What the description has to say one after the other to get there.
@@ -226,6 +256,10 @@ impl<'a> Planner<'a> {
         }
         self.shared.push(first);
     }
+}
+
+fn runs(talos: &Version, kubernetes: &Version) -> bool {
+    line_of(talos).is_some_and(|line| line.supports(kubernetes))
 }
 
 /// Whether a step upgrades Talos, staged or not.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use secrecy::SecretString;
+use talmox_machine::Hidden;
 use talmox_talos::{Access, Client, Identity, Transport};
 use talmox_types::{FamilyPair, HostName, NodeName, Phases, Realm, VmId};
 
@@ -131,6 +132,8 @@ pub struct Whereabouts {
 #[derive(Clone)]
 pub struct MachineConfig {
     pub text: SecretString,
+    /// What in it came from variables, and is shown nowhere.
+    pub hidden: Hidden,
 }
 
 impl fmt::Debug for MachineConfig {

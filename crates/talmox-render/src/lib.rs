@@ -10,6 +10,7 @@
 //! patches follow in the order they come in: cluster, role, pool, node. What comes out is what Talos takes, or an error
 //! that names the place to mend. Nothing here does I/O.
 
+mod accepts;
 mod base;
 mod inputs;
 mod layer;
@@ -17,6 +18,7 @@ mod patches;
 mod render;
 mod variables;
 
+pub use accepts::Accepts;
 pub use inputs::{Inputs, PatchText, Whereabouts};
 pub use patches::Blamed;
 pub use render::{Common, RenderError, Rendered, Renderer, render};

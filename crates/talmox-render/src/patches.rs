@@ -1,14 +1,15 @@
 //! Patches: read, applied, and blamed for what Talos would refuse.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use talmox_machine::validate::{Mode, Problem, Severity};
-use talmox_machine::{Config, Faults, Patch, PatchError, Source, patch};
+use talmox_machine::{Config, Faults, Hidden, Patch, PatchError, Source, patch};
 use talmox_types::Contract;
 
 use crate::inputs::Inputs;
 use crate::render::RenderError;
-use crate::variables::substitute;
+use crate::variables::substitute_and_note;
 
 /// Proxmox boots Talos as the platform nocloud, which is a cloud to Talos: installing is not checked.
 pub(crate) const MODE: Mode = Mode::Cloud;
@@ -30,18 +31,23 @@ impl fmt::Display for Blamed {
     }
 }
 
-/// The patches with their variables replaced, and nothing in them that would come to nothing.
-pub(crate) fn read(inputs: &Inputs<'_>) -> Result<Vec<Patch>, RenderError> {
+/// The patches with their variables replaced, and nothing in them that would come to nothing; and what of the variables is not to
+/// be shown.
+pub(crate) fn read(inputs: &Inputs<'_>) -> Result<(Vec<Patch>, Hidden), RenderError> {
     let mut patches = Vec::with_capacity(inputs.patches.len());
-    let mut idle = Vec::new();
+    let (mut idle, mut used) = (Vec::new(), BTreeSet::new());
     for given in inputs.patches {
-        let text = substitute(&given.name, &given.text, inputs.variables).map_err(RenderError::Variable)?;
+        let text = substitute_and_note(&given.name, &given.text, inputs.variables, &mut used)
+            .map_err(RenderError::Variable)?;
         let patch =
             Patch::parse(Source { name: &given.name, text: &text }).map_err(RenderError::InvalidPatch)?;
         idle.extend(patch.idle());
         patches.push(patch);
     }
-    if idle.is_empty() { Ok(patches) } else { Err(RenderError::Idle(Faults(idle))) }
+    if !idle.is_empty() {
+        return Err(RenderError::Idle(Faults(idle)));
+    }
+    Ok((patches, inputs.variables.hidden(&used)))
 }
 
 /// Applies them in order. A document that is to go and is not there would be passed over by Talos in silence.

@@ -5,10 +5,11 @@ use std::fmt;
 
 use talmox_image::install::InstallImages;
 use talmox_machine::validate::Problem;
-use talmox_machine::{Bundle, Config, Faults, InputError, PatchError};
+use talmox_machine::{Bundle, Config, Faults, Hidden, InputError, PatchError};
 use talmox_types::Contract;
 use talmox_types::desired::{Desired, Node};
 
+use crate::accepts::{self, Accepts};
 use crate::base::{self, Machine};
 use crate::inputs::{Inputs, PatchText, Whereabouts};
 use crate::layer::Layer;
@@ -23,6 +24,10 @@ pub struct Rendered {
     pub warnings: Vec<Problem>,
     /// What the description asks for and is not known yet, in words.
     pub left_out: Vec<String>,
+    /// What variables stood for, which is shown nowhere.
+    pub hidden: Hidden,
+    /// Authorities that patches have machines accept.
+    pub accepts: Vec<Accepts>,
 }
 
 /// Why there is no configuration.
@@ -119,12 +124,13 @@ fn render_over(
     let said = [layer.to_patch()?];
     let described = || patches::apply(base()?, &name, &said);
     let config = described()?;
-    let given = patches::read(inputs)?;
+    let (given, hidden) = patches::read(inputs)?;
     let config = patches::apply(config, &name, &given)?;
     let talos = inputs.desired.talos.version.contract();
     let (refused, warnings) = patches::validate(&config, talos);
     if !refused.is_empty() {
         return Err(patches::blame(&described()?, &given, &refused, talos));
     }
-    Ok(Rendered { config, warnings, left_out: layer.left_out })
+    let accepts = accepts::of(&config, &given);
+    Ok(Rendered { config, warnings, left_out: layer.left_out, hidden, accepts })
 }

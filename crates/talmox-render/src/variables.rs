@@ -4,34 +4,47 @@
 //! `${`, and `$$patch` for `$patch`, which is how other tools had to have it written. In a line that is a comment nothing
 //! is replaced: a patch that is commented out must not ask for its variables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use talmox_machine::Hidden;
 
 /// What variables stand for. `Debug` shows names only: values may be secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct Variables {
+    values: BTreeMap<String, String>,
+    /// Names of those that are in a file of their own: kept for the cluster, they are hidden whether a patch names them or not.
+    kept: BTreeSet<String>,
+}
 
 impl Variables {
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// Takes those of a file, which come before others.
+    pub fn keep(&mut self, pairs: impl IntoIterator<Item = (String, String)>) {
+        for (name, value) in pairs {
+            self.kept.insert(name.clone());
+            self.values.insert(name, value);
+        }
+    }
+
+    /// What is not to be shown of a configuration that patches made: all that is kept, and what they took from elsewhere.
+    pub(crate) fn hidden(&self, used: &BTreeSet<String>) -> Hidden {
+        self.kept.union(used).filter_map(|name| self.get(name)).collect()
     }
 }
 
 impl FromIterator<(String, String)> for Variables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().collect())
-    }
-}
-
-impl Extend<(String, String)> for Variables {
-    fn extend<I: IntoIterator<Item = (String, String)>>(&mut self, pairs: I) {
-        self.0.extend(pairs);
+        Self { values: pairs.into_iter().collect(), kept: BTreeSet::new() }
     }
 }
 
 impl fmt::Debug for Variables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.values.keys()).finish()
     }
 }
 
@@ -46,13 +59,23 @@ pub struct InvalidVariable {
 
 /// The text with its variables replaced.
 pub fn substitute(name: &str, text: &str, variables: &Variables) -> Result<String, InvalidVariable> {
+    substitute_and_note(name, text, variables, &mut BTreeSet::new())
+}
+
+/// The same, and the names of those that were put in.
+pub(crate) fn substitute_and_note(
+    name: &str,
+    text: &str,
+    variables: &Variables,
+    used: &mut BTreeSet<String>,
+) -> Result<String, InvalidVariable> {
     let mut out = String::with_capacity(text.len());
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if line.trim_start().starts_with('#') {
             out.push_str(line);
             continue;
         }
-        replace(line, variables, &mut out).map_err(|message| InvalidVariable {
+        replace(line, variables, &mut out, used).map_err(|message| InvalidVariable {
             source_name: name.to_owned(),
             line: index + 1,
             message,
@@ -61,7 +84,12 @@ pub fn substitute(name: &str, text: &str, variables: &Variables) -> Result<Strin
     Ok(out)
 }
 
-fn replace(line: &str, variables: &Variables, out: &mut String) -> Result<(), String> {
+fn replace(
+    line: &str,
+    variables: &Variables,
+    out: &mut String,
+    used: &mut BTreeSet<String>,
+) -> Result<(), String> {
     let mut rest = line;
     while let Some(at) = rest.find('$') {
         out.push_str(&rest[..at]);
@@ -75,7 +103,7 @@ fn replace(line: &str, variables: &Variables, out: &mut String) -> Result<(), St
             let Some(end) = inside.find('}') else {
                 return Err("`${` without `}`; write `$${` for a literal one".to_owned());
             };
-            out.push_str(&value(&inside[..end], variables)?);
+            out.push_str(&value(&inside[..end], variables, used)?);
             &inside[end + 1..]
         } else {
             out.push('$');
@@ -87,13 +115,14 @@ fn replace(line: &str, variables: &Variables, out: &mut String) -> Result<(), St
 }
 
 /// What `NAME`, `NAME:-default` or `NAME-default` stands for.
-fn value(inside: &str, variables: &Variables) -> Result<String, String> {
+fn value(inside: &str, variables: &Variables, used: &mut BTreeSet<String>) -> Result<String, String> {
     let end = inside.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inside.len());
     let (name, form) = inside.split_at(end);
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(not_understood(inside));
     }
     let known = variables.get(name);
+    used.extend(known.map(|_| name.to_owned()));
     let filled = known.filter(|value| !value.is_empty());
     if form.is_empty() {
         let what = if known.is_some() { "empty" } else { "not set" };
@@ -164,6 +193,20 @@ mod tests {
             let error = replaced(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn what_patches_took_is_hidden_and_so_is_what_is_kept() {
+        let mut variables: Variables = [("TOKEN", "hush-hush"), ("HOME", "/home/ann")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into_iter()
+            .collect();
+        variables.keep([("OLD".to_owned(), "swordfish".to_owned())]);
+        let mut used = BTreeSet::new();
+        let text = "a: ${TOKEN}\nb: ${NONE:-plain-default}\n# ${HOME}\n";
+        substitute_and_note("p", text, &variables, &mut used).unwrap();
+        let hidden: Vec<String> = variables.hidden(&used).texts().map(str::to_owned).collect();
+        assert_eq!(hidden, ["hush-hush", "swordfish"]);
     }
 
     #[test]

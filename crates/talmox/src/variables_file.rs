@@ -19,7 +19,7 @@ pub(crate) fn load(folder: &Path) -> Result<Variables, Failure> {
     if let Some(path) = NAMES.into_iter().map(|name| folder.join(name)).find(|path| path.exists()) {
         let name = path.display().to_string();
         let text = secrets_file::read(&path)?;
-        variables.extend(parse(&name, &text)?);
+        variables.keep(parse(&name, &text)?);
     }
     Ok(variables)
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::{ExposeSecret as _, SecretString};
-use talmox_machine::{Config, Source};
+use talmox_machine::{Config, Hidden, Source};
 use talmox_plan::{Applies, Change, Incomparable};
 use talmox_talos::{ApplyMode, Client, Deadlines, Kind, kinds};
 use talmox_types::{NodeName, Phases};
 
 use super::images;
-use crate::{Reach, Whereabouts};
+use crate::{MachineConfig, Reach, Whereabouts};
 
 /// Parts of `machine` that Talos takes over while it runs. Every other document is taken over too, and all of `cluster` but
 /// [`ETCD`]; of the rest, `env`, `files`, `disks` and others, it says that it needs a restart, and from 1.14 on it says nothing.
@@ -113,7 +113,7 @@ pub(super) async fn against(
     let images = images::named_in(&kept);
     let phases = reach.machines.phases_of(held.active.as_ref().unwrap_or(&kept));
     let wanted = match reach.machines.config(node, &Whereabouts { phases, ..at.clone() }) {
-        Ok(wanted) => wanted.text,
+        Ok(wanted) => wanted,
         Err(reason) => {
             return Compared {
                 changes: Some(Err(Incomparable::Wanted(reason))),
@@ -123,15 +123,15 @@ pub(super) async fn against(
             };
         }
     };
-    let changes = match compare_texts(&kept, &wanted) {
+    let changes = match compare(&kept, &wanted) {
         Ok(changes) if changes.is_empty() => match &held.active {
             Some(active) => {
                 let applies = if on_trial.is_some() { Applies::OnTrial } else { Applies::Written };
-                compare_texts(active, &wanted).map(|changes| all(changes, applies))
+                compare(active, &wanted).map(|changes| all(changes, applies))
             }
             None => Ok(changes),
         },
-        Ok(changes) => Ok(judged(client, &wanted, changes).await),
+        Ok(changes) => Ok(judged(client, &wanted.text, changes).await),
         Err(reason) => Err(reason),
     };
     let on_trial = on_trial.map(|since| since.as_secs());
@@ -195,7 +195,20 @@ pub(crate) fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result
     };
     let (has, wanted) = (read("what the machine has", has)?, read("what is described", wanted)?);
     let change = |difference: talmox_machine::Difference| Change {
+/// What of a configuration is not as described; what is not to be shown is not.
+fn compare(has: &SecretString, wanted: &MachineConfig) -> Result<Vec<Change>, String> {
+    compare_without(has, &wanted.text, &wanted.hidden)
+}
+
         key: match (difference.document.as_str(), difference.path.as_str()) {
+    compare_without(has, wanted, &Hidden::default())
+}
+
+fn compare_without(
+    has: &SecretString,
+    wanted: &SecretString,
+    hidden: &Hidden,
+) -> Result<Vec<Change>, String> {
             (document, "") => document.to_owned(),
             (document, path) if document.starts_with("the document") => path.to_owned(),
             (document, path) => format!("{document} {path}"),
@@ -206,7 +219,7 @@ pub(crate) fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result
         field: None,
         sub: Vec::new(),
     };
-    Ok(has.differences(&wanted).into_iter().map(change).collect())
+    Ok(has.differences_without(&wanted, hidden).into_iter().map(change).collect())
 }
 
 #[cfg(test)]

@@ -135,17 +135,17 @@ impl Order<'_> {
         match client.apply_configuration(text, mode, false).await {
             Ok(applied) => {
                 for warning in &applied.warnings {
-                    self.work.warn(&without_secrets(warning, &config.text));
+                    self.work.warn(&without_secrets(warning, &config));
                 }
             }
             Err(error) => match error.kind() {
                 // It may have got there: whatever the next look shows.
                 Kind::Uncertain => {}
                 Kind::NotReached | Kind::NotReady | Kind::NotTrusted | Kind::AlreadyThere => {
-                    return Ok(without_secrets_of(error, &config.text).to_string());
+                    return Ok(without_secrets_of(error, &config).to_string());
                 }
                 Kind::NotFound | Kind::Denied | Kind::Unsupported | Kind::Refused | Kind::Failed => {
-                    let error = without_secrets_of(error, &config.text);
+                    let error = without_secrets_of(error, &config);
                     return Err(StepError::machine(format!("configure {}", self.vm.mark.node))(error));
                 }
             },

@@ -1,6 +1,6 @@
 //! Patches: their order, their variables, and what is refused with both places.
 
-use crate::support::{Around, NODES, at, of, pinned, rendered, try_render};
+use crate::support::{Around, NODES, at, bundle, of, pinned, rendered, try_render};
 
 fn patched(
     minor: u16,
@@ -171,4 +171,44 @@ fn patches_of_a_control_plane_hold_there_too() {
         let config = rendered(&format!("{}{NODES}", pinned(13)), node, &around).config;
         assert_eq!(at(&config, "cluster.apiServer.extraArgs"), "v: \"2\"");
     }
+}
+
+#[test]
+fn what_patches_have_machines_accept_is_told_with_its_place() {
+    let certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BPT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+    let legacy = format!(
+        "machine:\n  acceptedCAs:\n    - crt: {certificate}\ncluster:\n  acceptedCAs:\n    - crt: {certificate}\n"
+    );
+    let pem = bundle().kubernetes.certificate.pem().trim_end().replace('\n', "\n    ");
+    let document =
+        format!("apiVersion: v1alpha1\nkind: KubeAPIServerCAConfig\nacceptedCAs:\n  - |\n    {pem}\n");
+    let accepts = |minor: u16, text: &str| {
+        let patches =
+            vec![("one.yaml", "machine: {sysctls: {a: '1'}}\n".to_owned()), ("two.yaml", text.to_owned())];
+        let around = Around { patches, ..Around::default() };
+        let rendered = try_render(&format!("{}{NODES}", pinned(minor)), "cp-1", &around).unwrap();
+        rendered.accepts.into_iter().map(|one| (one.realm.word(), one.place)).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        accepts(13, &legacy),
+        [
+            ("talos", "two.yaml:3:5: machine.acceptedCAs".to_owned()),
+            ("kubernetes", "two.yaml:6:5: cluster.acceptedCAs".to_owned()),
+        ]
+    );
+    assert_eq!(accepts(14, &document), [("kubernetes", "two.yaml:4:3: acceptedCAs".to_owned())]);
+    assert_eq!(accepts(13, "machine: {sysctls: {b: '1'}}\n"), []);
+}
+
+#[test]
+fn what_variables_stood_for_is_known_to_be_hidden() {
+    let around = Around {
+        patches: vec![("one.yaml", "machine: {sysctls: {a: 'x-${TOKEN}', b: '${SIZE}'}}\n".to_owned())],
+        variables: vec![("TOKEN", "s3cret"), ("SIZE", "4096"), ("OTHER", "unnamed")],
+        ..Around::default()
+    };
+    let rendered = try_render(&format!("{}{NODES}", pinned(13)), "cp-1", &around).unwrap();
+    assert_eq!(rendered.hidden.texts().collect::<Vec<_>>(), ["s3cret"]);
+    let shown = rendered.config.guarded(&rendered.hidden).to_yaml();
+    assert!(!shown.contains("s3cret") && shown.contains("4096"));
 }

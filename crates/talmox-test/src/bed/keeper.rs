@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_exec::{MachineConfig, Machines, MachinesFuture, Manifest, Pieces, SnapshotSink, Whereabouts};
 use talmox_image::install::InstallImages;
-use talmox_machine::{Config, Source};
+use talmox_machine::{Config, Hidden, Source};
 use talmox_render::{Inputs, PatchText, Variables, render};
 use talmox_talos::Identity;
 use talmox_types::desired::Desired;
@@ -50,7 +50,11 @@ impl<'a> Keeper<'a> {
             cni_manifest: None,
             variables: &Variables::default(),
         });
-        let config = rendered.map_err(|error| error.to_string())?.config;
+        let rendered = rendered.map_err(|error| error.to_string())?;
+        if let Some(kept) = rendered.accepts.iter().find(|one| bundle.next(one.realm).is_some()) {
+            return Err(kept.to_string());
+        }
+        let config = rendered.config;
         let config = bundle.accept(config, phases).map_err(|error| error.to_string())?;
         Ok(SecretString::from(config.to_yaml()))
     }
@@ -61,11 +65,11 @@ impl Machines for Keeper<'_> {
         let mut rendered = self.rendered.lock().unwrap();
         let key = format!("{node} {at:?}");
         if let Some(text) = rendered.get(&key) {
-            return Ok(MachineConfig { text: text.clone() });
+            return Ok(MachineConfig { text: text.clone(), hidden: Hidden::default() });
         }
         let text = self.render(node, at)?;
         rendered.insert(key, text.clone());
-        Ok(MachineConfig { text })
+        Ok(MachineConfig { text, hidden: Hidden::default() })
     }
 
     fn identity(&self) -> Option<Arc<Identity>> {

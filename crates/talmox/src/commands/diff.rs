@@ -52,8 +52,8 @@ fn with_file(args: &Diff, against: &Path, printer: &Printer) -> anyhow::Result<(
     let name = path.display().to_string();
     let text = read_text(&path)?;
     let before = parsed(&name, &text)?;
-    let after = workshop.render(node, printer)?.config;
-    Ok((name, before.differences(&after)))
+    let after = workshop.render(node, printer)?;
+    Ok((name, before.differences_without(&after.config, &after.hidden)))
 }
 
 /// Against what the running node has.
@@ -73,11 +73,11 @@ async fn running(job: &Job, node: &str, printer: &Printer) -> anyhow::Result<(St
             .into());
     }
     let observed = job.observe().await?;
-    let (before, after) = inside.configs(node, &observed).await?;
+    let (before, wanted) = inside.configs(node, &observed).await?;
     let name = format!("what {} runs with", node.name);
     let before = parsed(&name, before.expose_secret())?;
-    let after = parsed("the description", after.expose_secret())?;
-    Ok((name, before.differences(&after)))
+    let after = parsed("the description", wanted.text.expose_secret())?;
+    Ok((name, before.differences_without(&after, &wanted.hidden)))
 }
 
 fn no_file(node: &str) -> String {

@@ -223,7 +223,7 @@ impl<'a> Inside<'a> {
         &self,
         node: &Node,
         observed: &Observed,
-    ) -> anyhow::Result<(SecretString, SecretString)> {
+    ) -> anyhow::Result<(SecretString, MachineConfig)> {
         let at = self.whereabouts(node, observed)?;
         let address = at.address.primary();
         let reach = self.reach(false);
@@ -238,7 +238,7 @@ impl<'a> Inside<'a> {
         let has = SecretString::from(has);
         let at = Whereabouts { phases: self.phases_of(&has), ..at };
         let wanted = self.make(&node.name, &at).map_err(Failure::new)?;
-        Ok((has, wanted.text))
+        Ok((has, wanted))
     }
 
     /// Where a node's machine is.
@@ -309,9 +309,14 @@ impl<'a> Inside<'a> {
         let bundle = known.secrets.bundle.issuing(phases);
         let whole = Whole { outcome, desired, bundle: &bundle };
         let rendered = whole.render((declared, &member), &whereabouts, &whole.renderer(&known.ingredients));
-        let config = rendered.map_err(|failure| failure.to_string())?.config;
-        let config = known.secrets.bundle.accept(config, phases).map_err(|error| error.to_string())?;
-        Ok(MachineConfig { text: SecretString::from(config.to_yaml()) })
+        let rendered = rendered.map_err(|failure| failure.to_string())?;
+        let bundle = &known.secrets.bundle;
+        // In the end machines are to believe the new authority alone, and would not.
+        if let Some(kept) = rendered.accepts.iter().find(|one| bundle.next(one.realm).is_some()) {
+            return Err(kept.to_string());
+        }
+        let config = bundle.accept(rendered.config, phases).map_err(|error| error.to_string())?;
+        Ok(MachineConfig { text: SecretString::from(config.to_yaml()), hidden: rendered.hidden })
     }
 
     /// The files people reach the cluster by get the new authority first: they are found by the old one, which nobody knows any

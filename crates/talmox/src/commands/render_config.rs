@@ -20,7 +20,7 @@ use crate::screens::plural;
 pub(super) fn config(args: &RenderConfig, printer: &Printer) -> anyhow::Result<()> {
     let workshop = Workshop::open(&args.making, printer)?;
     let rendered = workshop.render(workshop.node(&args.node)?, printer)?;
-    let config = if args.redact { rendered.config.redacted() } else { rendered.config };
+    let config = if args.redact { rendered.config.guarded(&rendered.hidden) } else { rendered.config };
     match args.output.output {
         Format::Table | Format::Yaml => printer.data(&config.to_yaml()),
         format @ Format::Json => printer.structured(format, &documents(&config)),

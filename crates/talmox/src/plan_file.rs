@@ -1,12 +1,13 @@
 //! Plans that are kept, to be carried out as they were looked at. No secret is in them.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use talmox_plan::{Nonce, Plan, Request};
+use talmox_secrets::{Overwrite, write_secret_file};
 use talmox_types::desired::Desired;
 
 use crate::failure::Failure;
@@ -49,21 +50,10 @@ impl PlanFile {
         })
     }
 
-    /// Writes beside and renames, so that a file is whole or not there.
+    /// For its owner alone, and whole or not at all. No secret is in it, but all that is known of a cluster is no news for others.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let failed = || format!("could not write {}", path.display());
-        let mut file = std::fs::File::create(&beside).with_context(failed)?;
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        let renamed = written.and_then(|()| std::fs::rename(&beside, path));
-        if renamed.is_err() {
-            // What could not become the plan file is of no use; that it could not be removed either is no news.
-            let _ = std::fs::remove_file(&beside);
-        }
-        renamed.with_context(failed)
+        Ok(write_secret_file(path, text.as_bytes(), Overwrite::Replace)?)
     }
 
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
@@ -157,6 +147,20 @@ mod tests {
         assert!(file.fits(&desired).unwrap());
         desired.nodes[0].vm.memory += 1;
         assert!(!file.fits(&desired).unwrap());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_kept_is_for_its_owner_alone_also_over_an_older_one() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (file, _) = kept();
+        let path = scratch("private");
+        std::fs::write(&path, "an older one").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        file.write(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(PlanFile::read(&path).unwrap(), file);
         std::fs::remove_file(path).unwrap();
     }
 

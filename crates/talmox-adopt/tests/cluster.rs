@@ -149,6 +149,56 @@ fn what_is_shared_is_the_clusters_or_the_roles() {
     assert!(!format!("{described:?}").contains("hush"));
 }
 
+/// What an interrupted rotation left behind runs, so it is described; and it is named.
+#[test]
+fn authorities_of_others_are_kept_and_named() {
+    let Some(folder) = golden() else { return };
+    for (version, talos, place) in [
+        ("v1.13", Version::new(1, 13, 9), "cluster.acceptedCAs"),
+        ("v1.14", Version::new(1, 14, 0), "KubeAPIServerCAConfig acceptedCAs"),
+    ] {
+        let read = |role: &str| config(&folder.join(version).join(format!("base-{role}.yaml")));
+        let (plane, worker) = (read("controlplane"), read("worker"));
+        let bundle = from_config(&plane).unwrap();
+        let now = talmox_machine::Time::from_unix(1_790_000_000);
+        let mut stranger =
+            Bundle::generate(talmox_types::Contract::new(1, 13), now, &mut talmox_machine::SystemRandom)
+                .unwrap();
+        for realm in talmox_types::Realm::ALL {
+            stranger.begin_rotation(realm, now, &mut talmox_machine::SystemRandom).unwrap();
+        }
+        let accepted = talmox_types::Phase::Accepted;
+        let phases = talmox_types::Phases { talos: accepted, kubernetes: accepted };
+        let with = |config: &Config| stranger.accept(config.clone(), phases).unwrap();
+        let nodes = vec![
+            node("cp-1", Role::Controller, 11, with(&plane)),
+            node("w-1", Role::Worker, 21, with(&worker)),
+        ];
+        let made = described(&bundle, talos.clone(), nodes);
+        well(version, &bundle, &made);
+        let found: Vec<_> = made
+            .strangers
+            .iter()
+            .map(|one| (one.accepted.realm.word(), one.accepted.place, one.file.as_str()))
+            .collect();
+        assert!(
+            found.contains(&("talos", "machine.acceptedCAs", "patches/cluster.yaml")),
+            "{version}: {found:?}"
+        );
+        assert!(
+            found.iter().any(|(realm, at, _)| *realm == "kubernetes" && *at == place),
+            "{version}: {found:?}"
+        );
+        assert!(
+            made.strangers
+                .iter()
+                .all(|one| one.accepted.fingerprint.len() == 64 && one.accepted.ends.is_some())
+        );
+        let clean = vec![node("cp-1", Role::Controller, 11, plane.clone())];
+        assert!(described(&bundle, talos, clean).strangers.is_empty());
+    }
+}
+
 /// What has a key is said there: once for all nodes, for a role, or for a node. What a key cannot say stays a patch.
 #[test]
 fn what_has_a_key_becomes_one() {

@@ -23,7 +23,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_config::{Outcome, Severity};
-use talmox_machine::{Bundle, Config, Difference};
+use talmox_machine::secrets::Accepted;
+use talmox_machine::{Bundle, Config, Difference, Source, read_values};
 use talmox_plan::{Guest, Nonce, Observed, macs};
 use talmox_pve::property::{IpConfig, Ipv4Setting, Ipv6Setting};
 use talmox_types::desired::Role;
@@ -146,10 +147,20 @@ pub struct Described {
     /// Names of the variables that stand for secrets.
     pub variables: Vec<String>,
     pub patches: Counts,
+    /// Authorities machines accept and that are not the cluster's, by the patch that goes on with it.
+    pub strangers: Vec<Stranger>,
     /// What rendering it would still change, node by node; secrets masked.
     pub remaining: BTreeMap<NodeName, Vec<Difference>>,
     /// What became of the VMs.
     pub vms: Option<Proposal>,
+}
+
+/// An authority somebody left behind: whoever has its key is let in as long as the patch names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    pub accepted: Accepted,
+    /// The patch, relative to the folder of the description.
+    pub file: String,
 }
 
 /// Why there is no description.
@@ -201,9 +212,21 @@ pub fn describe(live: &LiveCluster<'_>, nonce: &Nonce) -> Result<Described, Desc
         files: all,
         variables: variables.iter().map(|(name, _)| name.clone()).collect(),
         patches: scopes.counts(),
+        strangers: strangers(live.bundle, files),
         remaining,
         vms,
     })
+}
+
+/// Authorities that patches have machines accept though nobody here has their keys. They are described, because what is described is
+/// what runs; that somebody wants them is another matter.
+fn strangers(bundle: &Bundle, patches: &BTreeMap<String, String>) -> Vec<Stranger> {
+    let in_file = |(file, text): (&String, &String)| {
+        let documents = read_values(Source { name: file, text }).unwrap_or_default();
+        let accepted = bundle.strangers_in(&documents).into_iter();
+        accepted.map(|accepted| Stranger { accepted, file: file.clone() }).collect::<Vec<_>>()
+    };
+    patches.iter().flat_map(in_file).collect()
 }
 
 /// The first draft: with addresses of both families where machines have them, and with those they were asked at where the rules

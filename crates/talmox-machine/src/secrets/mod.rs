@@ -3,6 +3,7 @@
 //! One is made per cluster, ever. It can be read from `talosctl`'s `secrets.yaml` and talhelper's `talsecret.yaml` (the same
 //! document), and from the config of a control plane.
 
+mod accepted;
 mod extract;
 mod file;
 mod generate;
@@ -13,6 +14,7 @@ use std::fmt;
 
 use secrecy::SecretString;
 
+pub use accepted::Accepted;
 pub use extract::{ExtractError, from_config};
 pub use generate::GenerateError;
 pub use issue::{Leaf, Purpose};

@@ -4,13 +4,13 @@
 //! Made with secrets nobody is given, and with addresses as an empty Proxmox would give them: neither decides whether Talos
 //! takes the result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use talmox_config::{Code, Member, Outcome, Problem, Severity};
 use talmox_machine::{Bundle, SystemRandom};
 use talmox_plan::{Given, given_by_an_empty_proxmox};
-use talmox_render::{Renderer, Whereabouts};
+use talmox_render::{Accepts, Renderer, Whereabouts};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, NodeAddress};
 
@@ -43,6 +43,28 @@ pub(super) fn problems(
     Ok(found.into_iter().map(|(wrong, nodes)| wrong.told(&nodes, unset)).collect())
 }
 
+/// Authorities that patches have machines accept, each once. What has no configuration is told elsewhere.
+pub(super) fn accepts(
+    outcome: &Outcome,
+    desired: &Desired,
+    folder: &Path,
+) -> anyhow::Result<BTreeSet<Accepts>> {
+    let ingredients = Ingredients::read(desired, folder)?;
+    let bundle = Bundle::for_rehearsal(desired.talos.contract, now(), &mut SystemRandom)?;
+    let whole = Whole { outcome, desired, bundle: &bundle };
+    let renderer = whole.renderer(&ingredients);
+    let given = given_by_an_empty_proxmox(desired);
+    let members = outcome.description.members();
+    let mut found = BTreeSet::new();
+    for (node, member) in desired.nodes.iter().zip(&members) {
+        let Some(whereabouts) = whereabouts(node, &given) else { continue };
+        if let Ok(rendered) = whole.attempt((node, member), &whereabouts, &renderer) {
+            found.extend(rendered.accepts);
+        }
+    }
+    Ok(found)
+}
+
 /// One thing that is wrong.
 #[derive(PartialEq)]
 struct Wrong {
@@ -56,13 +78,7 @@ fn attempt(
     given: &BTreeMap<NodeName, Given>,
     renderer: &Renderer<'_>,
 ) -> Vec<Wrong> {
-    let address = match &node.address {
-        NodeAddress::Declared(address) => Some(*address),
-        NodeAddress::FromPool(_) => given.get(&node.name).and_then(|given| given.address),
-    };
-    // A pool that is too small is told by the rules.
-    let Some(address) = address else { return Vec::new() };
-    let whereabouts = Whereabouts { address, vmid: node.vm.id, host: node.vm.host.clone(), uuid: None };
+    let Some(whereabouts) = whereabouts(node, given) else { return Vec::new() };
     let (text, blame) = match whole.attempt((node, member), &whereabouts, renderer) {
         Ok(_) => return Vec::new(),
         Err(Unrendered::File(failure)) => (failure.to_string(), Blame::Description),
@@ -73,6 +89,15 @@ fn attempt(
         Blame::Patch => text.lines().map(|line| Wrong { text: line.to_owned(), blame }).collect(),
         Blame::Variable | Blame::Description => vec![Wrong { text, blame }],
     }
+}
+
+/// Where an empty Proxmox would have a node. A pool that is too small is told by the rules.
+fn whereabouts(node: &Node, given: &BTreeMap<NodeName, Given>) -> Option<Whereabouts> {
+    let address = match &node.address {
+        NodeAddress::Declared(address) => *address,
+        NodeAddress::FromPool(_) => given.get(&node.name)?.address?,
+    };
+    Some(Whereabouts { address, vmid: node.vm.id, host: node.vm.host.clone(), uuid: None })
 }
 
 impl Wrong {

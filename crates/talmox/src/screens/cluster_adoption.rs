@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use talmox_adopt::Proposal;
-use talmox_adopt::cluster::{Counts, Described};
+use talmox_adopt::cluster::{Counts, Described, Stranger};
+use talmox_machine::secrets::Accepted;
 use talmox_types::NodeName;
 
 use super::adoption::{refusal, tell};
@@ -14,7 +15,7 @@ use crate::printer::{BOLD, DIM};
 const SHOWN: usize = 12;
 
 pub(crate) fn cluster_adoption_text(described: &Described) -> String {
-    let Described { name, talos, kubernetes, contract, files, variables, patches, remaining, vms } =
+    let Described { name, talos, kubernetes, contract, files, variables, patches, strangers, remaining, vms } =
         described;
     let mut text = format!(
         "{BOLD}{name}{BOLD:#}  Talos {talos}, Kubernetes {kubernetes}, configuration in the layout of {contract}\n\n"
@@ -49,8 +50,27 @@ pub(crate) fn cluster_adoption_text(described: &Described) -> String {
             text.push_str(&format!("      {DIM}and {} more{DIM:#}\n", differences.len() - SHOWN));
         }
     }
+    text.extend(strangers.iter().map(stranger));
     let count = plural(files.len(), "file");
     text + &format!("{YELLOW}{count}{YELLOW:#} and the secrets of the cluster.\n")
+}
+
+/// An authority that is not the cluster's and is believed all the same.
+fn stranger(stranger: &Stranger) -> String {
+    let Stranger { accepted: Accepted { realm, place, fingerprint, .. }, file } = stranger;
+    let ends = ends(stranger).map_or_else(|| "end unknown".to_owned(), |day| format!("good until {day}"));
+    format!(
+        "  {RED}!{RED:#}   {BOLD}an authority of {} that is not this cluster's is accepted{BOLD:#}: SHA-256 {fingerprint}, {ends}\n      \
+         {} has it ({place}). Whoever has its key is let in until these lines are removed: an interrupted talosctl rotate-ca\n      \
+         leaves such behind. If nobody needs it, take them out, and the next apply drops it.\n",
+        realm.name(),
+        safe(file)
+    )
+}
+
+fn ends(stranger: &Stranger) -> Option<String> {
+    let ends = stranger.accepted.ends?.to_string();
+    Some(ends.split('T').next().unwrap_or(&ends).to_owned())
 }
 
 #[derive(Serialize)]
@@ -67,6 +87,8 @@ pub(crate) struct ClusterAdoptionData<'d> {
     files: Vec<&'d str>,
     variables: &'d [String],
     patches: PatchesData,
+    /// Authorities that are accepted and are not the cluster's.
+    strangers: Vec<StrangerData<'d>>,
     remaining: Vec<RemainingData<'d>>,
 }
 
@@ -87,6 +109,16 @@ struct PatchesData {
 }
 
 #[derive(Serialize)]
+struct StrangerData<'d> {
+    authority: &'static str,
+    sha256: &'d str,
+    /// A day.
+    ends: Option<String>,
+    file: &'d str,
+    place: &'d str,
+}
+
+#[derive(Serialize)]
 struct RemainingData<'d> {
     node: &'d NodeName,
     document: &'d str,
@@ -95,8 +127,18 @@ struct RemainingData<'d> {
 
 impl<'d> ClusterAdoptionData<'d> {
     pub(crate) fn new(described: &'d Described, dry_run: bool) -> Self {
-        let Described { name, talos, kubernetes, contract, files, variables, patches, remaining, vms } =
-            described;
+        let Described {
+            name,
+            talos,
+            kubernetes,
+            contract,
+            files,
+            variables,
+            patches,
+            strangers,
+            remaining,
+            vms,
+        } = described;
         let adoptions = vms.iter().flat_map(|vms| &vms.adoptions).map(|one| VmData {
             node: &one.node,
             vmid: one.vmid.get(),
@@ -125,7 +167,15 @@ impl<'d> ClusterAdoptionData<'d> {
             files: files.iter().map(|file| file.name.as_str()).collect(),
             variables,
             patches: PatchesData { cluster: patches.cluster, roles: patches.roles, nodes: patches.nodes },
+            strangers: strangers.iter().map(StrangerData::of).collect(),
             remaining: remaining.collect(),
         }
+    }
+}
+
+impl<'d> StrangerData<'d> {
+    fn of(stranger: &'d Stranger) -> Self {
+        let Stranger { accepted: Accepted { realm, place, fingerprint, .. }, file } = stranger;
+        Self { authority: realm.word(), sha256: fingerprint, ends: ends(stranger), file, place }
     }
 }

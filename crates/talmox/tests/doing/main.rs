@@ -13,6 +13,7 @@ mod connecting;
 mod ending;
 mod etcd;
 mod fetching;
+mod hiding;
 mod images;
 mod initial;
 mod interrupted;

@@ -1,11 +1,15 @@
 //! `talmox secrets rotate-ca`
 
+use std::collections::BTreeSet;
+
 use anyhow::Context as _;
 use talmox_machine::SystemRandom;
+use talmox_render::Accepts;
 use talmox_types::Realm;
 
 use crate::args::{SecretsRotateCa, Simulate};
 use crate::commands::configs::now;
+use crate::commands::rehearsal::accepts;
 use crate::commands::shared::{Job, block_on, boxed, flags};
 use crate::connect::folder;
 use crate::failure::Failure;
@@ -13,7 +17,7 @@ use crate::printer::Printer;
 use crate::secrets_file::{self, Loaded};
 
 pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<()> {
-    let Loaded { path, mut bundle } = open(args, printer)?;
+    let (Loaded { path, mut bundle }, accepted) = open(args, printer)?;
     let name = path.display();
     let asked = match (args.talos, args.kubernetes) {
         (true, false) => vec![Realm::Talos],
@@ -27,6 +31,11 @@ pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(
             "the authority of {} is being replaced already: the new one is in {name}, and stays",
             realm.name()
         ));
+    }
+    if let Some(kept) = accepted.iter().find(|kept| new.contains(&kept.realm)) {
+        return Err(Failure::new(kept.to_string())
+            .with_hint("whoever has the key of that authority is let in until then; no new one was made")
+            .into());
     }
     for realm in &new {
         bundle
@@ -49,22 +58,24 @@ pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(
     Ok(())
 }
 
-/// The secrets: those of the simulation, if that is meant. Those of the description are never changed for it.
-fn open(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<Loaded> {
+/// The secrets: those of the simulation, if that is meant. Those of the description are never changed for it. And what patches have
+/// machines accept.
+fn open(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(Loaded, BTreeSet<Accepts>)> {
     let own = folder(&args.description.file);
     if args.connection.simulate == Simulate::Off {
-        let (_, desired) = boxed(&args.description.file, printer)?;
-        return Ok(secrets_file::load(&desired, &own)?);
+        let (outcome, desired) = boxed(&args.description.file, printer)?;
+        return Ok((secrets_file::load(&desired, &own)?, accepts(&outcome, &desired, &own)?));
     }
     block_on(async {
         let job = Job::open(&args.description, &args.connection, printer).await?;
         let simulation = job.session.simulated_in().map(std::path::Path::to_owned);
-        let desired = job.desired.clone();
-        job.session.close().await?;
-        let Some(simulation) = simulation else { return Ok(secrets_file::load(&desired, &own)?) };
+        let Job { outcome, desired, session, .. } = job;
+        session.close().await?;
+        let accepted = accepts(&outcome, &desired, &own)?;
+        let Some(simulation) = simulation else { return Ok((secrets_file::load(&desired, &own)?, accepted)) };
         let loaded = secrets_file::load_simulated(&desired, &own, &simulation)?;
         if loaded.path.starts_with(&simulation) {
-            return Ok(loaded);
+            return Ok((loaded, accepted));
         }
         let name = loaded.path.display();
         Err(Failure::new(format!("the simulation uses {name}, which is not only its own"))

@@ -41,7 +41,6 @@ fn after_a_snapshot(court: &mut Court<'_>, step: &Planned) {
     }
 }
 
-fn is_risky(upkeep: &Upkeep, controller: impl FnOnce() -> bool) -> bool {
 /// A member that is dead is taken out of etcd. Where the VM goes before, so does the snapshot.
 fn loses_a_member(court: &Court<'_>, step: &Planned, node: &NodeName) -> bool {
     let lists = |machine: &SeenMachine| {
@@ -56,6 +55,7 @@ fn loses_a_member(court: &Court<'_>, step: &Planned, node: &NodeName) -> bool {
         && !court.before(step).iter().any(removed)
 }
 
+fn is_risky(upkeep: &Upkeep, controller: impl FnOnce() -> bool) -> bool {
     match upkeep {
         Upkeep::UpgradeKubernetes { .. } => true,
         Upkeep::UpgradeNode { .. } | Upkeep::RetireNode { .. } => controller(),

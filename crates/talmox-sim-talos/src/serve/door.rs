@@ -28,10 +28,17 @@ pub(super) struct Door {
     address: IpAddr,
     api: Api,
     real: SocketAddr,
-    /// The port is ours, and connections to it are refused.
-    closed: Option<TcpSocket>,
+    port: Option<Port>,
     /// Those of now, and those whose last calls are being answered.
     connections: JoinSet<()>,
+}
+
+/// A port that is ours.
+enum Port {
+    /// Connections to it are refused.
+    Closed(TcpSocket),
+    /// They wait to be taken.
+    Open(TcpListener),
 }
 
 /// What a connection is served with.
@@ -42,7 +49,8 @@ struct Opening {
 }
 
 impl Door {
-    /// Takes the port: the real one within loopback, any other at 127.0.0.1.
+    /// Takes the port: the real one within loopback, any other at 127.0.0.1. If the node has it open it is open at once: whoever
+    /// was told where it is may come before anybody runs this.
     pub(super) async fn reserve(shared: Arc<Shared>, address: IpAddr, api: Api) -> Result<Self, ServeError> {
         let wanted = if address.is_loopback() {
             SocketAddr::new(address, api.port())
@@ -52,7 +60,12 @@ impl Door {
         let failed = |source| ServeError::Listen { address: wanted, source };
         let closed = bind(wanted).await.map_err(failed)?;
         let real = closed.local_addr().map_err(failed)?;
-        Ok(Self { shared, address, api, real, closed: Some(closed), connections: JoinSet::new() })
+        let mut door = Self { shared, address, api, real, port: None, connections: JoinSet::new() };
+        door.port = Some(match door.opening() {
+            Some(_) => Port::Open(closed.listen(BACKLOG).map_err(failed)?),
+            None => Port::Closed(closed),
+        });
+        Ok(door)
     }
 
     pub(super) fn real(&self) -> SocketAddr {
@@ -66,14 +79,18 @@ impl Door {
         while !*stop.borrow() {
             changes.mark_unchanged();
             if let Some(opening) = self.opening() {
-                let closed = match self.closed.take() {
-                    Some(closed) => closed,
-                    None => bind(self.real).await.map_err(failed)?,
+                let listener = match self.port.take() {
+                    Some(Port::Open(listener)) => listener,
+                    Some(Port::Closed(closed)) => closed.listen(BACKLOG).map_err(failed)?,
+                    None => bind(self.real).await.and_then(|port| port.listen(BACKLOG)).map_err(failed)?,
                 };
-                let listener = closed.listen(BACKLOG).map_err(failed)?;
                 self.accept(listener, opening, &mut changes, &mut stop).await;
-                self.closed = Some(bind(self.real).await.map_err(failed)?);
+                self.port = Some(Port::Closed(bind(self.real).await.map_err(failed)?));
             } else {
+                if let Some(Port::Open(listener)) = self.port.take_if(|port| matches!(port, Port::Open(_))) {
+                    drop(listener);
+                    self.port = Some(Port::Closed(bind(self.real).await.map_err(failed)?));
+                }
                 tokio::select! {
                     _ = changes.changed() => {}
                     () = stopped(&mut stop) => {}

@@ -30,7 +30,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::{join, join4};
 use talmox_plan::{
-    Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
+    Goal, Guest, Observed, Power, Request, SeenEtcd, SeenMachine, SeenNode, SeenService, SeenStage,
     assigned_addresses, identify,
 };
 use talmox_pve::client::Client as Proxmox;
@@ -75,6 +75,9 @@ pub async fn observe_whole(
     if let Some(reach) = reach.filter(|_| request.looks_inside()) {
         observe_machines(reach, desired, &mut observed, Compare::Configs).await;
         observed.leaving = leaving::look(reach, desired, &observed, request).await;
+    }
+    // A run that ends at VMs starts them too.
+    if matches!(request.goal, Goal::Converge | Goal::Hosts) {
         observed.rewound = rewound::look(client, desired, &observed).await;
     }
     Ok(observed)

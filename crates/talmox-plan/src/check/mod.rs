@@ -12,6 +12,7 @@ mod ownership;
 mod quorum;
 mod requested;
 mod retire;
+mod rewound;
 mod roles;
 mod seeds;
 mod shelf;
@@ -47,6 +48,8 @@ pub enum Rule {
     OursOnly,
     /// One node that is or may be a control plane goes down at a time.
     OneAtATime,
+    /// A member of etcd that was rolled back is not started while others were not.
+    PastStaysOff,
     /// Pods leave a node before it goes down, and are let back after.
     PodsFirst,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
@@ -81,6 +84,7 @@ impl fmt::Display for Rule {
             Self::WellFormed => "steps form a graph",
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
+            Self::PastStaysOff => "members that were rolled back are not started again",
             Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::SnapshotFirst => "a snapshot before what is risky",
@@ -121,6 +125,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     seeds::judge(&mut court);
     shelf::judge(&mut court);
     retire::judge(&mut court);
+    rewound::judge(&mut court);
     roles::judge(&mut court);
     installer::judge(&mut court);
     court.violations

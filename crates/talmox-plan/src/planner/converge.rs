@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Slot, VmConfig};
 use talmox_pve::render::{Circumstances, vm_config};
-use talmox_types::desired::{Node, Power as WantedPower, Role};
+use talmox_types::desired::{Node, Power as WantedPower};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{AwayWord, Mark};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
-    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Rewound, Step, StepId,
+    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId,
     Waiting, boot_iso,
 };
 
@@ -65,40 +65,6 @@ impl<'a> Planner<'a> {
             self.refuse(Some(&node.name), problem, choices);
         }
         left
-    }
-
-    /// A member of etcd that comes back with data of the past has forgotten what it promised the others. It is built anew
-    /// instead, unless there are no others.
-    fn is_rewound(&mut self, node: &Node, guest: &Guest) -> bool {
-        let starts = guest.power == Power::Stopped && node.vm.power == WantedPower::Running;
-        let runs = guest.power == Power::Running;
-        let Some(how) = self.observed.rewound.get(&guest.vmid).filter(|_| starts || runs) else {
-            return false;
-        };
-        if node.role != Role::Controller || !self.lives() || sabotaged(Defect::RolledBackStarted) {
-            return false;
-        }
-        let how = match how {
-            Rewound::RolledBack => "was rolled back to a snapshot",
-            Rewound::Restored => "was restored from a backup",
-        };
-        if runs {
-            let text = format!(
-                "VM {} {how} and runs with data the other members of etcd have left behind, which they never take back: \
-                 talmox apply --replace {} builds it anew, and it joins again",
-                guest.vmid, node.name
-            );
-            self.note(Some(&node.name), NoteKind::Warning, text);
-            return false;
-        }
-        let problem = format!(
-            "VM {} {how} and has not run since: its member of etcd would come back with data the others have left behind",
-            guest.vmid
-        );
-        let choices =
-            vec![format!("talmox apply --replace {} builds it anew, and it joins again", node.name)];
-        self.refuse(Some(&node.name), problem, choices);
-        true
     }
 
     /// Says where the VM is if the description wants it elsewhere; false if that cannot be.

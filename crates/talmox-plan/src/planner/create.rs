@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, DriveSource, VmConfig, VolumeId};
-use talmox_types::desired::{Boot, Node, PciSource};
+use talmox_types::desired::{Boot, Node, PciSource, Role};
 use talmox_types::{HostName, Mark, NodeName, VmId};
 
 use super::place::{self, NoPlace, Origin, Place};
 use super::templates::volume as image_volume;
 use super::{Draft, Planner};
 use crate::{
-    CloneKind, Effect, Expected, FileKind, Intent, NoteKind, Owned, Step, StepId, Waiting,
+    CloneKind, Effect, Expected, FileKind, Intent, NoteKind, Owned, Power, Step, StepId, Waiting,
     uses_managed_template,
 };
 
@@ -40,7 +40,7 @@ impl Planner<'_> {
             self.refuse_taken_id(node, vmid);
             return;
         }
-        if !self.kept_disks_come_along(node, Some(&owned.host)) {
+        if self.others_are_off(node) || !self.kept_disks_come_along(node, Some(&owned.host)) {
             return;
         }
         let source = self.source_of(node, &owned.host);
@@ -55,6 +55,35 @@ impl Planner<'_> {
                 self.join_anew(node, vm);
             }
         }
+    }
+
+    /// Refuses to build a control plane anew while all others are off: nobody could take it out of etcd, which would go on counting on
+    /// what it has forgotten.
+    fn others_are_off(&mut self, node: &Node) -> bool {
+        let begun =
+            self.identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done));
+        let gives_up = self.request.upkeep.restore.is_some() || !self.given_up.is_empty();
+        if node.role != Role::Controller || !self.request.looks_inside() || self.lives() || gives_up || !begun
+        {
+            return false;
+        }
+        let others = self.desired.nodes.iter().filter(|one| one.role == Role::Controller);
+        let others = others.filter(|one| one.name != node.name && !self.is_replaced(&one.name));
+        let is_off = |one: &&Node| {
+            let mut vms = self.identities.of_node(&one.name).filter(|owned| owned.finished);
+            vms.any(|owned| {
+                self.observed.guests.get(&owned.mark.vmid).is_some_and(|vm| vm.power == Power::Stopped)
+            })
+        };
+        let off: Vec<&str> = others.filter(is_off).map(|one| one.name.as_str()).collect();
+        if off.is_empty() {
+            return false;
+        }
+        let problem =
+            format!("it would not have left etcd: {} could let it go, and does not run", off.join(", "));
+        let choices = vec![format!("start the others first: talmox apply --target {}", off.join(","))];
+        self.refuse(Some(&node.name), problem, choices);
+        true
     }
 
     /// Plans what a VM that is built anew will be made from, if it is not there yet; gives what has to be done for it.

@@ -202,6 +202,10 @@ impl Planner<'_> {
         let is_free = !left.as_ref().is_some_and(|left| left.drained().contains(&now_on));
         let wanted = is_free && node.is_none_or(|node| node.vm.power == WantedPower::Running);
         let starts = guest.power == Power::Stopped && wanted;
+        if starts && node.is_none_or(|node| node.role == Role::Controller) && self.must_stay_off(name, guest)
+        {
+            return;
+        }
         if starts {
             let step = Step::StartVm { vm: vm.clone() };
             let reason = format!("it was stopped when {host} was drained");

@@ -21,6 +21,7 @@ mod namesakes;
 mod place;
 mod published;
 mod remove;
+mod rewound;
 mod roles;
 mod seeds;
 mod shelf;

@@ -19,6 +19,7 @@ mod inside;
 mod kubernetes;
 mod placing;
 mod removing;
+mod rewound;
 mod rotation;
 mod seeds;
 mod support;

@@ -135,6 +135,22 @@ async fn one_whose_host_is_gone_for_good() {
         .collect();
     assert_eq!(places.len(), 1, "{places:?}");
     assert_eq!(known(&bed).await.0, set(&["cp-1", "cp-2", "cp-3"]));
+    // The host is back all the same, and with it the VM that was given up: the one that lives stays, though its id is the higher.
+    bed.lab.world(|world| {
+        world.nodes.get_mut(lost.as_str()).unwrap().reach = Reach::Up;
+        world.root_call("POST", &format!("/nodes/{lost}/qemu/{vmid}/status/stop"), &[]).unwrap();
+    });
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let plan = bed.plan(&healthy()).await;
+    let (stays, goes) =
+        (format!("({}, runs) stays", places[0]), format!("{vmid} ({lost}, stopped) should not be"));
+    assert!(problems(&plan)[0].contains(&stays) && problems(&plan)[0].contains(&goes), "{plan:#?}");
+    let view = talmox_plan::view(&bed.desired, &bed.look(&healthy()).await);
+    let shown = view.nodes.iter().find(|node| node.node.as_str() == "cp-3").unwrap();
+    assert_eq!(
+        (shown.host.as_ref().unwrap().as_str(), shown.power),
+        (places[0].as_str(), Some(talmox_plan::Power::Running))
+    );
 }
 
 /// A host goes down with a machine on it.
@@ -182,6 +198,61 @@ async fn one_that_was_rolled_back_is_not_simply_started_again() {
     let plan = bed.plan(&healthy()).await;
     let past = plan.notes.iter().any(|note| note.text.contains("rolled back"));
     assert!(plan.is_empty() && !past, "{plan:#?}");
+}
+
+/// What somebody does to a VM in Proxmox, until it is done.
+async fn by_hand(bed: &Bed, vmid: u32, what: &str, parameters: &[(&str, &str)]) {
+    let path = format!("/nodes/pve1/qemu/{vmid}/{what}");
+    bed.lab.world(|world| world.root_call("POST", &path, parameters).unwrap());
+    tokio::time::sleep(Duration::from_mins(1)).await;
+}
+
+/// Nobody answers, and yet two others remember what was agreed on.
+#[tokio::test(start_paused = true)]
+async fn one_that_was_rolled_back_while_all_are_off_is_not_started_either() {
+    let bed = living(81, 3, 0).await;
+    by_hand(&bed, 2001, "snapshot", &[("snapname", "before")]).await;
+    for vmid in [2000, 2001, 2002] {
+        by_hand(&bed, vmid, "status/stop", &[]).await;
+    }
+    by_hand(&bed, 2001, "snapshot/before/rollback", &[]).await;
+    let vms = talmox_plan::Request { until: talmox_plan::Until::Vms, ..healthy() };
+    for request in [healthy(), vms] {
+        let plan = bed.plan(&request).await;
+        assert!(
+            problems(&plan)[0].contains("was rolled back to a snapshot and has not run since"),
+            "{plan:#?}"
+        );
+        assert!(steps(&plan).contains(&"cp-1/start") && !steps(&plan).contains(&"cp-2/start"), "{plan:#?}");
+    }
+    let plan = bed.plan(&replacing(&["cp-2"])).await;
+    assert!(problems(&plan)[0].contains("it would not have left etcd"), "{plan:#?}");
+    // The way the plan names.
+    let others = talmox_plan::Request { targets: names(&["cp-1", "cp-3"]), ..healthy() };
+    carried_out(&bed, &others, 2).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    carried_out(&bed, &replacing(&["cp-2"]), 3).await;
+    bed.is_healthy().await;
+    assert_eq!((bed.accepted("EtcdRemoveMemberByID"), bed.accepted("Bootstrap")), (1, 1));
+}
+
+/// A cluster that was put back as a whole is of one moment, and goes on from there.
+#[tokio::test(start_paused = true)]
+async fn all_that_were_rolled_back_are_started_together() {
+    let bed = living(82, 3, 0).await;
+    for vmid in [2000, 2001, 2002] {
+        by_hand(&bed, vmid, "status/stop", &[]).await;
+        by_hand(&bed, vmid, "snapshot", &[("snapname", "before")]).await;
+    }
+    for vmid in [2000, 2001, 2002] {
+        by_hand(&bed, vmid, "snapshot/before/rollback", &[]).await;
+    }
+    let plan = bed.plan(&healthy()).await;
+    assert!(problems(&plan).is_empty(), "{plan:#?}");
+    let told = plan.notes.iter().filter(|note| note.text.contains("they are started together"));
+    assert_eq!(told.count(), 1, "{plan:#?}");
+    carried_out(&bed, &healthy(), 2).await;
+    bed.is_healthy().await;
 }
 
 #[tokio::test(start_paused = true)]

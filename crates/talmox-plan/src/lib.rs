@@ -7,6 +7,7 @@
 mod check;
 mod component;
 mod diff;
+mod doubles;
 mod identity;
 mod installer;
 mod live;

@@ -9,6 +9,7 @@ use talmox_pve::property::VolumeId;
 use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::{ClusterName, ClusterUid, HostName, NodeName, PoolName, VmId};
 
+use crate::doubles::who_stays;
 use crate::identity::{addresses, macs};
 use crate::planner::{assign, config_source, seed_files};
 use crate::{
@@ -93,11 +94,13 @@ pub enum NodeState {
 /// What there is of a cluster.
 pub fn view(desired: &Desired, observed: &Observed) -> View {
     let identities = identify(desired, observed);
-    let parts = Parts::of(plan(desired, observed, &Request::default(), &Nonce::new(0)));
+    let nonce = Nonce::new(0);
+    let parts = Parts::of(plan(desired, observed, &Request::default(), &nonce));
     let lost: BTreeSet<&NodeName> = identities.iter().filter_map(|(_, class)| lost_node(class)).collect();
     let given = assign(desired, observed, &identities);
     let nodes = desired.nodes.iter().map(|node| {
-        let owned = identities.of_node(&node.name).next();
+        let stays = who_stays(&identities, observed, &node.name, &nonce);
+        let owned = stays.or_else(|| identities.of_node(&node.name).next());
         let plan = parts.of_node(&node.name);
         let mut view = of_vm(observed, plan, &node.name, owned);
         view.role = Some(node.role);

@@ -37,10 +37,11 @@ use talmox_types::desired::{Desired, Node, Role};
 use talmox_types::{ClusterUid, FamilyPair, Mark, NodeName, VmId};
 
 use crate::{
-    CarriedRestart, Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Plan, Planned,
+    CarriedRestart, Change, Effect, Goal, Identities, Nonce, Note, NoteKind, Observed, Owned, Plan, Planned,
     Refusal, Request, SeenEtcd, SeenMachine, Step, StepId, Volume, identify, outdated,
 };
 
+use crate::doubles::{called, who_stays};
 use crate::identity::{Names, by_name};
 
 pub(crate) use addresses::assign;
@@ -218,17 +219,38 @@ impl<'a> Planner<'a> {
                 self.replace(node, one);
             }
             [one] => self.existing(node, one),
-            [first, others @ ..] => {
-                let (first, others): (VmId, Vec<String>) =
-                    (first.mark.vmid, others.iter().map(|other| other.mark.vmid.to_string()).collect());
-                let others = others.join(", ");
-                self.refuse(
-                    Some(&node.name),
-                    format!("there are two VMs of this node: {first} stays, {others} should not be"),
-                    vec![format!("look at {others} in Proxmox, and remove it there if it is not needed")],
-                );
-            }
+            [_, _, ..] => self.refuse_doubles(&node.name, &owned),
         }
+    }
+
+    /// Nothing is done to a node with two VMs before a person has removed one. Which, is said only where it is known.
+    fn refuse_doubles(&mut self, name: &NodeName, owned: &[Owned]) {
+        let observed = self.observed;
+        let stays = who_stays(&self.identities, observed, name, self.nonce).cloned();
+        let others: Vec<&Owned> = owned.iter().filter(|one| stays.as_ref() != Some(*one)).collect();
+        let listed = |between: &str| {
+            others.iter().map(|one| called(observed, one)).collect::<Vec<_>>().join(between)
+        };
+        let Some(stays) = &stays else {
+            let problem = format!(
+                "there are two VMs of this node, and which of them it is cannot be told: {}",
+                listed(" and ")
+            );
+            let choices = vec![
+                "the uuid in smbios1 of one of them is that of the machine that answers: talosctl get systeminformation"
+                    .to_owned(),
+                "remove the other in Proxmox".to_owned(),
+            ];
+            return self.refuse(Some(name), problem, choices);
+        };
+        let problem = format!(
+            "there are two VMs of this node: {} stays, {} should not be",
+            called(observed, stays),
+            listed(", ")
+        );
+        let ids = others.iter().map(|one| one.mark.vmid.to_string()).collect::<Vec<_>>().join(", ");
+        let choices = vec![format!("look at {ids} in Proxmox, and remove it there if it is not needed")];
+        self.refuse(Some(name), problem, choices);
     }
 
     /// Whether a node is to be built anew: by name, because its template is another one now, or for a snapshot.

@@ -12,6 +12,7 @@ mod changing;
 mod check;
 mod compared;
 mod creating;
+mod doubles;
 mod drift;
 mod ha;
 mod identity;

@@ -147,10 +147,12 @@ impl AwayWord {
 
     /// What is written when a host is drained that a VM is on.
     pub fn draining(before: Option<&Self>, host: &HostName) -> Self {
-        // What was on its way already still has its home. Who stayed when its host came back is at home where it is.
+        // What was on its way already still has its home. Who stayed when its host came back is at home where it is. Who has left
+        // its cluster never comes back.
         let (mut hosts, home) = match before {
             Some(Self::Drained(Drained { hosts, home })) => (hosts.clone(), home.clone()),
-            Some(Self::From(_) | Self::Retired) | None => (Vec::new(), host.clone()),
+            Some(Self::From(_)) | None => (Vec::new(), host.clone()),
+            Some(Self::Retired) => return Self::Retired,
         };
         if !hosts.contains(host) {
             hosts.push(host.clone());
@@ -472,5 +474,12 @@ mod tests {
         {
             assert!(Mark::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn who_has_left_its_cluster_stays_so_whatever_becomes_of_its_host() {
+        let host = HostName::parse("pve1").unwrap();
+        assert_eq!(AwayWord::draining(Some(&AwayWord::Retired), &host), AwayWord::Retired);
+        assert_eq!(AwayWord::Retired.returning(&host, &host), Some(AwayWord::Retired));
     }
 }

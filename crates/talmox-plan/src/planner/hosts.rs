@@ -76,8 +76,7 @@ impl Planner<'_> {
                 continue;
             }
             let Some(node) = self.names.get(name.as_str()).copied() else {
-                let text = format!("{} is not in the description: left running on {host}", guest.vmid);
-                self.note(Some(&name), NoteKind::Undeclared, text);
+                self.refuse_undescribed(&name, guest);
                 continue;
             };
             if self.has_another_role(node) {
@@ -89,6 +88,20 @@ impl Planner<'_> {
                 Err(why) => self.stop_for(node, &vm, &why, &mut stopped),
             }
         }
+    }
+
+    /// What is not described may be anything, a member of etcd too: nobody knows what it needs elsewhere, or whether it can be stopped. And
+    /// a host is not empty while it runs there.
+    fn refuse_undescribed(&mut self, name: &NodeName, guest: &Guest) {
+        let (vmid, host) = (guest.vmid, &guest.host);
+        let problem = format!(
+            "VM {vmid} runs on {host} and is not in the description: whether the cluster can do without it is not known"
+        );
+        let choices = vec![
+            format!("describe it, and run this again: talmox host drain {host}"),
+            format!("if it is to go: talmox apply --remove {name}"),
+        ];
+        self.refuse(Some(name), problem, choices);
     }
 
     fn is_locked(&mut self, node: &NodeName, guest: &Guest) -> bool {

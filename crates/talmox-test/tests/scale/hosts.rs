@@ -219,3 +219,34 @@ async fn nobody_is_stopped_whom_etcd_needs_by_then() {
     assert_eq!(standing(&bed, "cp-1"), (host.to_string(), true, None));
     assert_eq!(bed.lab.calls().asking("POST", "/2000/status/shutdown").count(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_host_is_not_empty_while_something_nobody_describes_runs_there() {
+    let mut bed = living(98, 3, 1).await;
+    let host = talmox_test::host(1);
+    bed.desired = without(&bed.desired, &["worker-1"]);
+    let plan = bed.plan(&draining(&host)).await;
+    let told = plan.refusals.iter().find(|refusal| refusal.node == Some("worker-1".parse().unwrap()));
+    let told = told.unwrap_or_else(|| panic!("{plan:#?}"));
+    assert!(told.problem.contains("runs on pve1 and is not in the description"), "{told:?}");
+    assert!(told.choices[1].contains("talmox apply --remove worker-1"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_rolled_back_meanwhile_is_not_started_when_its_host_is_back() {
+    let bed = living(99, 3, 0).await;
+    let host = talmox_test::host(1);
+    let root = |path: &str, parameters: &[(&str, &str)]| {
+        let path = format!("/nodes/pve1/qemu/2000/{path}");
+        bed.lab.world(|world| world.root_call("POST", &path, parameters).unwrap());
+    };
+    root("snapshot", &[("snapname", "before")]);
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    carried_out(&bed, &Request { targets: names(&["cp-1"]), ..draining(&host) }, 2).await;
+    root("snapshot/before/rollback", &[]);
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+    let plan = bed.plan(&returning(&host, false)).await;
+    assert!(problems(&plan)[0].contains("was rolled back to a snapshot"), "{plan:#?}");
+    assert!(!steps(&plan).contains(&"cp-1/start"), "{plan:#?}");
+    assert_eq!(plan.refusals[0].choices, ["talmox apply --replace cp-1 builds it anew, and it joins again"]);
+}

@@ -81,7 +81,7 @@ impl Deed<'_> {
     }
 
     fn text(&self, job: &Job, plan: &Plan, printer: &Printer) -> String {
-        if !plan.is_empty() || !plan.refusals.is_empty() {
+        if !plan.is_empty() || !plan.refusals.is_empty() || !plan.waiting.is_empty() {
             return text(job, plan, printer);
         }
         let notes = plan.notes.iter().map(|note| match &note.node {

@@ -144,9 +144,7 @@ impl CarryOut<'_> {
 
     /// The command that goes on: with what was asked for, less what is done for good.
     fn again(&self, ledger: &Ledger<'_>) -> String {
-        let left: BTreeSet<NodeName> =
-            self.request.replace.iter().filter(|node| !ledger.is_removed(node)).cloned().collect();
-        self.site.command_for(self.verb, &Request { replace: left, ..self.request.clone() })
+        self.site.command_for(self.verb, &what_is_left(self.request, |node| ledger.is_replaced(node)))
     }
 
     /// What is left because nothing may be interrupted now.
@@ -196,6 +194,9 @@ impl CarryOut<'_> {
                     None => ("look", self.site.command("status")),
                 };
                 let done = match &self.request.hosts.drain {
+                    _ if !summary.waiting.is_empty() => {
+                        format!("{} could not be touched yet", plural(summary.waiting.len(), "node"))
+                    }
                     Some(host) => format!("no node runs on {host}"),
                     None => "its nodes are back".to_owned(),
                 };
@@ -212,6 +213,17 @@ impl CarryOut<'_> {
             next,
         }
     }
+}
+
+/// What was asked for, less what is done for good. A host that is gone has a say in what is built anew, removed or given up; with none
+/// of that left its name would say nothing, and be refused once it is back.
+fn what_is_left(request: &Request, is_replaced: impl Fn(&NodeName) -> bool) -> Request {
+    let mut left = request.clone();
+    left.replace.retain(|node| !is_replaced(node));
+    if left.replace.is_empty() && left.remove.is_empty() && !left.prune && !left.upkeep.quorum_lost {
+        left.hosts.gone.clear();
+    }
+    left
 }
 
 /// How far it came: `healthy, 6 nodes as described`.
@@ -401,5 +413,19 @@ mod tests {
         assert!(!refused(auto, Some(Role::Controller), false, false));
         assert!(!refused(Gatekeeper::of(false), Some(Role::Controller), false, true));
         assert!(!refused(Gatekeeper::LetsPass, Some(Role::Controller), false, true));
+    }
+
+    #[test]
+    fn what_goes_on_does_not_build_anew_what_was_built() {
+        let node = |text: &str| NodeName::parse(text).unwrap();
+        let mut request = Request { replace: [node("cp-2"), node("cp-3")].into(), ..Request::default() };
+        request.hosts.gone.insert("pve3".parse().unwrap());
+        let left = what_is_left(&request, |name| name.as_str() == "cp-3");
+        // The host is still needed for the other.
+        assert_eq!((left.replace.len(), left.hosts.gone.len()), (1, 1));
+        let left = what_is_left(&request, |_| true);
+        assert!(left.replace.is_empty() && left.hosts.gone.is_empty());
+        request.remove.insert(node("worker-2"));
+        assert_eq!(what_is_left(&request, |_| true).hosts.gone.len(), 1);
     }
 }

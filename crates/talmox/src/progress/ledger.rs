@@ -34,9 +34,10 @@ impl<'a> Ledger<'a> {
         act(&mut self.books.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether the VM a node had is gone, so that what is left is to make one.
-    pub(crate) fn is_removed(&self, node: &NodeName) -> bool {
-        self.with(|books| books.done.get(node).is_some_and(|done| done.contains(&"remove")))
+    /// Whether the VM a node had is gone or another has taken its place, so that what is left is to make or to finish one. That a
+    /// node was forgotten is not enough: where its host is gone for good, only the same words make another elsewhere.
+    pub(crate) fn is_replaced(&self, node: &NodeName) -> bool {
+        self.with(|books| books.done.get(node).is_some_and(|done| has_another(done)))
     }
 
     /// Where every node stands that something was planned for.
@@ -57,6 +58,11 @@ impl Books {
             self.planned.entry(node.clone()).or_default().insert(step.step.word());
         }
     }
+}
+
+/// Whether what was done to a node leaves nothing of the VM it had to be built anew.
+fn has_another(done: &[&'static str]) -> bool {
+    done.iter().any(|word| matches!(*word, "remove" | "clone" | "create"))
 }
 
 /// A node in a phrase, by what was planned for it and the last thing that was done.
@@ -109,5 +115,20 @@ impl Reporter for Ledger<'_> {
 
     fn waiting(&self, waiting: &Waiting<'_>) {
         self.inner.waiting(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_built_anew_once_its_vm_is_gone_or_another_is_there() {
+        assert!(!has_another(&[]));
+        // Its host is gone for good, and nothing was made elsewhere yet.
+        assert!(!has_another(&["snapshot-etcd", "forget"]));
+        assert!(has_another(&["forget", "clone"]));
+        assert!(has_another(&["forget", "create"]));
+        assert!(has_another(&["drain", "retire", "stop", "remove"]));
     }
 }

@@ -10,6 +10,15 @@ use talmox_types::NodeName;
 use crate::Reach;
 use crate::machine::looking;
 
+/// What members say of one whose data differs from that of the others: `memberID:10501334649042878790 alarm:CORRUPT `.
+const CORRUPT: &str = "alarm:CORRUPT";
+
+/// Whether an alarm is this member's. One that names nobody may be.
+fn names(error: &str, id: MemberId) -> bool {
+    let named = error.split_whitespace().find_map(|word| word.strip_prefix("memberID:"));
+    named.and_then(|digits| digits.parse::<u64>().ok()).is_none_or(|named| named == id.0)
+}
+
 /// etcd at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Etcd {
@@ -53,11 +62,19 @@ impl Etcd {
     }
 
     /// Whether a node's member votes, has a leader and complains of nothing but a lack of space, which is no reason to leave
-    /// it alone.
+    /// it alone, or of another's data: every member repeats all alarms there are.
     pub fn is_healthy(&self, node: &NodeName) -> bool {
-        let harmless = |error: &String| error.contains("alarm:NOSPACE");
-        matches!(self.nodes.get(node), Some(Ok(health)) if health.errors.iter().all(harmless))
-            && self.follows_a_leader(node)
+        let Some(Ok(health)) = self.nodes.get(node) else { return false };
+        let anothers = |error: &str| error.contains(CORRUPT) && !names(error, health.id);
+        let harmless = |error: &String| error.contains("alarm:NOSPACE") || anothers(error);
+        health.errors.iter().all(harmless) && !self.is_corrupt(node) && self.follows_a_leader(node)
+    }
+
+    /// Whether an alarm says that a node's member has other data than the others.
+    pub fn is_corrupt(&self, node: &NodeName) -> bool {
+        let Some(Ok(health)) = self.nodes.get(node) else { return false };
+        let said = health.errors.iter().any(|error| error.contains(CORRUPT) && names(error, health.id));
+        said || self.alarms.contains(&(health.id, Alarm::Corrupt))
     }
 
     /// Whether somebody has a member.
@@ -93,5 +110,51 @@ impl Etcd {
         let answers = |id: MemberId| self.nodes.values().flatten().any(|health| health.id == id);
         let members = self.members.iter().flatten().filter(|member| !member.is_learner);
         members.filter(|member| !answers(member.id)).map(|member| self.name_of(member.id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etcd::choose;
+
+    /// Three members, of which the second has other data; each repeats the alarm.
+    fn three() -> Etcd {
+        let member = |id: u64| EtcdHealth {
+            id: MemberId(id),
+            leader: Some(MemberId(1)),
+            version: "3.6.16".to_owned(),
+            database_bytes: 1,
+            used_bytes: 1,
+            raft_term: 2,
+            raft_index: 100 + id,
+            applied_index: 100 + id,
+            is_learner: false,
+            errors: vec!["memberID:2 alarm:CORRUPT ".to_owned()],
+        };
+        let name = |number: u64| NodeName::parse(&format!("cp-{number}")).unwrap();
+        let nodes = (1..=3).map(|number| (name(number), Ok(member(number)))).collect();
+        Etcd { nodes, members: None, alarms: vec![(MemberId(2), Alarm::Corrupt)] }
+    }
+
+    #[test]
+    fn an_alarm_is_about_the_member_it_names() {
+        let etcd = three();
+        let healthy: Vec<&str> =
+            etcd.nodes.keys().filter(|node| etcd.is_healthy(node)).map(NodeName::as_str).collect();
+        assert_eq!(healthy, ["cp-1", "cp-3"]);
+        assert_eq!(choose(&etcd, false).map(NodeName::as_str), Some("cp-3"));
+    }
+
+    #[test]
+    fn no_snapshot_is_taken_of_data_that_differs() {
+        let mut etcd = three();
+        for health in etcd.nodes.values_mut().flatten() {
+            health.leader = None;
+        }
+        etcd.nodes.remove(&NodeName::parse("cp-3").unwrap());
+        assert_eq!(choose(&etcd, true).map(NodeName::as_str), Some("cp-1"));
+        etcd.nodes.remove(&NodeName::parse("cp-1").unwrap());
+        assert_eq!(choose(&etcd, true), None);
     }
 }

@@ -26,12 +26,13 @@ pub enum SnapshotError {
 }
 
 /// The member to take a snapshot from: one that is healthy, a follower if there is one. Without a quorum the one that knows most,
-/// if `any` will do; what was not agreed on before the quorum was lost is not in it.
+/// if `any` will do; what was not agreed on before the quorum was lost is not in it. Never one whose data differs from the others'.
 pub fn choose(etcd: &Etcd, any: bool) -> Option<&NodeName> {
     let healthy = || etcd.nodes.keys().filter(|node| etcd.is_healthy(node));
     let follower = healthy().find(|node| Some(*node) != etcd.leader());
     let most = || {
         let answers = etcd.nodes.iter().filter_map(|(node, health)| Some((node, health.as_ref().ok()?)));
+        let answers = answers.filter(|(node, _)| !etcd.is_corrupt(node));
         answers.max_by_key(|(_, health)| (health.raft_term, health.raft_index)).map(|(node, _)| node)
     };
     follower.or_else(|| healthy().next()).or_else(|| if any { most() } else { None })

@@ -17,7 +17,7 @@ use crate::printer::{DIM, GREEN};
 pub(crate) enum Trouble {
     /// More than half of the members do not answer: nothing can be decided any more.
     NoQuorum { answering: Vec<NodeName> },
-    /// A member that nobody answers for.
+    /// A member that nobody answers for; one that is not described was not asked.
     LostMember { member: String, declared: bool },
     /// A database is as large as it may be: nothing can be written.
     NoSpace { member: String },
@@ -59,8 +59,11 @@ impl Trouble {
                     if names.len() == 1 { "answers" } else { "answer" }
                 )
             }
-            Self::LostMember { member, .. } => {
+            Self::LostMember { member, declared: true } => {
                 format!("etcd counts {} as a member, and it does not answer", safe(member))
+            }
+            Self::LostMember { member, declared: false } => {
+                format!("etcd counts {} as a member, which is not described and was not asked", safe(member))
             }
             Self::NoSpace { member } => {
                 format!("etcd on {} is out of space (NOSPACE), and nothing can be written", safe(member))
@@ -90,7 +93,7 @@ impl Trouble {
             Self::LostMember { member, declared: false } => {
                 vec![(
                     command(&format!("apply --remove {member}")),
-                    "takes it out of etcd, which is described without it",
+                    "takes it out of etcd; or describe it, if it is to stay",
                 )]
             }
             Self::NoSpace { .. } => vec![
@@ -98,8 +101,15 @@ impl Trouble {
                 (command("etcd defrag --disarm"), "gives back what is not in use, and takes the alarm back"),
             ],
             Self::Corrupt { member } => vec![
-                (command("etcd snapshot etcd.snapshot"), "keeps what a healthy member has"),
-                (command(&format!("apply --replace {member}")), "builds it anew from the others' data"),
+                (command("etcd snapshot etcd.snapshot"), "keeps what another member has"),
+                (
+                    "talosctl etcd alarm disarm".to_owned(),
+                    "while the alarm stands etcd takes and gives nothing, and no member may go",
+                ),
+                (
+                    command(&format!("apply --replace {member}")),
+                    "right after: builds it anew from the others' data",
+                ),
             ],
         }
     }
@@ -272,18 +282,23 @@ struct ListedMember {
     learner: bool,
     /// Whether it answers.
     answers: bool,
+    /// Whether it was asked: only control planes of the description are.
+    asked: bool,
 }
 
 impl MembersData {
     /// None if nobody can tell.
     pub(crate) fn new(cluster: &str, etcd: &Etcd) -> Option<Self> {
         let answers = |id| etcd.nodes.values().flatten().any(|health| health.id == id);
+        // One that has no name yet is somebody who joins.
+        let asked = |name: &str| name.is_empty() || etcd.nodes.keys().any(|node| node.as_str() == name);
         let members = etcd.members.as_ref()?.iter().map(|member| ListedMember {
             id: member.id.to_string(),
             hostname: member.hostname.clone(),
             peer_urls: member.peer_urls.clone(),
             learner: member.is_learner,
             answers: answers(member.id),
+            asked: answers(member.id) || asked(&member.hostname),
         });
         Some(Self {
             format: "talmox.etcd-members/v1",
@@ -299,10 +314,12 @@ pub(crate) fn members_text(data: &MembersData) -> String {
         if member.learner {
             notes.push("learner");
         }
-        if !member.answers {
-            notes.push("does not answer");
+        match (member.answers, member.asked) {
+            (true, _) => {}
+            (false, true) => notes.push("does not answer"),
+            (false, false) => notes.push("not asked: not described"),
         }
-        let style = if member.answers { YELLOW } else { RED };
+        let style = if member.answers || !member.asked { YELLOW } else { RED };
         vec![
             Cell::plain(member.id.clone()),
             Cell::plain(safe(&member.hostname)),
@@ -396,5 +413,26 @@ mod tests {
         etcd.members = None;
         insta::assert_snapshot!(shown(&etcd));
         assert!(MembersData::new("lab", &etcd).is_none());
+    }
+
+    #[test]
+    fn nobody_asked_a_member_that_is_not_described() {
+        let mut etcd = three();
+        etcd.nodes.remove(&name("cp-3"));
+        let members = members_text(&MembersData::new("lab", &etcd).unwrap());
+        assert!(members.contains("not asked: not described"), "{members}");
+        let declared = [name("cp-1"), name("cp-2")];
+        let text = etcd_text(&EtcdData::new("lab", &etcd, &declared.iter()), " -f lab");
+        assert!(text.contains("cp-3 as a member, which is not described and was not asked"), "{text}");
+        assert!(text.contains("talmox apply --remove cp-3 -f lab"), "{text}");
+    }
+
+    #[test]
+    fn a_member_whose_data_differs() {
+        let mut etcd = three();
+        etcd.alarms = vec![(MemberId(2), Alarm::Corrupt)];
+        let text = shown(&etcd);
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{text}"));
+        assert!(at("talosctl etcd alarm disarm") < at("talmox apply --replace cp-2 -f lab"), "{text}");
     }
 }

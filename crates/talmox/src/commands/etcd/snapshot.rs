@@ -41,7 +41,9 @@ pub(super) fn run(args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> 
 async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> {
     // What cannot be kept is not asked for.
     if let Some(file) = args.to.as_deref().filter(|file| file.exists()) {
-        return Err(Failure::new(format!("{} is there already", file.display())).into());
+        return Err(Failure::new(format!("{} is there already, and may be the only one", file.display()))
+            .with_hint("name another file, or move that one away first")
+            .into());
     }
     let (inside, control_planes) = open(job, printer).await?;
     let reach = inside.reach(false);

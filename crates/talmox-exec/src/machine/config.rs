@@ -183,7 +183,20 @@ pub(super) fn minor(tag: &str) -> Option<u64> {
     tag.trim_start_matches('v').split('.').nth(1)?.parse().ok()
 }
 
+/// What of a configuration is not as described; what is not to be shown is not.
+fn compare(has: &SecretString, wanted: &MachineConfig) -> Result<Vec<Change>, String> {
+    compare_without(has, &wanted.text, &wanted.hidden)
+}
+
 pub(crate) fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result<Vec<Change>, String> {
+    compare_without(has, wanted, &Hidden::default())
+}
+
+fn compare_without(
+    has: &SecretString,
+    wanted: &SecretString,
+    hidden: &Hidden,
+) -> Result<Vec<Change>, String> {
     // Talos keeps what it was given, so most of them need not be read.
     if has.expose_secret() == wanted.expose_secret() {
         return Ok(Vec::new());
@@ -195,20 +208,7 @@ pub(crate) fn compare_texts(has: &SecretString, wanted: &SecretString) -> Result
     };
     let (has, wanted) = (read("what the machine has", has)?, read("what is described", wanted)?);
     let change = |difference: talmox_machine::Difference| Change {
-/// What of a configuration is not as described; what is not to be shown is not.
-fn compare(has: &SecretString, wanted: &MachineConfig) -> Result<Vec<Change>, String> {
-    compare_without(has, &wanted.text, &wanted.hidden)
-}
-
         key: match (difference.document.as_str(), difference.path.as_str()) {
-    compare_without(has, wanted, &Hidden::default())
-}
-
-fn compare_without(
-    has: &SecretString,
-    wanted: &SecretString,
-    hidden: &Hidden,
-) -> Result<Vec<Change>, String> {
             (document, "") => document.to_owned(),
             (document, path) if document.starts_with("the document") => path.to_owned(),
             (document, path) => format!("{document} {path}"),

@@ -198,7 +198,7 @@ impl<'a> ChangeOrder<'a> {
 
     /// Sends until what is on the machine's disk is what was sent, every document; gives whether it was sent at all.
     async fn send_until_kept(&self, mode: ApplyMode) -> Result<bool> {
-        let mut sent = false;
+        let (mut sent, mut unanswered) = (false, None);
         for attempt in 1..=TRIES {
             let seen = self.look().await?;
             let in_force = mode == ApplyMode::Staged || seen.active.is_empty();
@@ -207,17 +207,18 @@ impl<'a> ChangeOrder<'a> {
             }
             if attempt == TRIES && sent {
                 let left = if seen.kept.is_empty() { seen.active } else { seen.kept };
-                return Err(self.read_back(&left));
+                // It has another one because it did not take this one: why it did not is what helps.
+                return Err(unanswered.map_or_else(|| self.read_back(&left), |error| self.not_sent(error)));
             }
-            self.send(&seen.client, mode).await?;
+            unanswered = self.send(&seen.client, mode).await?;
             sent = true;
         }
         let reason = "it never took what was sent".to_owned();
         Err(StepError::NoConfig { node: self.node.clone(), reason })
     }
 
-    /// Sends once. What may have arrived is looked for by whoever asked.
-    async fn send(&self, client: &Client, mode: ApplyMode) -> Result<()> {
+    /// Sends once. What may have arrived is looked for by whoever asked; the error is why it may not have.
+    async fn send(&self, client: &Client, mode: ApplyMode) -> Result<Option<talmox_talos::Error>> {
         let text = Bytes::from(self.wanted.expose_secret().as_bytes().to_vec());
         let client = client.clone().with_deadlines(Deadlines::default());
         match client.apply_configuration(text, mode, false).await {
@@ -225,16 +226,19 @@ impl<'a> ChangeOrder<'a> {
                 for warning in &applied.warnings {
                     self.work.warn(warning);
                 }
-                Ok(())
+                Ok(None)
             }
             Err(error) if matches!(error.kind(), Kind::Uncertain | Kind::NotReached | Kind::NotReady) => {
                 let pause = tokio::time::sleep(PAUSE);
-                self.work.unless_stopped("the machine to take its configuration", pause).await
+                self.work.unless_stopped("the machine to take its configuration", pause).await?;
+                Ok(Some(error))
             }
-            Err(error) => {
-                Err(StepError::machine(format!("change the configuration of {}", self.node))(error))
-            }
+            Err(error) => Err(self.not_sent(error)),
         }
+    }
+
+    fn not_sent(&self, error: talmox_talos::Error) -> StepError {
+        StepError::machine(format!("change the configuration of {}", self.node))(error)
     }
 
     /// Looks until the machine answers.

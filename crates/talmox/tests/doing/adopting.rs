@@ -232,6 +232,27 @@ fn an_adoption_that_fails_leaves_nothing() {
     assert!(silent.stderr.contains("the machine at 10.0.7.99 could not be read"), "{}", silent.stderr);
     assert!(silent.stderr.contains("every machine of the cluster has to answer"), "{}", silent.stderr);
     assert!(!std::path::Path::new(&folder).exists());
+    // One is there and does not say who the others are: without them it would be another cluster.
+    let (faults, secrets) = (lab.scratch.path("faults.yaml"), lab.scratch.path("world/secrets.yaml"));
+    let one = |folder: &str, fault: &str| {
+        std::fs::write(&faults, format!("node_calls:\n- {{fault: error, {fault}, calls: '*State/List'}}\n"))
+            .unwrap();
+        let words = ["adopt", "cluster", "--secrets", &secrets, "--nodes", "10.0.7.11", &world, "-f", folder];
+        finish(command(&[&words[..], &["--fault", &faults, "--dry-run"]].concat()).env_remove("TALMOX_UNTIL"))
+    };
+    let untold = one(&lab.scratch.path("untold"), "code: PermissionDenied, times: all").failed();
+    assert!(
+        untold.stderr.contains("the machine at 10.0.7.11 does not say who else is in its cluster"),
+        "{}",
+        untold.stderr
+    );
+    assert!(untold.stderr.contains("hint: nothing was written"), "{}", untold.stderr);
+    let late = one(&lab.scratch.path("late"), "code: Unavailable, times: 2").succeeded();
+    assert!(
+        late.stdout.contains("worker-2") && !late.stderr.contains("discovery is off"),
+        "{}",
+        late.whole()
+    );
     // A file that cannot be written, after others were.
     let folder = lab.scratch.path("blocked");
     std::fs::create_dir(&folder).unwrap();

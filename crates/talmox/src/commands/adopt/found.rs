@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_exec::{Held, held};
 use talmox_machine::client::{ClientFile as _, DEFAULT_LIFETIME, TalosRole, Talosconfig};
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Value};
-use talmox_talos::{Access, Client, Identity, Transport, kinds};
+use talmox_talos::{Access, Client, Identity, Kind, Transport, kinds};
 use talmox_types::desired::Role;
 use talmox_types::{NodeName, Version};
 
@@ -22,6 +23,9 @@ use crate::sops;
 
 /// Where Talos listens.
 const TALOS_PORT: u16 = 50_000;
+/// How often machines are asked for each other that do not answer, or cannot at the moment.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
 /// The list that has a machine's first address alone.
 const DEFAULT_ADDRESS: &str = "default";
 
@@ -107,16 +111,7 @@ impl Way {
         let mut wanted: Vec<Vec<IpAddr>> = Vec::new();
         let mut alone = false;
         if !only {
-            for address in &named {
-                if let Ok(members) = client(*address).list::<kinds::Member>().await {
-                    let own = members.iter().map(|member| {
-                        let addresses = member.spec.addresses.iter().filter_map(|ip| ip_of(&ip.ip));
-                        addresses.collect::<Vec<IpAddr>>()
-                    });
-                    wanted.extend(own.filter(|addresses| !addresses.is_empty()));
-                    break;
-                }
-            }
+            wanted = members(&named, client).await?;
             alone = wanted.is_empty();
         }
         for address in named {
@@ -137,6 +132,48 @@ impl Way {
         found.sort_by(|one, other| (one.role, &one.name).cmp(&(other.role, &other.name)));
         Ok((found, alone))
     }
+}
+
+/// The addresses of every member the first machine that answers knows of. None is what it says where discovery is off; a machine
+/// that does not say is another matter, and a cluster described without some of its nodes would lose them with the next plan.
+async fn members(named: &[IpAddr], client: impl Fn(IpAddr) -> Client) -> Result<Vec<Vec<IpAddr>>, Failure> {
+    let mut failed = None;
+    for attempt in 1..=TRIES {
+        let mut may_pass = false;
+        for address in named {
+            let error = match client(*address).list::<kinds::Member>().await {
+                Ok(members) => {
+                    let own = members.iter().map(|member| {
+                        let addresses = member.spec.addresses.iter().filter_map(|ip| ip_of(&ip.ip));
+                        addresses.collect::<Vec<IpAddr>>()
+                    });
+                    return Ok(own.filter(|addresses| !addresses.is_empty()).collect());
+                }
+                Err(error) => error,
+            };
+            may_pass |= matches!(error.kind(), Kind::NotReached | Kind::Uncertain | Kind::NotReady);
+            // What the first one says is told, and the last it said.
+            if named.first() == Some(address) {
+                failed = Some(error);
+            }
+        }
+        if !may_pass || attempt == TRIES {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(failed.map_or_else(
+        || Failure::new("no machine was named").with_hint("--nodes names them"),
+        |error| untold(&error),
+    ))
+}
+
+fn untold(error: &talmox_talos::Error) -> Failure {
+    let (node, why) = (error.node, &error.cause);
+    Failure::new(format!("the machine at {node} does not say who else is in its cluster: {why}"))
+        .with_hint("nothing was written; nodes that are left out of a description are not part of the cluster")
+        .with_hint("run this again; --nodes names another machine to ask")
+        .with_hint("if none of them says: --secrets FILE and --nodes with every node of the cluster asks nobody for others")
 }
 
 /// Reads a machine at the first of its addresses that answers.

@@ -45,7 +45,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     // Machines that do not answer yet are what `--until` waits for; that needs nobody's consent.
     let silent = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Answer { .. }));
     if plan.is_empty() && !silent {
-        return hand_out(&request, &inside, printer);
+        return hand_out(&request, &inside, printer).await;
     }
     let server = Serving::open(job, args, &plan, printer).await?;
     if !args.approval.auto_approve && !plan.is_empty() {
@@ -71,7 +71,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
         printer.say(&format!("snapshot of etcd: {}", path.display()));
     }
     // Whoever has to find out what is wrong needs a way to the cluster too.
-    let handed_out = hand_out(&request, &inside, printer);
+    let handed_out = hand_out(&request, &inside, printer).await;
     result.and(handed_out)
 }
 
@@ -159,11 +159,13 @@ async fn needs_secrets(
 }
 
 /// Puts the cluster's contexts where `talosctl` and `kubectl` look for them.
-fn hand_out(request: &Request, inside: &Inside<'_>, printer: &Printer) -> anyhow::Result<()> {
+async fn hand_out(request: &Request, inside: &Inside<'_>, printer: &Printer) -> anyhow::Result<()> {
     let reached = request.until >= Until::Bootstrapped && request.goal == Goal::Converge;
     if !reached || !inside.has_secrets() {
         return Ok(());
     }
+    // A run that stopped within a rotation leaves machines that take other certificates than before.
+    inside.look_how_far().await?;
     inside.clients()?.merge(&inside.home(), printer)
 }
 
@@ -196,6 +198,9 @@ async fn decided(
     let reach = &inside.reach(args.take_over);
     let Some(path) = &args.plan else {
         let (mut request, nonce) = (job.request(&args.scope)?, nonce()?);
+        if let Some(shut_out) = inside.shut_out().filter(|_| request.until >= Until::Reachable) {
+            return Err(shut_out.into());
+        }
         job.rehearse(&request, printer)?;
         let mut plan = job.plan(&request, &nonce, Some(reach)).await?;
         if plan.refusals.iter().any(|refusal| refusal.problem == BEGINS_WITH_NOTHING) {

@@ -10,10 +10,12 @@ use talmox_machine::client::{
 use talmox_machine::pki::Certificate;
 use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_secrets::Overwrite;
+use talmox_types::Realm;
 use talmox_types::desired::Desired;
 
 use super::configs::{Workshop, now, open_secrets, read_text};
 use super::shared::boxed;
+use super::standing::Standing;
 use crate::args;
 use crate::connect::folder;
 use crate::failure::Failure;
@@ -34,6 +36,9 @@ pub(super) fn talosconfig(args: &args::Talosconfig, printer: &Printer) -> anyhow
 pub(super) fn kubeconfig(args: &args::Kubeconfig, printer: &Printer) -> anyhow::Result<()> {
     let (_, desired) = boxed(&args.description.file, printer)?;
     let secrets = open_secrets(&desired, &folder(&args.description.file), None, printer)?;
+    if let Some(remark) = Standing::default().remark(&secrets.bundle, Realm::Kubernetes) {
+        printer.say(&remark);
+    }
     let client = secrets.bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
     let made = Kubeconfig::new(desired.name.as_str(), &desired.network.endpoint, &secrets.bundle, &client);
     place(&args.file, &made, default_kubeconfig, printer)
@@ -63,11 +68,17 @@ impl Home {
 }
 
 impl Clients {
-    /// With new certificates. `endpoints` are the control planes.
-    pub(super) fn make(desired: &Desired, bundle: &Bundle, endpoints: &[String]) -> anyhow::Result<Self> {
+    /// With new certificates, which machines that stand like this take. `endpoints` are the control planes.
+    pub(super) fn make(
+        desired: &Desired,
+        bundle: &Bundle,
+        standing: Standing,
+        endpoints: &[String],
+    ) -> anyhow::Result<Self> {
         let (name, now) = (desired.name.as_str(), now());
-        let talos = bundle.talos_client(&[TalosRole::Admin], now, DEFAULT_LIFETIME, &mut SystemRandom)?;
-        let admin = bundle.kubernetes_admin(now, DEFAULT_LIFETIME, &mut SystemRandom)?;
+        let signing = standing.signing(bundle);
+        let talos = signing.talos_client(&[TalosRole::Admin], now, DEFAULT_LIFETIME, &mut SystemRandom)?;
+        let admin = signing.kubernetes_admin(now, DEFAULT_LIFETIME, &mut SystemRandom)?;
         // The first alone: a command without `--nodes` must not meet the whole cluster.
         let nodes = &endpoints[..endpoints.len().min(1)];
         Ok(Self {
@@ -88,10 +99,10 @@ impl Clients {
     pub(super) fn merge(&self, home: &Home, printer: &Printer) -> anyhow::Result<()> {
         let Some((talosconfig, kubeconfig)) = home.paths() else { return Ok(()) };
         if !is_good(&talosconfig, &self.talosconfig) {
-            merge(&talosconfig, &self.talosconfig, false, printer)?;
+            merge(&talosconfig, &self.talosconfig, Merging::Unasked, printer)?;
         }
         if !is_good(&kubeconfig, &self.kubeconfig) {
-            merge(&kubeconfig, &self.kubeconfig, false, printer)?;
+            merge(&kubeconfig, &self.kubeconfig, Merging::Unasked, printer)?;
         }
         Ok(())
     }
@@ -144,11 +155,11 @@ fn ending_in<C: ClientFile>(path: &Path, made: &C, now: Time, renews: &str) -> O
     Ending::soon(what, certificate.not_after(), now, format!("talmox apply renews it, or {renews}"))
 }
 
-/// Whether it has the cluster's context, which leads to the same place and has a while to live.
+/// Whether it has the cluster's context, which does the same and has a while to live.
 fn is_good<C: ClientFile>(path: &Path, made: &C) -> bool {
     opened::<C>(path)
         .and_then(|file| same_cluster(&file, made))
-        .is_some_and(|(_, certificate, leads_alike)| leads_alike && !near_its_end(&certificate, now()))
+        .is_some_and(|(_, certificate, does_alike)| does_alike && !near_its_end(&certificate, now()))
 }
 
 fn succeed<C: ClientFile>(path: &Path, old: &C, new: &C) -> anyhow::Result<()> {
@@ -171,10 +182,10 @@ fn remove<C: ClientFile>(path: &Path, made: &C, printer: &Printer) -> anyhow::Re
     Ok(())
 }
 
-/// The context of the same cluster, its certificate, and whether it leads to the same place.
+/// The context of the same cluster, its certificate, and whether it does all that the new one would.
 fn same_cluster<C: ClientFile>(file: &C, made: &C) -> Option<(String, Certificate, bool)> {
     let context = file.counterpart(made)?;
-    Some((context.to_owned(), file.certificate(context)?, file.leads_alike(context, made)))
+    Some((context.to_owned(), file.certificate(context)?, file.does_alike(context, made)))
 }
 
 /// Prints it, writes it, or merges it, as was asked for.
@@ -188,7 +199,7 @@ fn place<C: ClientFile>(
         let path = args.to.clone().or_else(usual).ok_or_else(|| {
             Failure::new("there is no home folder to merge into").with_hint("--to FILE names a file")
         })?;
-        return merge(&path, made, args.force, printer);
+        return merge(&path, made, Merging::Asked { force: args.force }, printer);
     }
     match &args.to {
         None => printer.data(made.to_yaml().expose_secret()),
@@ -210,7 +221,16 @@ fn write_new<C: ClientFile>(path: &Path, made: &C, force: bool, printer: &Printe
     Ok(())
 }
 
-fn merge<C: ClientFile>(path: &Path, made: &C, force: bool, printer: &Printer) -> anyhow::Result<()> {
+/// Who wants a context to be there.
+#[derive(Clone, Copy, PartialEq)]
+enum Merging {
+    /// The user, who means to work with it, as with `talosctl config merge`; `force` replaces a certificate that is still good.
+    Asked { force: bool },
+    /// An `apply` on the way: a context that is there already is not what the user works with just because it was renewed.
+    Unasked,
+}
+
+fn merge<C: ClientFile>(path: &Path, made: &C, merging: Merging, printer: &Printer) -> anyhow::Result<()> {
     let name = path.display().to_string();
     let text = if path.exists() { read_text(path)? } else { String::new() };
     let mut file = C::parse(Source { name: &name, text: &text }).map_err(|faults| {
@@ -218,21 +238,25 @@ fn merge<C: ClientFile>(path: &Path, made: &C, force: bool, printer: &Printer) -
     })?;
     let same = same_cluster(&file, made);
     if let Some((context, certificate, true)) = &same
-        && !force
+        && merging != (Merging::Asked { force: true })
         && !near_its_end(certificate, now())
     {
         let ends = certificate.not_after();
         printer.say(&format!("{name} has context {context}, good until {ends}; nothing was written"));
         return Ok(());
     }
+    let before = file.current().map(str::to_owned);
     let renames = file.renew(made);
+    let context = file.counterpart(made).or(file.current()).unwrap_or_default().to_owned();
+    if matches!(merging, Merging::Asked { .. }) {
+        file.set_current(&context);
+    }
     private_file::write(path, file.to_yaml().expose_secret(), Overwrite::Replace)
         .with_context(|| format!("could not write {name}"))?;
     let what = if same.is_some() { "renewed" } else { "added" };
-    printer.say(&format!(
-        "{what} context {} in {name}, and made it the current one",
-        file.current().unwrap_or_default()
-    ));
+    let became_current = before.as_deref() != Some(&context) && file.current() == Some(&context);
+    let and = if became_current { ", and made it the current one" } else { "" };
+    printer.say(&format!("{what} context {context} in {name}{and}"));
     for Rename { from, to } in &renames {
         printer.say(&format!("{from} was taken by something else, so this one is called {to}"));
     }

@@ -12,9 +12,11 @@ use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
 use talmox_pve::property::Smbios;
 use talmox_render::{Common, PatchText, RenderError, Rendered, Renderer, Variables, Whereabouts};
 use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Patch, Role};
-use talmox_types::{FamilyPair, NodeName};
+use talmox_types::{FamilyPair, NodeName, Realm};
 
+use super::machines::Inside;
 use super::shared::{Job, block_on, boxed};
+use super::standing::Standing;
 use super::unknown_node;
 use crate::args::{Making, Simulate};
 use crate::connect::folder;
@@ -32,6 +34,7 @@ pub(super) struct Workshop {
     /// What paths in the description are relative to.
     folder: PathBuf,
     world: World,
+    standing: Standing,
 }
 
 /// What only configs need: a talosconfig asks for no variables.
@@ -73,19 +76,20 @@ impl Workshop {
         if making.live || making.connection.simulate != Simulate::Off {
             return block_on(async {
                 let job = Job::open(&making.description, &making.connection, printer).await?;
-                let observed = job.observe().await;
+                let observed = looked_at(&job).await;
                 let Job { outcome, desired, session, .. } = job;
                 let simulation = session.simulated_in().map(Path::to_owned);
                 session.close().await?;
-                let world = seen(&desired, &observed?);
+                let (observed, standing) = observed?;
+                let world = seen(&desired, &observed);
                 let secrets = open_secrets(&desired, &folder, simulation.as_deref(), printer)?;
-                Ok(Self { outcome, desired, secrets, folder, world })
+                Ok(Self { outcome, desired, secrets, folder, world, standing })
             });
         }
         let (outcome, desired) = boxed(&making.description.file, printer)?;
         let world = World::Empty(given_by_an_empty_proxmox(&desired));
         let secrets = open_secrets(&desired, &folder, None, printer)?;
-        Ok(Self { outcome, desired, secrets, folder, world })
+        Ok(Self { outcome, desired, secrets, folder, world, standing: Standing::default() })
     }
 
     /// The node of a name.
@@ -105,6 +109,7 @@ impl Workshop {
         let whole = self.whole();
         let rendered =
             self.render_member(&whole, (node, &member), &whole.renderer(&ingredients), &mut remarks)?;
+        self.say_what_is_under_way(printer);
         remarks.say(printer);
         Ok(rendered)
     }
@@ -123,8 +128,20 @@ impl Workshop {
         for (node, member) in self.desired.nodes.iter().zip(&members) {
             take(node, self.render_member(&whole, (node, member), &renderer, &mut remarks)?);
         }
+        self.say_what_is_under_way(printer);
         remarks.say(printer);
         Ok(())
+    }
+
+    /// Says that machines may be given something else at the moment.
+    fn say_what_is_under_way(&self, printer: &Printer) {
+        for realm in self.secrets.bundle.rotating() {
+            printer.say(&format!(
+                "the authority of {} is being replaced: this is what is described before its first phase (the old one signs, the \
+                 new one is not known); talmox apply gives each machine what its phase needs",
+                realm.name()
+            ));
+        }
     }
 
     fn whole(&self) -> Whole<'_> {
@@ -189,7 +206,10 @@ impl Workshop {
         }
         remarks.say(printer);
         let bundle = &self.secrets.bundle;
-        let client = bundle.talos_client(
+        if let Some(remark) = self.standing.remark(bundle, Realm::Talos) {
+            printer.say(&remark);
+        }
+        let client = self.standing.signing(bundle).talos_client(
             &[TalosRole::Admin],
             now,
             talmox_machine::client::DEFAULT_LIFETIME,
@@ -287,7 +307,8 @@ pub(super) fn named(nodes: &[NodeName]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// The secrets bundle, if certificates can be made with it. `simulation` is the folder of a simulated world.
+/// The secrets bundle, if certificates can be made with it. One with an authority that ended is as good as its others: whoever
+/// needs that one says so. `simulation` is the folder of a simulated world.
 pub(super) fn open_secrets(
     desired: &Desired,
     folder: &Path,
@@ -299,12 +320,15 @@ pub(super) fn open_secrets(
         None => secrets_file::load(desired, folder)?,
     };
     let name = secrets.path.display();
-    let problems = secrets.bundle.check(now());
+    let problems = secrets.bundle.broken(now());
     if !problems.is_empty() {
         return Err(Failure::new(format!(
             "the secrets bundle {name} is of no use:\n{}",
             problems.join("\n")
         ))
+        .with_hint(
+            "get it from a backup, or from a control plane: talmox secrets generate --from controlplane.yaml",
+        )
         .into());
     }
     if printer.is_verbose() {
@@ -380,6 +404,13 @@ impl Blame {
             Self::Description => None,
         }
     }
+}
+
+/// Looks at Proxmox; at the machines only where how far they are with a new authority decides what they take.
+async fn looked_at(job: &Job) -> anyhow::Result<(Observed, Standing)> {
+    let inside = Inside::open(job, &Printer::silent())?;
+    let standing = inside.look_how_far().await?;
+    Ok((job.observe().await?, standing))
 }
 
 fn seen(desired: &Desired, observed: &Observed) -> World {

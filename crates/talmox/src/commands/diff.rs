@@ -72,6 +72,9 @@ async fn running(job: &Job, node: &str, printer: &Printer) -> anyhow::Result<(St
             .with_hint(no_file(node.name.as_str()))
             .into());
     }
+    if let Some(shut_out) = inside.shut_out() {
+        return Err(shut_out.into());
+    }
     let observed = job.observe().await?;
     let (before, wanted) = inside.configs(node, &observed).await?;
     let name = format!("what {} runs with", node.name);

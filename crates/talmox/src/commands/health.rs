@@ -67,6 +67,9 @@ async fn wait(cluster: &Cluster, limit: Duration, printer: &Printer) -> Result<S
 /// The cluster, with addresses as they are in Proxmox.
 async fn cluster(job: &Job, printer: &Printer) -> anyhow::Result<Cluster> {
     let inside = Inside::open(job, printer)?;
+    if let Some(shut_out) = inside.shut_out() {
+        return Err(shut_out.into());
+    }
     let observed = job.observe().await?;
     let cluster = inside.cluster(&observed).ok_or_else(|| {
         Failure::new("without the secrets bundle nobody can ask the machines of this cluster")

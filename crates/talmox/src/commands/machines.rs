@@ -14,8 +14,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use talmox_exec::etcd::look as look_at_etcd;
 use talmox_exec::health::{Cluster, Member, expects_network, look};
 use talmox_exec::{
-    Clock, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach, SnapshotSink,
-    Whereabouts,
+    Clock, Compare, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach,
+    SnapshotSink, Whereabouts, observe_machines,
 };
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
@@ -29,6 +29,7 @@ use talmox_types::{NodeName, Phases, Realm};
 use super::client_files::{Clients, Home};
 use super::configs::{Ingredients, Whole, now, open_secrets, read_text};
 use super::shared::Job;
+use super::standing::Standing;
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -38,6 +39,9 @@ use crate::snapshot_file::{self, Draft, Place};
 
 /// Where Talos has the Kubernetes API unless told otherwise.
 const API_PORT: u16 = 6443;
+
+/// What is left once an authority has ended: only the time of those who look at it says that it has.
+const TURN_BACK: &str = "with its clock before that day, and this computer's, a machine believes it again";
 
 /// A manifest larger than this is no manifest.
 const LARGEST: usize = 16 << 20;
@@ -53,6 +57,8 @@ pub(super) struct Inside<'a> {
     addresses: Mutex<BTreeMap<NodeName, IpAddr>>,
     /// Snapshots of etcd this run kept, and when.
     kept: Mutex<Vec<(Time, PathBuf)>>,
+    /// How far machines were with new authorities when somebody last looked.
+    standing: Mutex<Standing>,
 }
 
 /// What a cluster with secrets has.
@@ -71,8 +77,42 @@ impl<'a> Inside<'a> {
             || secrets_file::find(&job.desired, &job.folder).is_some_and(|path| path.exists());
         let known = if has { Some(Arc::new(Known::open(job, simulation, printer)?)) } else { None };
         let (known, ways) = (Mutex::new(known), job.session.ways());
-        let (addresses, kept) = (Mutex::default(), Mutex::default());
-        Ok(Self { job, known, ways, clock: SystemClock, addresses, kept })
+        let (addresses, kept, standing) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Self { job, known, ways, clock: SystemClock, addresses, kept, standing })
+    }
+
+    /// Why no machine lets anybody in: the authority of Talos ended, and there is none that takes its place.
+    pub(super) fn shut_out(&self) -> Option<Failure> {
+        let known = self.known().ok()?;
+        let bundle = &known.secrets.bundle;
+        let ended = bundle.os.certificate.not_after();
+        if ended >= now() || bundle.next(Realm::Talos).is_some() {
+            return None;
+        }
+        let what = format!("the Talos authority ended {}: no machine lets anybody in any more", day(ended));
+        let rotate = self.job.command("secrets rotate-ca --talos");
+        Some(
+            Failure::new(what)
+                .with_hint(format!(
+                    "VMs can still be looked after: {}",
+                    self.job.command("apply --until vms")
+                ))
+                .with_hint(format!("{TURN_BACK}; then {rotate}, and talmox apply")),
+        )
+    }
+
+    /// Asks machines how far they are with new authorities, for files that are made after this. Where none is replaced nobody is
+    /// asked.
+    pub(super) async fn look_how_far(&self) -> anyhow::Result<Standing> {
+        if self.rotating().is_empty() {
+            return Ok(Standing::default());
+        }
+        let mut observed = self.job.observe().await?;
+        let desired = &self.job.desired;
+        observe_machines(&self.reach(false), desired, &mut observed, Compare::Configs).await;
+        let standing = Standing::of(desired, &observed);
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+        Ok(standing)
     }
 
     pub(super) fn has_secrets(&self) -> bool {
@@ -95,7 +135,12 @@ impl<'a> Inside<'a> {
     /// The files people reach the cluster by, with new certificates.
     pub(super) fn clients(&self) -> anyhow::Result<Clients> {
         let known = self.known().map_err(Failure::new)?;
-        Clients::make(&self.job.desired, &known.secrets.bundle, &self.endpoints())
+        self.clients_of(&known.secrets.bundle)
+    }
+
+    fn clients_of(&self, bundle: &Bundle) -> anyhow::Result<Clients> {
+        let standing = *self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        Clients::make(&self.job.desired, bundle, standing, &self.endpoints())
     }
 
     /// Where those files go.
@@ -110,7 +155,7 @@ impl<'a> Inside<'a> {
     pub(super) fn certificates_end(&self) -> Option<Time> {
         let known = self.known().ok()?;
         let bundle = &known.secrets.bundle;
-        let authorities = [&bundle.os, &bundle.kubernetes, &bundle.etcd];
+        let authorities = [&bundle.os, &bundle.kubernetes, &bundle.etcd, &bundle.aggregator];
         authorities.into_iter().map(|authority| authority.certificate.not_after()).min()
     }
 
@@ -157,20 +202,26 @@ impl<'a> Inside<'a> {
             Some(_) => "another is to take its place: talmox apply goes on with that".to_owned(),
             // Machines let nobody in by it any more who could give them another.
             None if bundle.present(realm).certificate.not_after() < now => {
-                "nothing it signed is believed any more, so it is too late for talmox secrets rotate-ca"
-                    .to_owned()
+                format!(
+                    "it is too late for talmox secrets rotate-ca, unless clocks are turned back: {TURN_BACK}"
+                )
             }
             None => {
                 let command = self.job.command(&format!("secrets rotate-ca --{}", realm.word()));
                 format!("everything it signed ends with it; before that: {command}, then talmox apply")
             }
         };
-        let by_hand = "everything it signed ends with it, and talmox does not replace it".to_owned();
+        let of_etcd = "everything it signed ends with it, and talmox does not replace it; keep a snapshot: "
+            .to_owned()
+            + &self.job.command("etcd snapshot");
+        let of_proxy = "everything it signed ends with it, and talmox does not replace it; another comes from talosctl gen \
+                        secrets: put its certs.k8saggregator into the bundle, then talmox apply"
+            .to_owned();
         let authorities = [
             ("the Talos authority", &bundle.os, remedy(Realm::Talos)),
             ("the Kubernetes authority", &bundle.kubernetes, remedy(Realm::Kubernetes)),
-            ("the etcd authority", &bundle.etcd, by_hand.clone()),
-            ("the authority of Kubernetes' front proxy", &bundle.aggregator, by_hand),
+            ("the etcd authority", &bundle.etcd, of_etcd),
+            ("the authority of Kubernetes' front proxy", &bundle.aggregator, of_proxy),
         ];
         let soon = authorities.into_iter().filter_map(|(name, authority, remedy)| {
             Ending::soon(name, authority.certificate.not_after(), now, remedy)
@@ -198,8 +249,7 @@ impl<'a> Inside<'a> {
         let health = health(&self.job.desired, cluster.as_ref(), &observed).await;
         let rotation = rotation_words(&observed);
         let Observed { talos, kubernetes, .. } = observed;
-        let end = self.certificates_end().map(|end| end.to_string());
-        let certificates_end = end.map(|end| end.split('T').next().unwrap_or(&end).to_owned());
+        let certificates_end = self.certificates_end().map(day);
         let ending = self.ending(now());
         InsideView { health, talos, kubernetes, etcd, certificates_end, ending, rotation }
     }
@@ -325,8 +375,7 @@ impl<'a> Inside<'a> {
         let known = self.known().map_err(Failure::new)?;
         let Loaded { path, bundle } = &known.secrets;
         let settled = bundle.settled(realm);
-        let clients = |bundle: &Bundle| Clients::make(&self.job.desired, bundle, &self.endpoints());
-        clients(&settled)?.succeed(&clients(bundle)?, &self.home())?;
+        self.clients_of(&settled)?.succeed(&self.clients_of(bundle)?, &self.home())?;
         let path = match self.job.session.simulated_in() {
             // The description's own secrets are those of a cluster that is not simulated.
             Some(simulation) if !path.starts_with(simulation) => simulation.join("secrets.yaml"),
@@ -376,6 +425,12 @@ impl<'a> Inside<'a> {
     }
 }
 
+/// `2036-11-02`.
+fn day(time: Time) -> String {
+    let text = time.to_string();
+    text.split('T').next().unwrap_or(&text).to_owned()
+}
+
 /// How well a cluster is. It is asked only where every machine is there: the answer would take as long as the slowest call that
 /// fails.
 pub(super) async fn health(desired: &Desired, cluster: Option<&Cluster>, observed: &Observed) -> SeenHealth {
@@ -416,23 +471,17 @@ impl Known {
     }
 }
 
-/// The certificates of everybody who may vouch for a server.
-fn trusted(bundle: &Bundle, realm: Realm) -> String {
-    let next = bundle.next(realm).map(|next| next.certificate.pem()).unwrap_or_default();
-    format!("{}{next}", bundle.present(realm).certificate.pem())
-}
-
 /// An administrator by the present authority of a bundle, who believes those of another.
 fn talos_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<Identity> {
     let made = bundle.talos_client(&[TalosRole::Admin], now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
     let (certificate, key) = pem(&made);
-    Identity::from_pem(&trusted(believed, Realm::Talos), &certificate, &key)
+    Identity::from_pem(&believed.trusted(Realm::Talos), &certificate, &key)
         .context("the secrets bundle makes no identity for Talos")
 }
 
 fn kubernetes_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<talmox_k8s::Identity> {
     let (certificate, key) = pem(&bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?);
-    talmox_k8s::Identity::from_pem(&trusted(believed, Realm::Kubernetes), &certificate, &key)
+    talmox_k8s::Identity::from_pem(&believed.trusted(Realm::Kubernetes), &certificate, &key)
         .context("the secrets bundle makes no identity for Kubernetes")
 }
 

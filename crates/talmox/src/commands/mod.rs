@@ -30,6 +30,7 @@ mod secrets;
 mod shared;
 mod signals;
 mod sim;
+mod standing;
 mod status;
 mod template;
 mod validate;

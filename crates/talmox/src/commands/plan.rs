@@ -25,6 +25,9 @@ async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow:
     job.rehearse(&request, printer)?;
     let nonce = nonce()?;
     let inside = Inside::open(job, printer)?;
+    if let Some(shut_out) = inside.shut_out().filter(|_| request.looks_inside()) {
+        printer.problem(&shut_out.to_string());
+    }
     let plan = job.plan(&request, &nonce, Some(&inside.reach(false))).await?;
     show(job, &plan, args.output, printer)?;
     if !plan.refusals.is_empty() {

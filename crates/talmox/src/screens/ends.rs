@@ -34,6 +34,11 @@ impl Ending {
         let ending = Self { what: what.into(), ends: day, days_left, remedy: remedy.into() };
         (days_left < SOON).then_some(ending)
     }
+
+    /// Whether it is over, since that day.
+    pub(crate) fn ended_on(&self, day: &str) -> bool {
+        self.days_left < 0 && self.ends == day
+    }
 }
 
 impl fmt::Display for Ending {

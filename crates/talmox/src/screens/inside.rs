@@ -117,7 +117,10 @@ impl InsideView {
             }
         }
         parts.extend(self.etcd.as_ref().map(etcd));
-        parts.extend(self.certificates_end.as_ref().map(|end| format!("certificates end {end}")));
+        parts.extend(self.certificates_end.as_ref().map(|end| {
+            let over = self.ending.iter().any(|ending| ending.ended_on(end));
+            format!("certificates {} {end}", if over { "ended" } else { "end" })
+        }));
         parts.join(" · ")
     }
 

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use insta::assert_snapshot;
 use secrecy::ExposeSecret as _;
-use talmox_machine::{Bundle, SystemRandom, Time};
+use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_types::Contract;
 
 use crate::support::{command, finish};
@@ -18,11 +18,24 @@ const ALONE: &str = "nodes: [{name: cp-1, address: 10.0.7.11, controller: true}]
 
 /// A cluster's secrets whose authorities end in so many days and a half: the day is the same however long the test takes.
 fn keep_secrets(lab: &Lab, days: i64) {
+    keep(lab, &bundle(days));
+}
+
+fn bundle(days: i64) -> Bundle {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let made = i64::try_from(since).unwrap() + days * DAY + DAY / 2 - LIFETIME;
-    let bundle = Bundle::generate(Contract::new(1, 13), Time::from_unix(made), &mut SystemRandom).unwrap();
+    Bundle::generate(Contract::new(1, 13), Time::from_unix(made), &mut SystemRandom).unwrap()
+}
+
+fn keep(lab: &Lab, bundle: &Bundle) {
     let path = lab.scratch.0.join("secrets.yaml");
     std::fs::write(path, bundle.to_yaml().expose_secret()).unwrap();
+}
+
+fn kept(lab: &Lab) -> Bundle {
+    #[expect(clippy::disallowed_methods, reason = "a file the test itself had written")]
+    let text = std::fs::read_to_string(lab.scratch.0.join("secrets.yaml")).unwrap();
+    Bundle::parse(Source { name: "secrets.yaml", text: &text }).unwrap()
 }
 
 /// Runs as far as it goes, without a place for snapshots.
@@ -81,6 +94,48 @@ fn is_told_with_what_to_type_and_typing_it_helps() {
     run(&lab, &["apply", "--auto-approve"]).succeeded();
     let status = run(&lab, &["status"]).succeeded().stdout;
     assert_snapshot!("ending_over", shown(&lab, &status));
+}
+
+/// An authority that talmox cannot replace is no reason to do nothing: what does not need it goes on.
+#[test]
+fn one_that_ended_stops_nothing_that_does_without() {
+    let lab = Lab::new("ended");
+    let cluster = CLUSTER.replace("talos_template: talos-1.13.9\n", "talos_version: 1.13.9\n");
+    lab.describe(&cluster, ALONE);
+    keep(&lab, &Bundle { aggregator: bundle(-3).aggregator, ..bundle(300) });
+    run(&lab, &["apply", "--auto-approve"]).succeeded();
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert_snapshot!("ended_status", shown(&lab, &status));
+    let snapshot = lab.scratch.path("etcd.snapshot");
+    run(&lab, &["etcd", "snapshot", "--to", &snapshot]).succeeded();
+    run(&lab, &["plan", "--until", "vms"]).succeeded();
+    // As it says: another one in its place, and everything is well.
+    keep(&lab, &Bundle { aggregator: bundle(400).aggregator, ..kept(&lab) });
+    run(&lab, &["apply", "--auto-approve"]).succeeded();
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert!(!status.contains(" ended "), "{status}");
+}
+
+#[test]
+fn one_that_lets_nobody_in_is_told_with_what_is_left() {
+    let lab = Lab::new("shut-out");
+    keep(&lab, &Bundle { os: bundle(-3).os, ..bundle(300) });
+    let status = run(&lab, &["status"]).succeeded().stdout;
+    assert!(status.contains("! the Talos authority ended "), "{status}");
+    run(&lab, &["plan", "--until", "vms"]).succeeded();
+    let apply = run(&lab, &["apply", "--auto-approve"]).failed();
+    assert_snapshot!("ended_talos", shown(&lab, &apply.stderr));
+    // Keys of others are another matter.
+    let mut mixed = bundle(300);
+    mixed.etcd.key = bundle(300).etcd.key;
+    keep(&lab, &mixed);
+    let broken = run(&lab, &["status"]).failed();
+    assert!(
+        broken.stderr.contains("certs.etcd: the key does not belong to the certificate"),
+        "{}",
+        broken.stderr
+    );
+    assert!(broken.stderr.contains("hint: get it from a backup"), "{}", broken.stderr);
 }
 
 #[test]

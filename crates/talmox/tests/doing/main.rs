@@ -21,6 +21,7 @@ mod keeping;
 mod line;
 mod pipelines;
 mod plans;
+mod rotating;
 mod templates;
 mod upgrading;
 mod whole;

@@ -117,7 +117,7 @@ fn bundle(way: &Way, machines: &[Found]) -> anyhow::Result<Bundle> {
     let plane = plane.ok_or_else(no_control_plane)?;
     let own = from_config(&plane.config)
         .map_err(|error| Failure::new(format!("{}: {error}; nothing was written", plane.name)))?;
-    let problems = own.check(now());
+    let problems = own.broken(now());
     if !problems.is_empty() {
         let list = problems.join("\n  ");
         return Err(Failure::new(format!("the secrets of {} cannot be used:\n  {list}", plane.name)).into());

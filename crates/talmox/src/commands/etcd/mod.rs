@@ -39,6 +39,9 @@ async fn open<'a>(
             .with_hint("get the file, or name it with secrets_file")
             .into());
     }
+    if let Some(shut_out) = inside.shut_out() {
+        return Err(shut_out.into());
+    }
     let control_planes = inside.control_planes(&job.observe().await?);
     Ok((inside, control_planes))
 }

@@ -95,7 +95,7 @@ fn bundle(name: &str, plain: &str) -> anyhow::Result<Bundle> {
         })?;
         from_config(&config).map_err(|error| Failure::new(format!("{name}: {error}")))?
     };
-    let problems = bundle.check(now());
+    let problems = bundle.broken(now());
     if problems.is_empty() {
         return Ok(bundle);
     }

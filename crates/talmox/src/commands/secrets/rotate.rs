@@ -5,10 +5,12 @@ use secrecy::ExposeSecret as _;
 use talmox_machine::client::{ClientFile as _, TalosRole, Talosconfig};
 use talmox_machine::{Source, SystemRandom};
 use talmox_secrets::{Overwrite, write_secret_file};
+use talmox_types::Realm;
 
 use crate::args::SecretsRotateClient;
 use crate::commands::configs::now;
 use crate::commands::read;
+use crate::commands::standing::Standing;
 use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -27,6 +29,9 @@ pub(super) fn run(args: &SecretsRotateClient, printer: &Printer) -> anyhow::Resu
         Failure::new(format!("{file} has no current context")).with_hint("--context NAME names one")
     })?;
     let old = config.certificate(&context).map(|certificate| certificate.not_after().to_string());
+    if let Some(remark) = Standing::default().remark(&bundle, Realm::Talos) {
+        printer.say(&remark);
+    }
     let client = bundle
         .talos_client(&[TalosRole::Admin], now(), i64::from(args.days) * DAY, &mut SystemRandom)
         .context("could not sign a client certificate")?;

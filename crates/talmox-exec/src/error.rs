@@ -120,6 +120,9 @@ pub enum StepError {
     /// The VM was there when the plan was made.
     #[error("VM {vmid} on {host} is gone")]
     Gone { vmid: VmId, host: HostName },
+    /// The maintenance window ended before what would interrupt a node was begun.
+    #[error("nothing is interrupted now ({window})")]
+    Closed { window: String },
     /// Told to stop while nothing was under way that had to be finished.
     #[error("interrupted while waiting for {waiting_for}")]
     Interrupted { waiting_for: String },
@@ -186,6 +189,7 @@ impl StepError {
             | Self::Gate { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
+            | Self::Closed { .. }
             | Self::Interrupted { .. } => None,
         }
     }
@@ -304,6 +308,7 @@ impl StepError {
                 AGAIN.to_owned(),
             ],
             Self::Impossible { .. }
+            | Self::Closed { .. }
             | Self::Interrupted { .. } => Vec::new(),
         }
     }

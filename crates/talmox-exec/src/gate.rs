@@ -7,7 +7,7 @@
 //!    └─ a control plane, or nobody knows: ask every member (ask.rs) ─▶ can they do without it? (judge.rs)
 //!           │ not yet: waited for, by name, and asked again          │ never, or time is up: refused
 //!           ▼ yes
-//!  whoever watches the run is asked (`Gate`), once for each node
+//!  whoever watches the run is asked (`Gate`), once for each node ─▶ is the maintenance window still open?
 //! ```
 //!
 //! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. A step that works for a
@@ -75,7 +75,10 @@ impl Work<'_> {
     /// Lets the step's node go down, if the step takes it down, or says why not.
     pub(crate) async fn go_down(&self) -> Result<()> {
         match self.door {
-            Some(door) => EtcdGate { work: self, door }.pass().await,
+            Some(door) => {
+                EtcdGate { work: self, door }.pass().await?;
+                self.in_time()
+            }
             None => Ok(()),
         }
     }
@@ -89,6 +92,13 @@ impl Work<'_> {
         match self.door {
             Some(door) => {
                 let door = Door { asks: false, ..door };
+        self.go_down_again().await?;
+        if self.door.is_some() { self.in_time() } else { Ok(()) }
+    }
+
+    /// The same for what belongs to an interruption that began in time: a restart that was lost, the way back to what ran before. To
+    /// leave that undone because the window has ended would only keep the node down for longer.
+    pub(crate) async fn go_down_again(&self) -> Result<()> {
                 Box::pin(EtcdGate { work: self, door }.pass()).await
             }
             None => Ok(()),
@@ -100,6 +110,14 @@ impl Work<'_> {
 struct EtcdGate<'a> {
     work: &'a Work<'a>,
     door: Door<'a>,
+
+    /// Whether the window is still open: members, or whoever watches, may have been waited for until it was not.
+    fn in_time(&self) -> Result<()> {
+        if self.run.may_interrupt() {
+            return Ok(());
+        }
+        Err(StepError::Closed { window: self.run.request.upkeep.window.to_string() })
+    }
 }
 
 impl EtcdGate<'_> {

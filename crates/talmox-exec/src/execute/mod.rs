@@ -77,6 +77,10 @@ async fn begin(work: &Work<'_>) -> StepResult {
         Err(StepError::Interrupted { .. }) => {
             work.event(Event::Skipped { step, because: &Because::Interrupted.to_string() });
         }
+        // No failure: it is left for another time.
+        Err(error @ StepError::Closed { .. }) => {
+            work.event(Event::Skipped { step, because: &error.to_string() });
+        }
         // No failure: what is there now is looked at, and planned anew.
         Err(error) if error.wants_another_plan() => {
             work.event(Event::Skipped { step, because: &error.to_string() });
@@ -272,7 +276,7 @@ impl<'a> Board<'a> {
         let step = &self.steps[index];
         let (id, node) = (step.id.clone(), step.node.clone());
         self.room.give_back(&self.claims[index]);
-        let failed = result.is_err();
+        let failed = !matches!(result, Ok(_) | Err(StepError::Closed { .. }));
         self.states[index] = match result {
             Ok(end) => {
                 let instead = end.instead();
@@ -289,6 +293,11 @@ impl<'a> Board<'a> {
             Err(StepError::Interrupted { .. }) => {
                 self.outcome.interrupted = true;
                 self.outcome.skipped.push(Skip { step: id, node, because: Because::Interrupted });
+                State::NotDone
+            }
+            Err(StepError::Closed { window }) => {
+                self.outcome.closed = true;
+                self.outcome.skipped.push(Skip { step: id, node, because: Because::Closed(window) });
                 State::NotDone
             }
             Err(error) => {

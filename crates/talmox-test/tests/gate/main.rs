@@ -9,5 +9,6 @@ mod drains;
 mod etcd;
 mod leases;
 mod safety;
+mod window;
 
 use talmox_test::bed;

@@ -54,6 +54,32 @@ async fn not_before_the_window_opens() {
 }
 
 #[tokio::test(start_paused = true)]
+#[tokio::test(start_paused = true)]
+async fn a_window_that_ends_half_way_leaves_the_rest_for_the_next() {
+    // Among the API servers of three control planes, and among what follows them.
+    for seconds in [90, 400] {
+        let bed = brought_up(80, usual(3, 2, PATCH.0), usual(3, 2, PATCH.1)).await;
+        let (since, end) = (configurations(&bed), bed.now() + seconds);
+        let of_day = end % 86_400;
+        let mut tonight = wanted();
+        let text = format!("{:02}:{:02}:{:02}", of_day / 3600, of_day % 3600 / 60, of_day % 60);
+        tonight.upkeep.window.not_after = Some(moment(end / 86_400, &text));
+        let summary = bed.converge(&tonight, 2).await.unwrap_or_else(|error| panic!("{error}"));
+        assert!(!summary.left.is_empty(), "what is left is said");
+        let now = applied(&bed, &since);
+        assert!(now.iter().sum::<u64>() > 0 && now != [5, 5, 5, 1, 1], "{now:?}");
+        tokio::time::sleep(std::time::Duration::from_mins(5)).await;
+        assert_eq!(applied(&bed, &since), now, "nothing goes on by itself");
+        upgraded(&bed, PATCH.1).await;
+        assert_eq!(applied(&bed, &since), [5, 5, 5, 1, 1], "nobody is given anything twice");
+    }
+}
+
+/// A day, counted from 1970, as it is typed. The lab's clock is in January 2026.
+fn moment(day: u64, time: &str) -> talmox_plan::Moment {
+    format!("2026-01-{:02}T{time}Z", day - 20_454 + 1).parse().unwrap()
+}
+
 async fn a_minor_release() {
     let bed = brought_up(72, usual(3, 2, "1.35.4"), usual(3, 2, "1.36.3")).await;
     upgraded(&bed, "1.36.3").await;

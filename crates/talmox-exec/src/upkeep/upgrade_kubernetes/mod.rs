@@ -132,9 +132,13 @@ impl Upgrade<'_> {
         self.members.iter().filter(|member| member.role == Role::Worker)
     }
 
-    /// Told to stop, nothing new is begun; what was begun is taken up by the next run.
+    /// Told to stop, or with the maintenance window over, nothing new is begun; what was begun is taken up by the next run.
     fn may_go_on(&self) -> Result<()> {
-        if self.work.run.stop.is_cancelled() {
+        let run = self.work.run;
+        if !run.may_interrupt() {
+            return Err(StepError::Closed { window: run.request.upkeep.window.to_string() });
+        }
+        if run.stop.is_cancelled() {
             return Err(StepError::Interrupted { waiting_for: "the next part of Kubernetes".to_owned() });
         }
         Ok(())

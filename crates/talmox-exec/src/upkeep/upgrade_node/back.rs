@@ -129,7 +129,7 @@ impl Order<'_> {
     async fn take_back(&self, sick: &Seen, words: String) -> StepError {
         let to = self.to.to_owned();
         // Sick as it is, its member of etcd may be one the others cannot do without by now.
-        if let Err(error) = self.work.go_down_now().await {
+        if let Err(error) = self.work.go_down_again().await {
             return self.fault(UpgradeFault::Stranded { to, words, reason: error.to_string() });
         }
         let client = sick.client.clone().with_deadlines(looking());
@@ -198,7 +198,7 @@ impl Order<'_> {
 
     /// Asks for the restart once more, if an installer of ours waits for one.
     async fn ask_again(&self, before: Option<&Seen>, seen: &Seen) {
-        if before.is_some() && self.is_installed(seen).await && self.work.go_down_now().await.is_ok() {
+        if before.is_some() && self.is_installed(seen).await && self.work.go_down_again().await.is_ok() {
             let client = seen.client.clone().with_deadlines(looking());
             if let Err(error) = client.reboot(false).await {
                 tracing::debug!(node = %self.node(), "could not ask for the restart again: {error}");

@@ -130,8 +130,12 @@ impl Order<'_> {
             if stage || self.is_too_late() {
                 return Ok(End::Changed);
             }
-            self.restart(&seen).await?;
-            return self.follow(&seen).await;
+            match self.restart(&seen).await {
+                Ok(()) => return self.follow(&seen).await,
+                // It ended while the members were asked.
+                Err(StepError::Closed { .. }) if self.is_too_late() => return Ok(End::Changed),
+                Err(error) => return Err(error),
+            }
         }
         let words = "it was begun several times, and nobody saw an end".to_owned();
         Err(self.fault(UpgradeFault::Installer { image: self.image.clone(), words }))

@@ -77,6 +77,9 @@ pub enum StepError {
     /// A change that was on trial is gone again: the machine was not well with it, or nobody could tell in time.
     #[error("{node} took the change back by itself, and is as it was: {}", .fields.join(", "))]
     TakenBack { node: NodeName, fields: Vec<String> },
+    /// Somebody else's change stays on trial. Ours on top of it would go back to theirs, and that would stay.
+    #[error("{node} has a change of somebody else on trial, still after {}", minutes(*.limit))]
+    OtherTrial { node: NodeName, address: IpAddr, limit: Duration },
     /// What a machine is to be configured with cannot be told.
     #[error("{node} has no configuration: {reason}")]
     NoConfig { node: NodeName, reason: String },
@@ -175,6 +178,7 @@ impl StepError {
             | Self::NotHealthy { .. }
             | Self::ReadBack { .. }
             | Self::TakenBack { .. }
+            | Self::OtherTrial { .. }
             | Self::NoConfig { .. }
             | Self::NoPhase { .. }
             | Self::NoReach { .. }
@@ -276,6 +280,13 @@ impl StepError {
             Self::Stalled { .. } => vec!["talmox status shows what each of them says".to_owned()],
             Self::TakenBack { .. } => vec![
                 "it did not answer, or was not well, with the change: look at what it would do to its network".to_owned(),
+            ],
+            Self::OtherTrial { node, address, .. } => vec![
+                format!(
+                    "whoever began it (talosctl apply-config --mode=try) can end it, or it ends by itself; talmox diff {node} shows it"
+                ),
+                format!("a restart ends it too: talosctl -n {address} reboot"),
+                AGAIN.to_owned(),
             ],
             Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
             Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],

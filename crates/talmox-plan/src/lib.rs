@@ -12,6 +12,7 @@ mod identity;
 mod installer;
 mod live;
 mod machine;
+mod network;
 mod observed;
 mod plan;
 mod planner;
@@ -31,6 +32,7 @@ pub use machine::{
     Incomparable, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode,
     SeenService, SeenStage,
 };
+pub use network::NETWORK_KINDS;
 pub use observed::{
     Depth, Guest, GuestConfig, GuestKind, HaGroup, Host, Observed, Power, Rewound, Rights, Seen, SeenFile,
     SeenHa, SeenJobs, SeenPool, Storage,

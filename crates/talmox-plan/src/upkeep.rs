@@ -130,6 +130,8 @@ pub enum ChangeMode {
     NoReboot,
     /// At once, and taken back by the machine itself unless it is confirmed: for what could cut it off.
     Try,
+    /// The same with all of a change but what needs a restart, which comes after it.
+    TryFirst,
     /// Written down, then a restart.
     Reboot,
     /// Written down; in effect after the next restart, which is somebody else's.

@@ -56,6 +56,14 @@ pub struct Held {
     pub tried: Option<Duration>,
 }
 
+impl Held {
+    /// Since when something is on trial, if the two differ. Clocks differ too, so what began a moment from now counts.
+    pub(crate) fn on_trial(&self, now: u64) -> Option<Duration> {
+        let age = |since: Duration| Duration::from_secs(now).checked_sub(since);
+        self.tried.filter(|since| age(*since).is_none_or(|age| age < TRIAL_AT_MOST))
+    }
+}
+
 /// Both of them. Talos from before it told them apart has the one in force alone.
 pub async fn held(client: &Client) -> Result<Held, talmox_talos::Error> {
     let (mut kept, mut active) = (None, None);
@@ -108,8 +116,8 @@ pub(super) async fn against(
         Ok(held) => held,
         Err(error) => return unknown(error.to_string()),
     };
+    let on_trial = held.on_trial(reach.clock.now());
     let Some(kept) = held.kept else { return unknown("it has none".to_owned()) };
-    let on_trial = held.tried.filter(|since| is_recent(*since, reach.clock.now()));
     let images = images::named_in(&kept);
     let phases = reach.machines.phases_of(held.active.as_ref().unwrap_or(&kept));
     let wanted = match reach.machines.config(node, &Whereabouts { phases, ..at.clone() }) {
@@ -138,11 +146,6 @@ pub(super) async fn against(
     Compared { changes: Some(changes.map_err(Incomparable::Wanted)), images, phases, on_trial }
 }
 
-/// Clocks differ, so what began a moment from now counts too.
-fn is_recent(since: Duration, now: u64) -> bool {
-    Duration::from_secs(now).checked_sub(since).is_none_or(|age| age < TRIAL_AT_MOST)
-}
-
 fn all(changes: Vec<Change>, applies: Applies) -> Vec<Change> {
     changes.into_iter().map(|change| Change { applies, ..change }).collect()
 }
@@ -168,14 +171,23 @@ async fn judged(client: &Client, wanted: &SecretString, changes: Vec<Change>) ->
 
 /// A change the machine takes while it runs; whether its parts do is another matter.
 fn taken_over(change: Change) -> Change {
-    let waits = change.key == ETCD || change.key.strip_prefix(ETCD).is_some_and(|rest| rest.starts_with('.'));
-    Change { applies: if waits { Applies::AfterReboot } else { Applies::Now }, ..change }
+    let applies = if is_of_etcd(&change.key) { Applies::AfterReboot } else { Applies::Now };
+    Change { applies, ..change }
 }
 
 fn by_place(change: Change) -> Change {
-    let part = change.key.strip_prefix("machine.").map(|rest| rest.split(['.', '[']).next().unwrap_or(rest));
-    let restarts = part.is_some_and(|part| !TAKEN_OVER.contains(&part));
-    if restarts { Change { applies: Applies::AfterReboot, ..change } } else { taken_over(change) }
+    let applies = if needs_restart(&change.key) { Applies::AfterReboot } else { Applies::Now };
+    Change { applies, ..change }
+}
+
+fn is_of_etcd(key: &str) -> bool {
+    key == ETCD || key.strip_prefix(ETCD).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Whether a change at this place needs a restart.
+pub(super) fn needs_restart(key: &str) -> bool {
+    let part = key.strip_prefix("machine.").map(|rest| rest.split(['.', '[']).next().unwrap_or(rest));
+    part.is_some_and(|part| !TAKEN_OVER.contains(&part)) || is_of_etcd(key)
 }
 
 /// Of `v1.13.9`.

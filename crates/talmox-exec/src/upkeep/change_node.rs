@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  without a restart   send ─▶ read back ─▶ its pods are those of the new one ─▶ well
-//!  on trial            send for a minute ─▶ it answers and is well ─▶ send the same for good ─▶ read back
+//!  on trial            send for a while ─▶ it answers and is well ─▶ send the same for good ─▶ read back
 //!                        └─ it does not: it takes the change back by itself, which nobody announces
+//!  on trial first      the same with all but what needs a restart, which follows
 //!  with a restart      write down ─▶ restart ─▶ in force
 //!  for later           write down
 //! ```
@@ -26,14 +27,14 @@ use tokio::time::Instant;
 
 use super::kubernetes::Servers;
 use super::well::{Patient, until_well};
-use crate::machine::{Held, Probe, compare_texts, held, last_words, looking, phases_at, probe};
+use crate::machine::{Held, Probe, compare_texts, held, last_words, live_part, looking, phases_at, probe};
 use crate::work::{End, Result, Work};
 use crate::{Event, Reach, StepError, Whereabouts};
 
 /// How long a machine keeps a change on trial. It must suffice to see that it is well, and be short enough to wait for.
 const TRIAL: Duration = Duration::from_mins(2);
-/// How long it may take until it shows that a trial is over.
-const TRIAL_ENDS: Duration = Duration::from_secs(10);
+/// How long a trial of somebody else is waited for: they chose how long it runs, and a minute is what `talosctl` does unasked.
+const OTHERS_TRIAL: Duration = Duration::from_mins(15);
 /// How long it may take to answer at all.
 const ANSWER_LIMIT: Duration = Duration::from_mins(5);
 /// How long a restart may take until the new configuration is in force.
@@ -62,6 +63,7 @@ pub(super) async fn run(
         ChangeMode::NoReboot => change.at_once().await,
         ChangeMode::Try if sabotaged(Defect::TrialSkipped) => change.at_once().await,
         ChangeMode::Try => change.on_trial().await,
+        ChangeMode::TryFirst => change.live_part().await?.on_trial().await,
         ChangeMode::Reboot => change.with_restart().await,
         ChangeMode::Staged => change.for_later().await,
     }
@@ -81,8 +83,11 @@ pub(super) struct Seen {
     client: Client,
     kept: Vec<Change>,
     active: Vec<Change>,
-    /// What is in force is not what is on the disk: something is on trial, or waits for a restart.
-    apart: bool,
+    in_force: SecretString,
+    /// Whether somebody else's change is in force and not on the disk, and goes back by itself.
+    on_trial: bool,
+    /// Since when what is in force is younger than what is on the disk.
+    tried: Option<Duration>,
 }
 
 impl Seen {
@@ -114,15 +119,19 @@ impl<'a> ChangeOrder<'a> {
         Ok(if sent { End::Changed } else { End::Unchanged })
     }
 
+    /// The same order without what needs a restart.
+    async fn live_part(self) -> Result<Self> {
+        let failed = |reason| StepError::NoConfig { node: self.node.clone(), reason };
+        // What somebody tries is not what it has.
+        let in_force = self.after_other_trials().await?.in_force;
+        let wanted = live_part(&self.wanted, &in_force).map_err(failed)?;
+        Ok(Self { wanted, ..self })
+    }
+
     /// Sends for a while; only once the machine is well with it, for good.
     async fn on_trial(&self) -> Result {
-        let seen = self.after_other_trials().await?;
-        if seen.kept.is_empty() && seen.active.is_empty() {
+        if !self.begin_trial().await? {
             return Ok(End::Unchanged);
-        }
-        // A trial of a run that died is not begun anew: the second one would go back to the first.
-        if !seen.active.is_empty() {
-            self.send(&seen.client, ApplyMode::Try(TRIAL)).await?;
         }
         let begun = Instant::now();
         loop {
@@ -140,23 +149,78 @@ impl<'a> ChangeOrder<'a> {
             }
             self.wait("it to be well with the change", &detail, begun, TRIAL).await?;
         }
-        self.send_until_kept(ApplyMode::NoReboot).await?;
+        self.confirm().await?;
         self.settle().await?;
         Ok(End::Changed)
     }
 
-    /// Waits until nothing else is on trial: a run that died may have begun with what was described then. A trial on top of it would
-    /// not go back to what is on the disk, but to the one before, and that stays. What waits for a restart stays apart for longer than
-    /// any trial.
+    /// Sends until the machine has taken the change on trial, or it is in force; false if it was there for good before. What did not
+    /// arrive was not taken back either: it is sent again.
+    async fn begin_trial(&self) -> Result<bool> {
+        let (mut unanswered, mut tried) = (None, None);
+        for _ in 0..TRIES {
+            let seen = self.after_other_trials().await?;
+            if seen.kept.is_empty() && seen.active.is_empty() {
+                return Ok(false);
+            }
+            // A trial of a run that died is not begun anew: the second one would go back to the first.
+            if seen.active.is_empty() {
+                return Ok(true);
+            }
+            // The answer was lost, and what is in force was replaced since, by what it had before: so the change was there.
+            let is_lost = |error: &talmox_talos::Error| error.kind() == Kind::Uncertain;
+            if unanswered.as_ref().is_some_and(is_lost) && seen.tried != tried {
+                return Err(self.taken_back(&seen.active));
+            }
+            unanswered = self.send(&seen.client, ApplyMode::Try(TRIAL)).await?;
+            if unanswered.is_none() {
+                return Ok(true);
+            }
+            tried = seen.tried;
+        }
+        let never = || StepError::NoConfig {
+            node: self.node.clone(),
+            reason: "it never took what was sent".to_owned(),
+        };
+        Err(unanswered.map_or_else(never, |error| self.not_sent(error)))
+    }
+
+    /// Sends what is on trial for good, for as long as it is: once it went back, it would come without a trial.
+    async fn confirm(&self) -> Result<()> {
+        let mut unanswered = None;
+        for _ in 0..TRIES {
+            let seen = self.look().await?;
+            if !seen.active.is_empty() {
+                return Err(self.taken_back(&seen.active));
+            }
+            if seen.kept.is_empty() {
+                return Ok(());
+            }
+            unanswered = self.send(&seen.client, ApplyMode::NoReboot).await?;
+        }
+        let left = self.look().await?.kept;
+        match unanswered {
+            _ if left.is_empty() => Ok(()),
+            Some(error) => Err(self.not_sent(error)),
+            None => Err(self.read_back(&left)),
+        }
+    }
+
+    /// Waits until nothing else is on trial: a run that died may have begun with what was described then, and others try too. A trial
+    /// on top of it would not go back to what is on the disk, but to the one before, and that stays.
     async fn after_other_trials(&self) -> Result<Seen> {
         let begun = Instant::now();
         loop {
             let seen = self.look().await?;
-            if seen.active.is_empty() || !seen.apart || begun.elapsed() > TRIAL + TRIAL_ENDS {
+            if seen.active.is_empty() || !seen.on_trial {
                 return Ok(seen);
             }
+            if begun.elapsed() > OTHERS_TRIAL {
+                let (node, limit) = (self.node.clone(), OTHERS_TRIAL);
+                return Err(StepError::OtherTrial { node, address: self.at.address.primary(), limit });
+            }
             let detail = "it goes back to what it had before";
-            self.wait("another change on trial to end", detail, begun, TRIAL + TRIAL_ENDS).await?;
+            self.wait("another change on trial to end", detail, begun, OTHERS_TRIAL).await?;
         }
     }
 
@@ -170,7 +234,11 @@ impl<'a> ChangeOrder<'a> {
                     return Ok(if wrote || asked.is_some() { End::Changed } else { End::Unchanged });
                 }
                 Ok(seen) if asked.is_none_or(|at| at.elapsed() > RESTART_SEEN) && restarts < TRIES => {
-                    self.work.go_down_now().await?;
+                    // One that was told to restart in time, and did not, is only told again.
+                    match asked {
+                        None => self.work.go_down_now().await?,
+                        Some(_) => self.work.go_down_again().await?,
+                    }
                     begun = Instant::now();
                     // Whatever becomes of the call: what is in force tells.
                     if let Err(error) = seen.client.reboot(false).await
@@ -263,13 +331,15 @@ impl<'a> ChangeOrder<'a> {
             Probe::Stranger { why } => return Err(why),
             Probe::Maintenance { .. } => return Err("it is in maintenance mode".to_owned()),
         };
-        let Held { kept, active, .. } = held(&client).await.map_err(|error| error.to_string())?;
-        let (Some(kept), Some(active)) = (kept, active) else {
+        let held = held(&client).await.map_err(|error| error.to_string())?;
+        let since = held.on_trial(self.reach.clock.now());
+        let Held { kept: Some(kept), active: Some(in_force), tried } = held else {
             return Err("it does not say what it is configured with".to_owned());
         };
-        let apart = !compare_texts(&kept, &active)?.is_empty();
+        let on_trial = since.is_some() && !compare_texts(&kept, &in_force)?.is_empty();
         let against = |has| compare_texts(has, &self.wanted);
-        Ok(Seen { client, kept: against(&kept)?, active: against(&active)?, apart })
+        let (kept, active) = (against(&kept)?, against(&in_force)?);
+        Ok(Seen { client, kept, active, in_force, on_trial, tried })
     }
 
     /// Waits until everything runs with what was sent: pods of the control plane first, which the machine itself takes half a

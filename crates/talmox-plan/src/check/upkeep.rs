@@ -92,7 +92,7 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
         | Upkeep::RotateAuthority { .. }
         | Upkeep::SettleAuthority { .. } => effect == Effect::ChangeLive,
         Upkeep::ChangeNode { mode, .. } => match mode {
-            ChangeMode::NoReboot | ChangeMode::Try => effect == Effect::ChangeLive,
+            ChangeMode::NoReboot | ChangeMode::Try | ChangeMode::TryFirst => effect == Effect::ChangeLive,
             ChangeMode::Staged => effect == Effect::ChangePending,
             ChangeMode::Reboot => effect == Effect::Reboot,
         },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use talmox_plan::{ChangeMode, Request, Step, Upkeep, Waiting};
 use talmox_render::PatchText;
-use talmox_sim_talos::Flapping;
+use talmox_sim_talos::{CallFault, Code, Flapping};
 
 use crate::bed::{Bed, described, healthy};
 
@@ -77,7 +77,7 @@ async fn a_node_joins_while_the_others_change() {
 
 #[tokio::test(start_paused = true)]
 async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
-    for versions in ["", "talos_version: 1.14.0\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n"] {
+    for versions in ["", SILENT] {
         let mut bed = bed(62, versions).await;
         bed.handed.patches = patch("machine: {env: {GRPC_GO_LOG_SEVERITY_LEVEL: info}}");
         let forbidden = Request { allow_reboot: false, ..healthy() };
@@ -145,17 +145,8 @@ async fn a_change_that_cuts_a_machine_off_is_taken_back_by_the_machine() {
     let mut bed = bed(65, "").await;
     bed.handed.patches = patch(NETWORK);
     // cp-1 leads etcd and goes last, so cp-2 is the first.
-    let (before, first) = (in_force(&bed), "10.0.7.12".parse().unwrap());
-    // It cannot be reached from the moment it has the change until long after a trial is over.
-    let cut_off = async {
-        while in_force(&bed) == before {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        bed.lab.nodes(|nodes| nodes.faults.flap(first, Flapping { up: 0, down: u64::MAX }));
-        tokio::time::sleep(Duration::from_mins(4)).await;
-        bed.lab.nodes(|nodes| nodes.faults.steady(first));
-    };
-    let (ended, ()) = futures_util::future::join(bed.converge(&healthy(), 2), cut_off).await;
+    let before = in_force(&bed);
+    let (ended, ()) = futures_util::future::join(bed.converge(&healthy(), 2), cut_off(&bed, before)).await;
     let error = ended.unwrap_err();
     assert!(error.contains("cp-2") && error.contains("took"), "{error}");
     bed.settles().await;
@@ -163,16 +154,142 @@ async fn a_change_that_cuts_a_machine_off_is_taken_back_by_the_machine() {
     assert_eq!(modes(&bed.plan(&healthy()).await), [ChangeMode::Try; 4]);
 }
 
+/// Talos that says nothing beforehand, so that the first configuration a machine is sent is the one on trial.
+const SILENT: &str = "talos_version: 1.14.0\nkubernetes_version: 1.36.3\ntalos_contract: \"1.13\"\n";
+
 #[tokio::test(start_paused = true)]
-async fn a_trial_does_not_begin_while_another_is_under_way() {
-    let mut bed = bed(67, "").await;
-    // A run that died had begun with what was described then, on the node that is changed first.
+async fn a_change_of_the_network_is_tried_before_the_restart_that_comes_with_it() {
+    for versions in ["", SILENT] {
+        let mut bed = bed(83, versions).await;
+        bed.handed.patches = patch(&format!("machine: {{env: {{A: b}}}}\n---\n{NETWORK}"));
+        let plan = bed.plan(&healthy()).await;
+        assert_eq!(modes(&plan), [ChangeMode::TryFirst, ChangeMode::Reboot].repeat(4), "{plan:#?}");
+        converges(&bed, &healthy()).await;
+        assert_eq!(bed.accepted("/Reboot"), 4);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_the_network_is_tried_before_the_rest_is_left_for_the_next_restart() {
+    let mut bed = bed(84, "").await;
+    bed.handed.patches = patch(&format!("machine: {{env: {{A: b}}}}\n---\n{NETWORK}"));
+    let mut staged = healthy();
+    staged.upkeep.stage = true;
+    assert_eq!(modes(&bed.plan(&staged).await), [ChangeMode::TryFirst, ChangeMode::Staged].repeat(4));
+    bed.converge(&staged, 2).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(bed.accepted("/Reboot"), 0);
+    let waits = bed.plan(&Request { allow_reboot: false, ..healthy() }).await.waiting;
+    let only_env =
+        |waiting: &Waiting| matches!(waiting, Waiting::Reboot { keys, .. } if keys == &["machine.env"]);
+    assert!(waits.len() == 4 && waits.iter().all(only_env), "the network is in force: {waits:#?}");
+}
+
+/// Cuts cp-2 off from the moment it has another configuration until long after a trial is over.
+async fn cut_off(bed: &Bed, before: Option<u64>) {
+    let first = "10.0.7.12".parse().unwrap();
+    while in_force(bed) == before {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bed.lab.nodes(|nodes| nodes.faults.flap(first, Flapping { up: 0, down: u64::MAX }));
+    tokio::time::sleep(Duration::from_mins(4)).await;
+    bed.lab.nodes(|nodes| nodes.faults.steady(first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cuts_a_machine_off_is_not_written_down_for_its_restart() {
+    let mut bed = bed(85, "").await;
+    bed.handed.patches = patch(&format!("machine: {{env: {{A: b}}}}\n---\n{NETWORK}"));
+    let before = in_force(&bed);
+    let (ended, ()) = futures_util::future::join(bed.converge(&healthy(), 2), cut_off(&bed, before)).await;
+    let error = ended.unwrap_err();
+    assert!(error.contains("cp-2 took the change back"), "{error}");
+    bed.settles().await;
+    assert_eq!(bed.accepted("/Reboot"), 0);
+    let kept = talmox_exec::held(&bed.client("10.0.7.12")).await.unwrap().kept.unwrap();
+    assert!(!secrecy::ExposeSecret::expose_secret(&kept).contains("ns.lab"), "nothing of it is on the disk");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_that_never_reached_the_machine_is_sent_again() {
+    let busy =
+        CallFault::answer(Code::FailedPrecondition, "another apply configuration is already in progress");
+    for fault in [busy, CallFault::Refuse, CallFault::Break, CallFault::LoseReply] {
+        let mut bed = bed(86, SILENT).await;
+        bed.handed.patches = patch(NETWORK);
+        let first = "10.0.7.12".parse().unwrap();
+        bed.lab.nodes(|nodes| nodes.faults.call_to(first, "*ApplyConfiguration", 1, 1, fault));
+        converges(&bed, &healthy()).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_that_is_always_refused_for_the_moment_ends_with_its_words() {
+    let mut bed = bed(87, SILENT).await;
+    bed.handed.patches = patch(NETWORK);
+    let busy =
+        CallFault::answer(Code::FailedPrecondition, "another apply configuration is already in progress");
+    let first = "10.0.7.12".parse().unwrap();
+    bed.lab.nodes(|nodes| nodes.faults.call_to(first, "*ApplyConfiguration", 1, u64::MAX, busy));
+    let error = bed.converge(&healthy(), 2).await.unwrap_err();
+    assert!(error.contains("already in progress") && !error.contains("took the change back"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_whose_answer_is_lost_with_the_machine_is_not_tried_again() {
+    let mut bed = bed(88, SILENT).await;
+    bed.handed.patches = patch(NETWORK);
+    let (first, before) = ("10.0.7.12".parse().unwrap(), in_force(&bed));
+    bed.lab.nodes(|nodes| nodes.faults.call_to(first, "*ApplyConfiguration", 1, 1, CallFault::LoseReply));
+    let sent = bed.lab.calls().asking("CALL", "ApplyConfiguration").count();
+    let (ended, ()) = futures_util::future::join(bed.converge(&healthy(), 2), cut_off(&bed, before)).await;
+    let error = ended.unwrap_err();
+    assert!(error.contains("cp-2 took the change back"), "{error}");
+    assert_eq!(bed.lab.calls().asking("CALL", "ApplyConfiguration").count(), sent + 1, "once is enough");
+}
+
+/// Somebody tries a configuration on cp-2 for so long.
+async fn tries(bed: &Bed, trial: Duration) {
     let first = bed.client("10.0.7.12");
     let held = talmox_exec::held(&first).await.unwrap().kept.unwrap();
     let other = "apiVersion: v1alpha1\nkind: StaticHostConfig\nname: 10.0.7.54\nhostnames: [old.lab]\n";
     let text = format!("{}\n---\n{other}", secrecy::ExposeSecret::expose_secret(&held));
-    let (trial, before) = (Duration::from_mins(2), in_force(&bed));
     first.apply_configuration(text.into(), talmox_talos::ApplyMode::Try(trial), false).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_trial_of_somebody_else_is_waited_for() {
+    let mut bed = bed(89, "").await;
+    tries(&bed, Duration::from_mins(10)).await;
+    let on_trial = in_force(&bed);
+    bed.handed.patches = patch(NETWORK);
+    let towards_its_end = async {
+        tokio::time::sleep(Duration::from_secs(590)).await;
+        in_force(&bed)
+    };
+    let (ended, then) = futures_util::future::join(bed.converge(&healthy(), 2), towards_its_end).await;
+    ended.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(then, on_trial, "another one on top of it would go back to the first");
+    bed.settles().await;
+    assert!(bed.plan(&healthy()).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_of_somebody_else_that_does_not_end_is_left_to_them() {
+    let mut bed = bed(90, "").await;
+    tries(&bed, Duration::from_mins(40)).await;
+    let on_trial = in_force(&bed);
+    bed.handed.patches = patch(NETWORK);
+    let error = bed.converge(&healthy(), 2).await.unwrap_err();
+    assert!(error.contains("cp-2 has a change of somebody else on trial, still after 15 min"), "{error}");
+    assert_eq!(in_force(&bed), on_trial, "nothing was sent on top of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trial_does_not_begin_while_another_is_under_way() {
+    let mut bed = bed(67, "").await;
+    // A run that died had begun with what was described then, on the node that is changed first.
+    let before = in_force(&bed);
+    tries(&bed, Duration::from_mins(2)).await;
     let on_trial = in_force(&bed);
     assert_ne!(on_trial, before);
     bed.handed.patches = patch(NETWORK);

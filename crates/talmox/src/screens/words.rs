@@ -185,6 +185,9 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
             let how = match mode {
                 ChangeMode::NoReboot => "without a restart",
                 ChangeMode::Try => "on trial: it takes it back itself unless all is well",
+                ChangeMode::TryFirst => {
+                    "on trial before the rest: it takes it back itself unless all is well"
+                }
                 ChangeMode::Reboot => "with a restart",
                 ChangeMode::Staged => "for its next restart",
             };

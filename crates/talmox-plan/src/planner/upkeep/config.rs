@@ -4,6 +4,7 @@
 //!  a change needs a restart ─▶ allowed: drain, write, restart, return · --stage: written for the next one · else: waits
 //!  could cut the machine off ─▶ on trial: the machine takes it back unless it was seen to be well
 //!  all else ─▶ at once
+//!  both of the first two ─▶ on trial without what needs a restart, then the rest: what is written down is taken back by nobody
 //! ```
 //!
 //! A change is sent to one control plane after the other, then to workers, so many at a time as may be away: whoever is not
@@ -13,29 +14,9 @@ use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
 use super::Living;
+use crate::network::is_network;
 use crate::planner::{Draft, Planner};
 use crate::{Applies, Change, ChangeMode, Component, Effect, Expected, Owned, Step, StepId, Upkeep, Waiting};
-
-/// Documents that say how a machine is reached.
-const NETWORK_KINDS: [&str; 17] = [
-    "BondConfig",
-    "BridgeConfig",
-    "DHCPv4Config",
-    "DHCPv6Config",
-    "DummyLinkConfig",
-    "EthernetConfig",
-    "HostnameConfig",
-    "KubeSpanConfig",
-    "Layer2VIPConfig",
-    "LinkAliasConfig",
-    "LinkConfig",
-    "NetworkDefaultActionConfig",
-    "NetworkRuleConfig",
-    "ResolverConfig",
-    "StaticHostConfig",
-    "VLANConfig",
-    "WireguardConfig",
-];
 
 const INSTALLER: &str = "machine.install.image";
 
@@ -113,14 +94,43 @@ impl<'a> Planner<'a> {
             self.plan.waiting.push(Waiting::Reboot { node, vmid, keys });
             return None;
         }
+        if untold(changes).next().is_some() {
+            self.refuse_untold(name, changes);
+            return None;
+        }
         let Owned { mark, host, .. } = owned;
-        let step = Step::Upkeep(Upkeep::ChangeNode { vm: Expected { host, mark }, address, mode });
-        let reason = reason(mode, changes);
+        let vm = Expected { host, mark };
+        let change = |mode| Step::Upkeep(Upkeep::ChangeNode { vm: vm.clone(), address, mode });
+        let (mut changes, mut needs) = (changes.to_vec(), needs);
+        if is_tried_first(mode, &changes) {
+            let reason = reason(ChangeMode::TryFirst, &changes);
+            let live = changes.iter().filter(|change| change.applies == Applies::Now).cloned().collect();
+            changes.retain(|change| change.applies != Applies::Now);
+            let draft = Draft::new(Some(name), change(ChangeMode::TryFirst), &reason, Effect::ChangeLive);
+            let part = Some("trial".to_owned());
+            needs = vec![self.push(Draft { part, changes: live, ..draft.after(needs) })];
+        }
+        let reason = reason(mode, &changes);
         let needs = if mode == ChangeMode::Reboot { self.drain(name, &reason, needs) } else { needs };
-        let draft = Draft::new(Some(name), step, &reason, effect(mode)).after(needs);
-        let last = vec![self.push(Draft { changes: changes.to_vec(), ..draft })];
+        let draft = Draft::new(Some(name), change(mode), &reason, effect(mode)).after(needs);
+        let last = vec![self.push(Draft { changes, ..draft })];
         let last = if mode == ChangeMode::Reboot { self.give_back(name, last) } else { last };
         last.into_iter().next()
+    }
+
+    /// Nobody can tell which part needs the restart, so nothing can be tried before it.
+    fn refuse_untold(&mut self, node: &NodeName, changes: &[Change]) {
+        let network = named(untold(changes));
+        let others = changes.iter().filter(|change| !is_network(&change.key));
+        let problem = format!(
+            "{network} could cut it off and has to be tried, and Talos takes it over only with a restart together with {}",
+            named(others)
+        );
+        let choices = vec![
+            format!("apply {network} alone first, which can be tried, and then the rest"),
+            format!("or the rest first, without {network}"),
+        ];
+        self.refuse(Some(node), problem, choices);
     }
 
     fn mode(&self, changes: &[Change]) -> ChangeMode {
@@ -157,6 +167,9 @@ impl<'a> Planner<'a> {
             }
             self.follow(Some(node), "drain", Effect::Drain, reason);
         }
+        if is_tried_first(mode, changes) {
+            self.follow(Some(node), "change-node", Effect::ChangeLive, reason);
+        }
         self.follow(Some(node), "change-node", effect(mode), reason);
     }
 }
@@ -165,33 +178,44 @@ fn restarting(changes: &[Change]) -> impl Iterator<Item = &Change> {
     changes.iter().filter(|change| change.applies != Applies::Now)
 }
 
+/// Whether a part of it has to be tried before the part that needs a restart.
+fn is_tried_first(mode: ChangeMode, changes: &[Change]) -> bool {
+    let is_tried = |change: &Change| change.applies == Applies::Now && is_network(&change.key);
+    matches!(mode, ChangeMode::Reboot | ChangeMode::Staged) && changes.iter().any(is_tried)
+}
+
+/// What could cut a machine off and yet seems to need a restart: Talos says so of a change as a whole, where nobody knows which part
+/// of it does. What is written down already comes with the next restart, whoever makes that.
+fn untold(changes: &[Change]) -> impl Iterator<Item = &Change> {
+    changes.iter().filter(|change| change.applies == Applies::AfterReboot && is_network(&change.key))
+}
+
 fn effect(mode: ChangeMode) -> Effect {
     match mode {
-        ChangeMode::NoReboot | ChangeMode::Try => Effect::ChangeLive,
+        ChangeMode::NoReboot | ChangeMode::Try | ChangeMode::TryFirst => Effect::ChangeLive,
         ChangeMode::Reboot => Effect::Reboot,
         ChangeMode::Staged => Effect::ChangePending,
     }
 }
 
-fn is_network(key: &str) -> bool {
-    let kind = key.split(' ').next().unwrap_or(key);
-    key == "machine.network" || key.starts_with("machine.network.") || NETWORK_KINDS.contains(&kind)
+/// The first of some keys.
+fn named<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+    let mut keys: Vec<&str> = changes.map(|change| change.key.as_str()).collect();
+    let others = keys.len().saturating_sub(NAMED);
+    keys.truncate(NAMED);
+    let first = keys.join(", ");
+    if others > 0 { format!("{first} and {others} more") } else { first }
 }
 
 /// Why it is done this way.
 fn reason(mode: ChangeMode, changes: &[Change]) -> String {
-    let named = |mut keys: Vec<&str>| {
-        let others = keys.len().saturating_sub(NAMED);
-        keys.truncate(NAMED);
-        let first = keys.join(", ");
-        if others > 0 { format!("{first} and {others} more") } else { first }
-    };
-    let restarts = || named(restarting(changes).map(|change| change.key.as_str()).collect());
+    let restarts = || named(restarting(changes));
+    let network = || named(changes.iter().filter(|change| is_network(&change.key)));
     match mode {
         ChangeMode::NoReboot => "Talos takes this over while it runs".to_owned(),
-        ChangeMode::Try => {
-            let keys = changes.iter().map(|change| change.key.as_str()).filter(|key| is_network(key));
-            format!("{} could cut it off", named(keys.collect()))
+        ChangeMode::Try => format!("{} could cut it off", network()),
+        ChangeMode::TryFirst => {
+            format!("{} could cut it off, so it is tried before {} is written down", network(), restarts())
         }
         ChangeMode::Reboot => format!("Talos takes {} over only when it starts", restarts()),
         ChangeMode::Staged => {

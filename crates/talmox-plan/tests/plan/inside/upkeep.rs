@@ -1,5 +1,7 @@
 //! What is done to nodes that live.
 
+use talmox_plan::ChangeMode;
+
 use super::*;
 
 fn change(key: &str, applies: Applies) -> Change {
@@ -103,8 +105,7 @@ fn configurations_change_in_the_mildest_way() {
         second.needs.iter().map(talmox_plan::StepId::as_str).collect::<Vec<_>>(),
         ["cp-1/change-node"]
     );
-    let restart =
-        [change("machine.env.A", Applies::AfterReboot), change("HostnameConfig hostname", Applies::Now)];
+    let restart = [change("machine.env.A", Applies::AfterReboot), change("machine.sysctls.a", Applies::Now)];
     assert_eq!(
         of_first(&changed(&restart, &reboots())),
         ["cp-1/drain drain", "cp-1/change-node reboot", "cp-1/return change_live"]
@@ -119,6 +120,80 @@ fn configurations_change_in_the_mildest_way() {
     // Versions are others' to change, and come first.
     let images = [change("cluster.apiServer.image", Applies::Now), change("machine.sysctls.a", Applies::Now)];
     assert_eq!(later(&changed(&images, &healthy()))[0], "cp-1/change-node");
+}
+
+#[test]
+fn what_could_cut_a_machine_off_is_tried_whatever_comes_with_it() {
+    let desired = desired(3, 1);
+    let changed = |changes: &[Change], request: &Request| {
+        let observed = differing(&desired, changes);
+        let plan = planned(&desired, &observed, request);
+        sound(&plan, &desired, &observed, request);
+        plan
+    };
+    let modes = |plan: &Plan| -> Vec<ChangeMode> {
+        let own = plan.steps.iter().filter(|planned| planned.node == Some(name("cp-1")));
+        let mode = |planned: &Planned| {
+            if let Step::Upkeep(Upkeep::ChangeNode { mode, .. }) = &planned.step { Some(*mode) } else { None }
+        };
+        own.filter_map(mode).collect()
+    };
+    for key in [
+        "machine.network.interfaces[0].mtu",
+        "BlackholeRouteConfig 10.9.0.0/16",
+        "RoutingRuleConfig 1000 src",
+        "VRFConfig blue links",
+        "VethConfig veth0 peer",
+        "BGPInstanceConfig core peers",
+        "HCloudVIPConfig 10.0.7.9 link",
+        "KubeSpanEndpointsConfig extraAnnouncedEndpoints",
+    ] {
+        assert_eq!(modes(&changed(&[change(key, Applies::Now)], &healthy())), [ChangeMode::Try], "{key}");
+    }
+    for key in ["TimeSyncConfig ntp.servers", "TCPProbeConfig dns endpoint"] {
+        assert_eq!(
+            modes(&changed(&[change(key, Applies::Now)], &healthy())),
+            [ChangeMode::NoReboot],
+            "{key}"
+        );
+    }
+    // Beside what needs a restart it is tried before: what is written down goes back by nobody.
+    let both = [change("machine.env.A", Applies::AfterReboot), change("LinkConfig eth0 mtu", Applies::Now)];
+    let plan = changed(&both, &reboots());
+    assert_eq!(
+        about(&plan, "cp-1"),
+        [
+            "cp-1/change-node-trial change_live",
+            "cp-1/drain drain",
+            "cp-1/change-node reboot",
+            "cp-1/return change_live"
+        ]
+    );
+    assert_eq!(modes(&plan), [ChangeMode::TryFirst, ChangeMode::Reboot]);
+    let of = |id: &str| plan.steps.iter().find(|planned| planned.id.as_str() == id).unwrap();
+    let keys = |id: &str| of(id).changes.iter().map(|change| change.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys("cp-1/change-node-trial"), ["LinkConfig eth0 mtu"]);
+    assert_eq!(keys("cp-1/change-node"), ["machine.env.A"]);
+    let needs = |id: &str| of(id).needs.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(needs("cp-1/drain"), ["cp-1/change-node-trial"]);
+    assert_eq!(needs("cp-2/change-node-trial"), ["cp-1/return"]);
+    assert_eq!(
+        of("cp-1/change-node-trial").reason,
+        "LinkConfig eth0 mtu could cut it off, so it is tried before machine.env.A is written down"
+    );
+    let mut staged = healthy();
+    staged.upkeep.stage = true;
+    assert_eq!(modes(&changed(&both, &staged)), [ChangeMode::TryFirst, ChangeMode::Staged]);
+    // Until a restart is allowed, all of it waits.
+    let waits = changed(&both, &healthy());
+    assert!(modes(&waits).is_empty() && waits.waiting.len() == 4, "{waits:#?}");
+    // Where Talos says of the whole alone that it needs a restart, nothing can be tried.
+    let untold = both.map(|change| Change { applies: Applies::AfterReboot, ..change });
+    let observed = differing(&desired, &untold);
+    let plan = planned(&desired, &observed, &reboots());
+    assert!(modes(&plan).is_empty(), "{:?}", steps(&plan));
+    let refusal = plan.refusals.iter().find(|refusal| refusal.node == Some(name("cp-1"))).unwrap();
+    assert!(refusal.problem.contains("LinkConfig eth0 mtu") && refusal.choices.len() == 2, "{refusal:?}");
 }
 
 #[test]

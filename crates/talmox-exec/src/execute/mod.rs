@@ -68,7 +68,8 @@ async fn begin(work: &Work<'_>) -> StepResult {
     let step = work.planned;
     work.event(Event::Started { step });
     tracing::debug!(step = %step.id, "step begins");
-    let result = match work.go_down().await {
+    let passed = if takes_down(step) { work.go_down().await } else { Ok(()) };
+    let result = match passed {
         Ok(()) => carry_out(work).await,
         Err(error) => Err(error),
     };
@@ -260,16 +261,19 @@ impl<'a> Board<'a> {
         self.release_turn(index, false);
     }
 
-    /// The gate a step has to pass, if it takes a node down.
+    /// The gate a step has to pass, if it takes a node down; the one that waits for a machine's first answer only does if it never comes.
     fn door<'l>(&mut self, index: usize, lease: Option<&'l Lease<'l>>) -> Option<Door<'l>> {
         let step = &self.steps[index];
-        if !takes_down(step) || !self.turns.has_gate() {
+        let may_go_down = takes_down(step) || matches!(step.step, Step::ConfigureNode { .. });
+        if !may_go_down || !self.turns.has_gate() {
             return None;
         }
-        let own = || self.steps.iter().filter(|other| other.node == step.node);
+        // What this plan does to the VM before is no business of the one that takes its place.
+        let own = || self.steps.iter().filter(|other| takes_down(step) && other.node == step.node);
         let leaves = own().any(|other| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. })));
         let for_good = own().any(|other| matches!(other.effect, Effect::Replace | Effect::Destroy));
-        Some(Door { lease, leaves, for_good, asks: self.turns.asks(step) })
+        let asks = takes_down(step) && self.turns.asks(step);
+        Some(Door { lease, leaves, for_good, asks })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

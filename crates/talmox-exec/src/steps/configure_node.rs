@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  does not answer ─▶ answers in maintenance mode, uuid the VM's ─▶ sent ─▶ answers with our certificates ─▶ read back
-//!       │ too long, and this run made the VM: switched off and on, once
+//!       │ too long, and this run made the VM: switched off and on, once; a control plane of a cluster that was begun may vote
+//!       ▼ by now, and goes through the gate
 //! ```
 //!
 //! Only calls with one reply are made before: a stream that is open would keep the machine's port closed for ten seconds.
@@ -12,10 +13,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
-use talmox_plan::{Expected, Incomparable, config_source, seed_in};
+use talmox_plan::{Expected, Incomparable, config_source, identify, seed_in};
 use talmox_talos::{ApplyMode, Client, Kind};
-use talmox_types::FamilyPair;
+use talmox_types::desired::Role;
 use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::{BootstrapWord, FamilyPair};
 use tokio::time::Instant;
 
 use super::{power, publish};
@@ -24,7 +26,7 @@ use crate::machine::{
     Probe, differences, last_words, looking, phases_of_newcomer, probe, without_secrets, without_secrets_of,
 };
 use crate::work::{End, Result, Work};
-use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
+use crate::{Event, MachineConfig, Reach, StepError, Whereabouts, observe_for};
 
 /// How long a machine may take from power-on to its first answer. Now and then one hangs while it boots.
 const BOOT_LIMIT: Duration = Duration::from_mins(5);
@@ -71,7 +73,7 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAd
 impl Order<'_> {
     async fn carry_out(&self) -> Result {
         let address = self.at.address.primary();
-        // A VM of an earlier run may be a node that lives; one that this run made has nothing to lose.
+        // A VM of an earlier run may be a node that lives.
         let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str();
         // One that finds its configuration by itself does not answer before it has used it.
         let limit = if self.finds_its_own() { CONFIGURED_LIMIT } else { BOOT_LIMIT };
@@ -197,6 +199,9 @@ impl Order<'_> {
     /// Switches a machine that hangs off and on, once; then there is nothing more to try.
     async fn give_up(&self, watch: &mut Watch) -> Result<()> {
         if watch.sent.is_none() && watch.may_cycle {
+            if self.may_vote().await? {
+                self.work.go_down_now().await?;
+            }
             self.work.warn("it does not answer: it is switched off and on, once");
             let found = self.work.expect(self.vm).await?;
             power::cycle(self.work, &found).await?;
@@ -214,6 +219,23 @@ impl Order<'_> {
                 None => last_words(self.reach, address).await,
             },
         })
+    }
+
+    /// Whether it may be a member of etcd. That this run made its VM proves nothing: the same run may have configured it before. It
+    /// cannot be one while no mark says that etcd was begun, and where etcd begins with a snapshot, with that one.
+    async fn may_vote(&self) -> Result<bool> {
+        let run = self.work.run;
+        if run.role(&self.vm.mark.node) == Some(Role::Worker) {
+            return Ok(false);
+        }
+        let observed = observe_for(run.client, run.desired, run.request).await;
+        let observed =
+            observed.map_err(|error| StepError::Call { doing: error.doing, source: error.source })?;
+        let begins_with = run.request.upkeep.restore.as_ref();
+        let begins_with = begins_with.map(|snapshot| BootstrapWord::digits(&snapshot.digest));
+        let is_this = |word: &BootstrapWord| begins_with.is_none() || word.snapshot == begins_with;
+        let identities = identify(run.desired, &observed);
+        Ok(identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(is_this)))
     }
 
     fn report(&self, watch: &Watch, seen: &str) {

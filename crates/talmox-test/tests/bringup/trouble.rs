@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use talmox_plan::Until;
-use talmox_sim_talos::{Hardware, MachineId, Trouble};
+use talmox_sim_talos::{CallFault, Code, Faults, Flapping, Hardware, MachineId, Trouble};
 use talmox_test::product::in_parallel;
 use talmox_test::thorough::{every, runtime};
 use talmox_test::{Fault, Lab, When};
@@ -48,6 +48,47 @@ async fn a_machine_that_hangs_once_comes_up_after_the_second_switch() {
     end.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
     assert_eq!(bed.lab.calls().asking("POST", "/status/stop").count(), 1);
     bed.is_healthy().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_joins_and_hangs_is_switched_off_and_on_too() {
+    let mut bed = Bed::new(24, described(1, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.desired = described(3, 0, "");
+    for number in [2001, 2002] {
+        bed.lab.nodes(|nodes| nodes.faults.trouble(MachineId(number), Trouble::NeverBoots));
+    }
+    let mended = async {
+        tokio::time::sleep(Duration::from_mins(4)).await;
+        for number in [2001, 2002] {
+            bed.lab.nodes(|nodes| nodes.faults.mend(MachineId(number)));
+        }
+    };
+    let (end, ()) = futures_util::future::join(bed.converge(&healthy(), 2), mended).await;
+    end.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(bed.lab.calls().asking("POST", "/status/stop").count(), 2);
+    bed.is_healthy().await;
+}
+
+/// That a run made a VM proves nothing: the same run has configured it, and by now it votes.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_falls_silent_is_not_switched_off_while_another_is_not_well() {
+    let bed = Bed::new(26, described(3, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    let (silent, unwell) = ("10.0.7.13".parse().unwrap(), "10.0.7.12".parse().unwrap());
+    bed.lab.nodes(|nodes| nodes.faults.flap(silent, Flapping { up: 0, down: u64::MAX }));
+    let busy = CallFault::answer(Code::Unavailable, "etcd is busy");
+    bed.lab.nodes(|nodes| nodes.faults.call_to(unwell, "*EtcdStatus", 1, u64::MAX, busy));
+    // The same run: the VM carries its number.
+    let error = bed.converge(&healthy(), 1).await.unwrap_err();
+    assert!(error.contains("not allowed to take cp-3 down: cp-2 is not well"), "{error}");
+    assert_eq!(bed.lab.calls().asking("POST", "/status/stop").count(), 0);
+    // Once the others can do without it, it is.
+    bed.lab.nodes(|nodes| nodes.faults = Faults::default());
+    bed.lab.nodes(|nodes| nodes.faults.flap(silent, Flapping { up: 0, down: u64::MAX }));
+    drop(bed.converge(&healthy(), 1).await);
+    assert_eq!(bed.lab.calls().asking("POST", "/status/stop").count(), 1);
 }
 
 /// Where two have one address, the one with the lower number answers.

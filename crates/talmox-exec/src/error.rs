@@ -115,8 +115,14 @@ pub enum StepError {
     /// An authority that is being replaced stays in the phase it is in.
     #[error("could not replace the authority of {}: {reason}", .realm.name())]
     Rotation { realm: Realm, reason: String },
+    /// `is_down` says whether a step before has taken it down already.
     #[error("not allowed to take {node} down: {reason}")]
-    Gate { node: String, reason: String },
+    Gate { node: String, reason: String, is_down: bool },
+    /// What is described as a worker is none.
+    #[error(
+        "not allowed to take {node} down: it is described as a worker, and {why}: its vote in etcd would be lost"
+    )]
+    StillVotes { node: NodeName, why: &'static str },
     /// The world changed under the plan; looking again will tell.
     #[error("{what} has changed since it was planned")]
     Changed { what: String },
@@ -191,6 +197,7 @@ impl StepError {
             | Self::Unkept { .. }
             | Self::Rotation { .. }
             | Self::Gate { .. }
+            | Self::StillVotes { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
             | Self::Closed { .. }
@@ -289,7 +296,10 @@ impl StepError {
                 AGAIN.to_owned(),
             ],
             Self::ReadBack { node, .. } => vec![format!("talmox diff {node} shows what it has")],
-            Self::NoReach { .. } => vec!["talmox apply --until vms does without".to_owned()],
+            Self::NoReach { .. } => vec![
+                "talmox apply --until vms does without, for what is not in a cluster yet: no control plane leaves one by it"
+                    .to_owned(),
+            ],
             Self::Leased { .. } => vec![
                 "wait until they are done, or ask them".to_owned(),
                 "--take-over, if whoever that was is gone".to_owned(),
@@ -301,9 +311,19 @@ impl StepError {
             ],
             Self::Etcd { .. } => vec!["talmox etcd status shows what each member says".to_owned()],
             Self::Upgrade { node, fault } => fault.hints(node.as_str()),
-            Self::Gate { .. } => vec![
+            Self::Gate { is_down: false, .. } => vec![
                 "talmox health shows what etcd lacks".to_owned(),
                 "nothing was taken down: run this again once it is well".to_owned(),
+            ],
+            Self::Gate { is_down: true, .. } => {
+                vec!["talmox health shows what etcd lacks".to_owned(), AGAIN.to_owned()]
+            }
+            Self::StillVotes { node, .. } => vec![
+                format!("make it a control plane again in the description: {node} with controller: true"),
+                format!(
+                    "take {node} out of the description, and let it leave: talmox apply --remove {node}; then describe it as a \
+                     worker"
+                ),
             ],
             Self::Undrained { budgets, .. } if !budgets.is_empty() => vec![
                 format!("{} allows no pod to leave: more replicas, or a wider budget", budgets.join(", ")),

@@ -3,7 +3,7 @@
 //! ```text
 //!  about to drain, restart, stop, move, replace, reset or upgrade a node
 //!    ├─ lease still ours? ── another's: refused
-//!    ├─ a worker: no member of etcd
+//!    ├─ a worker: does it say so itself, or do the members not list it? (vote.rs) ── it has a vote: refused
 //!    └─ a control plane, or nobody knows: ask every member (ask.rs) ─▶ can they do without it? (judge.rs)
 //!           │ not yet: waited for, by name, and asked again          │ never, or time is up: refused
 //!           ▼ yes
@@ -13,10 +13,12 @@
 //! The executor asks here before every interrupting step, whatever layer wants it: there is no way round. A step that works for a
 //! while before it takes its node down asks once more right before that (`Work::go_down_now`). What cannot be told
 //! is refused. Only where nobody could ask, because no secrets of the cluster are at hand, it is left to a person; whoever watches
-//! is told whether there may be an etcd at all, so that a run without a person can refuse.
+//! is told whether there may be an etcd at all, so that a run without a person can refuse. So it is where neither a worker nor any
+//! member says whether it is one.
 
 pub(crate) mod ask;
 mod judge;
+mod vote;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,6 +32,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::judge::peers;
 use self::judge::{Fate, Leaving, Verdict, judge};
+pub(crate) use self::vote::Known;
 use crate::lease::{Held, Lease};
 use crate::work::{Result, Work};
 use crate::{Event, Reach, Run, StepError, observe_for};
@@ -69,6 +72,9 @@ pub(crate) struct Door<'a> {
     pub(crate) for_good: bool,
     /// Whether whoever watches is asked too.
     pub(crate) asks: bool,
+    /// Whether a step before this one has taken the node down.
+    pub(crate) is_down: bool,
+    pub(crate) known: &'a Known,
 }
 
 impl Work<'_> {
@@ -86,12 +92,6 @@ impl Work<'_> {
     /// The same for a step that was at work for a while since, right before the call that takes the node down: an installer takes
     /// minutes, and what the members said before it is no answer any more.
     pub(crate) async fn go_down_now(&self) -> Result<()> {
-        if sabotaged(Defect::StaleAnswers) {
-            return Ok(());
-        }
-        match self.door {
-            Some(door) => {
-                let door = Door { asks: false, ..door };
         self.go_down_again().await?;
         if self.door.is_some() { self.in_time() } else { Ok(()) }
     }
@@ -99,17 +99,17 @@ impl Work<'_> {
     /// The same for what belongs to an interruption that began in time: a restart that was lost, the way back to what ran before. To
     /// leave that undone because the window has ended would only keep the node down for longer.
     pub(crate) async fn go_down_again(&self) -> Result<()> {
+        if sabotaged(Defect::StaleAnswers) {
+            return Ok(());
+        }
+        match self.door {
+            Some(door) => {
+                let door = Door { asks: false, ..door };
                 Box::pin(EtcdGate { work: self, door }.pass()).await
             }
             None => Ok(()),
         }
     }
-}
-
-/// The door, for one step.
-struct EtcdGate<'a> {
-    work: &'a Work<'a>,
-    door: Door<'a>,
 
     /// Whether the window is still open: members, or whoever watches, may have been waited for until it was not.
     fn in_time(&self) -> Result<()> {
@@ -118,6 +118,12 @@ struct EtcdGate<'a> {
         }
         Err(StepError::Closed { window: self.run.request.upkeep.window.to_string() })
     }
+}
+
+/// The door, for one step.
+struct EtcdGate<'a> {
+    work: &'a Work<'a>,
+    door: Door<'a>,
 }
 
 impl EtcdGate<'_> {
@@ -130,10 +136,14 @@ impl EtcdGate<'_> {
         let role = run.role(node);
         let known = run.reach.filter(|reach| reach.machines.identity().is_some());
         let etcd_agrees = match (role, known) {
-            (Some(Role::Worker), _) => {
+            (Some(Role::Worker), None) => {
                 self.hold_lease(node).await?;
                 true
             }
+            (role, Some(reach)) if run.request.goal == Goal::Destroy => {
+                self.may_be_destroyed(node, role, reach).await?
+            }
+            (Some(Role::Worker), Some(reach)) => self.is_worker(node, reach).await?,
             (Some(Role::Controller) | None, Some(reach)) => {
                 self.await_etcd(node, reach).await?;
                 true
@@ -145,7 +155,7 @@ impl EtcdGate<'_> {
         }
         let etcd_begun = etcd_agrees || self.was_begun().await;
         let interruption = Interruption { node, role, step, etcd_agrees, etcd_begun };
-        run.gate.pass(interruption).await.map_err(|reason| refused(node, reason))
+        run.gate.pass(interruption).await.map_err(|reason| self.refused(node, reason))
     }
 
     /// Whether a mark says that etcd was begun; what cannot be read may say so.
@@ -170,9 +180,9 @@ impl EtcdGate<'_> {
             };
             match verdict {
                 Verdict::Pass => return Ok(()),
-                Verdict::Never(reason) => return Err(refused(node, reason)),
-                Verdict::NotYet(reason) if begun.elapsed() > LIMIT => return Err(refused(node, reason)),
-                Verdict::NotYet(reason) => self.wait(&name, &reason, begun).await?,
+                Verdict::Never(reason) => return Err(self.refused(node, reason)),
+                Verdict::NotYet(reason) if begun.elapsed() > LIMIT => return Err(self.refused(node, reason)),
+                Verdict::NotYet(reason) => self.wait(&name, &reason, begun, LIMIT).await?,
             }
         }
     }
@@ -182,14 +192,14 @@ impl EtcdGate<'_> {
         loop {
             let Some(reason) = self.held().await? else { return Ok(()) };
             if begun.elapsed() > LIMIT {
-                return Err(refused(node, reason));
+                return Err(self.refused(node, reason));
             }
-            self.wait("the lease to be renewed", &reason, begun).await?;
+            self.wait("the lease to be renewed", &reason, begun, LIMIT).await?;
         }
     }
 
-    async fn wait(&self, name: &str, detail: &str, begun: Instant) -> Result<()> {
-        let (step, elapsed, limit) = (self.work.planned, begun.elapsed(), LIMIT);
+    async fn wait(&self, name: &str, detail: &str, begun: Instant, limit: Duration) -> Result<()> {
+        let (step, elapsed) = (self.work.planned, begun.elapsed());
         self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
         self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
     }
@@ -232,8 +242,8 @@ impl EtcdGate<'_> {
             begun,
         }
     }
-}
 
-fn refused(node: &NodeName, reason: String) -> StepError {
-    StepError::Gate { node: node.to_string(), reason }
+    fn refused(&self, node: &NodeName, reason: String) -> StepError {
+        StepError::Gate { node: node.to_string(), reason, is_down: self.door.is_down }
+    }
 }

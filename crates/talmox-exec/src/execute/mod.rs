@@ -22,7 +22,7 @@ use talmox_pve::client::Resource;
 use talmox_types::StorageId;
 use tokio::time::Instant;
 
-use crate::gate::Door;
+use crate::gate::{Door, Known};
 use crate::lease::Lease;
 use crate::run::{Because, Done, Failure, Outcome, Run, Skip, is_noticed, takes_down};
 use crate::work::{Reserved, Result as StepResult, Work};
@@ -46,13 +46,14 @@ pub async fn execute(run: &Run<'_>, plan: &Plan) -> Outcome {
 pub(crate) async fn execute_under<'a>(run: &Run<'a>, plan: &Plan, lease: Option<&Lease<'a>>) -> Outcome {
     let shared = shared_storages(run, plan).await;
     let reserved = Reserved::of(plan, shared.as_ref());
+    let known = Known::default();
     let mut board = Board::new(run, plan, shared.as_ref());
     let mut running = Running::new();
     loop {
         for index in board.ready() {
             let storages = board.claims[index].storages();
             let work = Work::new(run, &plan.steps[index], &reserved, storages);
-            let work = work.through(board.door(index, lease));
+            let work = work.through(board.door(index, lease, &known));
             running.push(Box::pin(async move { (index, begin(&work).await) }));
         }
         match running.next().await {
@@ -262,7 +263,7 @@ impl<'a> Board<'a> {
     }
 
     /// The gate a step has to pass, if it takes a node down; the one that waits for a machine's first answer only does if it never comes.
-    fn door<'l>(&mut self, index: usize, lease: Option<&'l Lease<'l>>) -> Option<Door<'l>> {
+    fn door<'l>(&mut self, index: usize, lease: Option<&'l Lease<'l>>, known: &'l Known) -> Option<Door<'l>> {
         let step = &self.steps[index];
         let may_go_down = takes_down(step) || matches!(step.step, Step::ConfigureNode { .. });
         if !may_go_down || !self.turns.has_gate() {
@@ -273,7 +274,11 @@ impl<'a> Board<'a> {
         let leaves = own().any(|other| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. })));
         let for_good = own().any(|other| matches!(other.effect, Effect::Replace | Effect::Destroy));
         let asks = takes_down(step) && self.turns.asks(step);
-        Some(Door { lease, leaves, for_good, asks })
+        let mut before = self.steps.iter().zip(&self.states);
+        let is_down = before.any(|(other, state)| {
+            other.node == step.node && takes_down(other) && matches!(state, State::Done | State::Instead)
+        });
+        Some(Door { lease, leaves, for_good, asks, is_down, known })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

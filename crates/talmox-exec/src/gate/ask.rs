@@ -97,6 +97,42 @@ pub(crate) async fn others_are_well(
     }
 }
 
+/// What a machine that is described as a worker says of its own part in etcd.
+pub(super) enum Own {
+    /// It has neither the service nor data, or no configuration at all.
+    NoPart,
+    HasPart,
+    Silent(String),
+}
+
+/// Asks the machine of one node. Workers do not have the service, whatever state it is in.
+pub(super) async fn own_word(run: &Run<'_>, reach: &Reach<'_>, observed: &Observed, node: &NodeName) -> Own {
+    let places = places(run, observed, node);
+    let Some(place) = places.into_iter().find(|place| place.name == node.as_str()) else {
+        return Own::Silent("it has no place".to_owned());
+    };
+    let address = match (&place.machine, place.addresses.first()) {
+        (Machine::None, _) => return Own::NoPart,
+        (Machine::Off, _) => return Own::Silent("its VM does not run".to_owned()),
+        (Machine::Runs, None) => return Own::Silent("its address is not known".to_owned()),
+        (Machine::Runs, Some(address)) => *address,
+    };
+    let client = match probe(reach, address, place.uuid.as_deref()).await {
+        Probe::Unreachable { reason } => return Own::Silent(reason),
+        Probe::Stranger { why } => return Own::Silent(why),
+        Probe::Maintenance { uuid, .. } if place.uuid.is_some_and(|own| own.eq_ignore_ascii_case(&uuid)) => {
+            return Own::NoPart;
+        }
+        Probe::Maintenance { .. } => return Own::Silent("another machine has its address".to_owned()),
+        Probe::Configured(client) => client.with_deadlines(looking()),
+    };
+    match join(has_data(&client), client.service("etcd")).await {
+        (Ok(false), Ok(None)) => Own::NoPart,
+        (Ok(_), Ok(_)) => Own::HasPart,
+        (Err(error), _) | (_, Err(error)) => Own::Silent(error.to_string()),
+    }
+}
+
 fn asking<'a>(reach: &'a Reach<'a>, place: Place) -> Asking<'a> {
     Box::pin(async move {
         let said = match place.machine {

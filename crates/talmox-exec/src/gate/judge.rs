@@ -90,6 +90,25 @@ pub(super) fn judge(leaving: &Leaving<'_>, asked: &[Asked]) -> Verdict {
     }
 }
 
+/// Whether members that are well list a node; none if there is nobody well enough to say.
+pub(super) fn lists(asked: &[Asked], node: &NodeName) -> Option<bool> {
+    let own = asked.iter().find(|one| one.name == node.as_str());
+    let is_own = |member: &Member| member.hostname == node.as_str() || own.is_some_and(|own| own.is(member));
+    let mut lists = asked.iter().filter_map(Asked::well).peekable();
+    lists.peek()?;
+    Some(lists.any(|members| members.iter().any(is_own)))
+}
+
+/// Members that stay where those go that `goes` names.
+pub(super) fn staying(asked: &[Asked], goes: impl Fn(&str) -> bool) -> Vec<String> {
+    let stays = |member: &&Member| {
+        let known = |one: &&Asked| goes(&one.name) && one.is(member);
+        !goes(&member.hostname) && asked.iter().find(known).is_none()
+    };
+    let members = asked.iter().filter_map(Asked::well).flatten();
+    members.filter(stays).map(called).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 impl Asked {
     /// The members a member knows that is well.
     fn well(&self) -> Option<&[Member]> {

@@ -1,9 +1,12 @@
 //! What etcd says before a control plane goes down.
 
-use talmox_plan::Step;
-use talmox_sim_talos::MachineId;
+use std::time::Duration;
 
-use crate::bed::{Bed, described, healthy};
+use talmox_plan::{Goal, Request, Step, Until};
+use talmox_sim_talos::MachineId;
+use talmox_types::desired::Role;
+
+use crate::bed::{Bed, described, healthy, until};
 
 const MORE_MEMORY: &str = "proxmox_vm_controller_defaults: {memory: 6144}";
 
@@ -162,4 +165,101 @@ async fn control_planes_that_are_described_as_workers_keep_their_votes() {
     assert_eq!(bed.accepted("/Reboot") + restarts(&bed).len(), 0);
     assert_eq!(bed.accepted("ApplyConfiguration"), 4, "nobody was given another role");
     assert!(bed.etcd().await.has_quorum());
+}
+
+/// Three control planes and a worker live, and two of them are described as workers now.
+async fn demoted(seed: u64) -> Bed {
+    let mut bed = Bed::new(seed, described(3, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    for node in &mut bed.desired.nodes[1..3] {
+        node.role = Role::Worker;
+    }
+    bed
+}
+
+/// How many VMs were stopped or removed.
+fn taken_down(bed: &Bed) -> usize {
+    let calls = bed.lab.calls();
+    let stops = ["/status/stop", "/status/shutdown", "/status/reboot"];
+    let stopped: usize = stops.iter().map(|path| calls.asking("POST", path).count()).sum();
+    stopped + calls.asking("DELETE", "/qemu/").count()
+}
+
+fn destroying(nodes: &[&str]) -> Request {
+    let targets = nodes.iter().map(|node| node.parse().unwrap()).collect();
+    Request { goal: Goal::Destroy, targets, ..Request::default() }
+}
+
+/// No plan of these looks inside, so the gate is all there is.
+#[tokio::test(start_paused = true)]
+async fn a_vote_that_the_description_calls_a_worker_is_not_destroyed() {
+    let mut bed = demoted(49).await;
+    let replace = ["cp-2", "cp-3"].map(|node| node.parse().unwrap()).into();
+    let replace = Request { replace, ..until(Until::Vms) };
+    for request in [destroying(&["cp-2", "cp-3"]), replace] {
+        let begun = tokio::time::Instant::now();
+        let stopped = bed.attempt(&request, 2).await.unwrap_err();
+        assert!(stopped.words.contains("it is described as a worker"), "{}", stopped.words);
+        assert!(stopped.hints.iter().any(|hint| hint.contains("controller: true")), "{:?}", stopped.hints);
+        assert!(begun.elapsed() < Duration::from_mins(2), "{:?}", begun.elapsed());
+        assert_eq!(taken_down(&bed), 0);
+    }
+    // The only one that is described as a control plane is not the only one.
+    let stopped = bed.attempt(&destroying(&["cp-1"]), 2).await.unwrap_err();
+    assert!(stopped.words.contains("others stay (cp-2, cp-3)"), "{}", stopped.words);
+    assert_eq!(taken_down(&bed), 0);
+    bed.desired = described(3, 1, "");
+    bed.is_healthy().await;
+}
+
+/// Nor is one whose machine does not answer: the others list it.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_off_is_no_worker_either() {
+    let bed = demoted(50).await;
+    let client = bed.lab.root();
+    let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2002), false).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    let before = taken_down(&bed);
+    let stopped = bed.attempt(&destroying(&["cp-3"]), 2).await.unwrap_err();
+    assert!(stopped.words.contains("the members of etcd list it"), "{}", stopped.words);
+    assert_eq!(taken_down(&bed), before);
+}
+
+/// A worker says itself that it is one: nobody has to wait for members that are away.
+#[tokio::test(start_paused = true)]
+async fn a_worker_goes_whatever_became_of_etcd() {
+    let mut bed = Bed::new(51, described(3, 2, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    let client = bed.lab.root();
+    for vmid in [2000, 2001, 2002] {
+        let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(vmid), false).await.unwrap();
+        bed.lab.done(&client, &task).await.unwrap();
+    }
+    bed.desired = described(3, 2, "proxmox_vm_worker_defaults: {memory: 6144}");
+    let mut request = until(Until::Vms);
+    request.targets = ["worker-1".parse().unwrap()].into();
+    let begun = tokio::time::Instant::now();
+    bed.converge(&request, 2).await.unwrap();
+    assert_eq!(restarts(&bed), ["2003"]);
+    bed.converge(&destroying(&["worker-1"]), 3).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_mins(5), "{:?}", begun.elapsed());
+    // One that does not answer either is left to whoever watches, who lets everything pass here.
+    let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2004), false).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    bed.converge(&destroying(&["worker-2"]), 4).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_mins(2), "{:?}", begun.elapsed());
+}
+
+/// All control planes and none of the workers: no member stays that could miss another.
+#[tokio::test(start_paused = true)]
+async fn all_control_planes_may_be_destroyed_together() {
+    let bed = Bed::new(52, described(3, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    let begun = tokio::time::Instant::now();
+    bed.converge(&destroying(&["cp-1", "cp-2", "cp-3"]), 2).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_mins(5), "{:?}", begun.elapsed());
 }

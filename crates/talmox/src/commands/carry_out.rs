@@ -301,8 +301,8 @@ impl Gatekeeper {
     }
 }
 
-/// Workers pass, and control planes that etcd can do without: the plan was approved. Where no member could be asked, a person
-/// must say, once for each; where there is none, nothing that etcd may miss goes down.
+/// Workers pass that are known to be some, and control planes that etcd can do without: the plan was approved. Where nobody
+/// could be asked, a person must say, once for each; where there is none, nothing that etcd may miss goes down.
 struct AskingGate {
     gatekeeper: Gatekeeper,
     screen: Option<Screen>,
@@ -314,7 +314,7 @@ impl AskingGate {
     /// What to ask before a node goes down; nothing if nobody has to be asked.
     fn question(&self, interruption: &Interruption<'_>) -> Option<String> {
         let role = match interruption.role {
-            Some(Role::Worker) => return None,
+            Some(Role::Worker) => "is described as a worker and does not say whether it is one",
             Some(Role::Controller) => "is a control plane",
             None => "may have been a control plane",
         };
@@ -323,7 +323,7 @@ impl AskingGate {
         let what = could(&interruption.step.step);
         (self.gatekeeper == Gatekeeper::Asks && !passed && !interruption.etcd_agrees).then(|| {
             format!(
-                "{node} {role}, and without the cluster's secrets nobody can ask whether etcd can do without it.\nGo on ({what})? [y/N] "
+                "{node} {role}, and no member of etcd could be asked whether it can do without it.\nGo on ({what})? [y/N] "
             )
         })
     }
@@ -332,11 +332,10 @@ impl AskingGate {
 impl AskingGate {
     /// Why a node stays up where there is nobody to ask.
     fn refusal(&self, interruption: &Interruption<'_>) -> Option<String> {
-        let may_be_member = interruption.role != Some(Role::Worker);
-        let unknown = may_be_member && !interruption.etcd_agrees && interruption.etcd_begun;
+        let unknown = !interruption.etcd_agrees && interruption.etcd_begun;
         (self.gatekeeper == Gatekeeper::Refuses && unknown).then(|| {
-            "etcd was begun here, and without the cluster's secrets its members cannot be asked; --auto-approve is no answer of \
-             theirs. Run it where the secrets are, or without --auto-approve and say yes yourself"
+            "etcd was begun here, and none of its members could be asked, which takes the cluster's secrets and a way to them; \
+             --auto-approve is no answer of theirs. Run it where both are, or without --auto-approve and say yes yourself"
                 .to_owned()
         })
     }
@@ -407,8 +406,10 @@ mod tests {
         let auto = Gatekeeper::of(true);
         assert!(refused(auto, Some(Role::Controller), false, true));
         assert!(refused(auto, None, false, true));
-        // A worker, what etcd agrees to, and what never had an etcd.
-        assert!(!refused(auto, Some(Role::Worker), false, true));
+        // What is described as a worker, and nobody says whether it is one.
+        assert!(refused(auto, Some(Role::Worker), false, true));
+        // What etcd agrees to, and what never had an etcd.
+        assert!(!refused(auto, Some(Role::Worker), true, true));
         assert!(!refused(auto, Some(Role::Controller), true, true));
         assert!(!refused(auto, Some(Role::Controller), false, false));
         assert!(!refused(Gatekeeper::of(false), Some(Role::Controller), false, true));

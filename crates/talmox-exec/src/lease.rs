@@ -8,20 +8,26 @@
 //! A lease of a run that died ends by itself after two minutes: nobody is told to go away for it, the end is waited for. Clocks
 //! of two people may be far apart, so whether a run is alive is seen by its lease being renewed, not by the time that stands
 //! in it. It fences nothing, so every step survives a second actor all the same.
+//!
+//! Whoever ends a cluster, or makes room in an etcd that takes no writes any more, cannot depend on Kubernetes: where the lease
+//! cannot be written there, the mark has it.
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use talmox_k8s::{Holding, Lock, Outcome, Time};
-use talmox_plan::{Plan, Step, first_control_plane, identify};
-use talmox_pve::client::{ConfigChange, Waiting};
+use talmox_plan::{Goal, Plan, Step, first_control_plane, identify};
+use talmox_pve::client::{Client, ConfigChange, Waiting};
+use talmox_types::desired::Desired;
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{HostName, LeaseWord, Mark, VmId};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::find::{Found, find};
 use crate::machine::kubernetes::control_planes;
 use crate::run::takes_down;
-use crate::{Reach, Run, StepError, observe_for};
+use crate::{Reach, Reporter, Run, StepError, observe_for};
 
 type Result<T> = std::result::Result<T, StepError>;
 
@@ -35,6 +41,8 @@ const WATCHED: Duration = Duration::from_secs(50);
 const FORGOTTEN: u64 = 3600;
 /// How often a mark is written that others write too.
 const TRIES: u32 = 5;
+/// How long the lease of a cluster that was to go is given back for.
+const LAST_CALL: Duration = Duration::from_secs(5);
 
 /// Whether a plan has something that nobody else may do at the same time.
 pub(crate) fn is_needed(plan: &Plan) -> bool {
@@ -55,10 +63,42 @@ pub(crate) enum Held {
     },
 }
 
+/// What a lease is taken with, by whoever wants to be the only one at work.
+#[derive(Clone, Copy)]
+pub struct Writer<'a> {
+    pub client: &'a Client,
+    pub desired: &'a Desired,
+    pub reporter: &'a dyn Reporter,
+    pub stop: &'a CancellationToken,
+}
+
+impl<'a> From<&'a Run<'a>> for Writer<'a> {
+    fn from(run: &'a Run<'a>) -> Self {
+        Self { client: run.client, desired: run.desired, reporter: run.reporter, stop: run.stop }
+    }
+}
+
+/// Whether it must be to be had where Kubernetes does not take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Ordinary,
+    /// Then the mark has it.
+    WithoutKubernetes,
+    /// The cluster goes, and what keeps the lease with it: where it can be kept nowhere, nothing waits for it.
+    ToTheEnd,
+}
+
+impl Need {
+    pub(crate) fn of(run: &Run<'_>) -> Self {
+        if run.destroys_all() { Self::ToTheEnd } else { Self::Ordinary }
+    }
+}
+
 /// A lease that is held.
 pub(crate) struct Lease<'a> {
-    run: &'a Run<'a>,
+    writer: Writer<'a>,
     reach: &'a Reach<'a>,
+    need: Need,
     place: Place,
 }
 
@@ -72,9 +112,29 @@ enum Place {
 }
 
 /// Takes the lease, or waits until whoever has it is done or gone. None where there is nothing yet to keep it in.
-pub(crate) async fn take<'a>(run: &'a Run<'a>, reach: &'a Reach<'a>) -> Result<Option<Lease<'a>>> {
-    let Some(place) = place(run, reach).await? else { return Ok(None) };
-    let lease = Lease { run, reach, place };
+pub(crate) async fn take<'a>(
+    writer: Writer<'a>,
+    reach: &'a Reach<'a>,
+    need: Need,
+) -> Result<Option<Lease<'a>>> {
+    let mut places = places(&writer, reach, need).await?.into_iter().peekable();
+    while let Some(place) = places.next() {
+        let taken = take_at(Lease { writer, reach, need, place }).await;
+        match taken {
+            // What stood in the way is the place it is kept in, not somebody.
+            Err(
+                error @ (StepError::HandOver { .. } | StepError::Call { .. } | StepError::Changed { .. }),
+            ) if need != Need::Ordinary && (places.peek().is_some() || need == Need::ToTheEnd) => {
+                tracing::warn!("the lease could not be taken: {error}");
+            }
+            taken => return taken.map(Some),
+        }
+    }
+    Ok(None)
+}
+
+async fn take_at(lease: Lease<'_>) -> Result<Lease<'_>> {
+    let (reach, writer) = (lease.reach, lease.writer);
     let (begun, limit) = (Instant::now(), Duration::from_secs(TERM) + PAUSE);
     let mut first: Option<Seen> = None;
     loop {
@@ -82,7 +142,7 @@ pub(crate) async fn take<'a>(run: &'a Run<'a>, reach: &'a Reach<'a>) -> Result<O
         let Some((holder, renewed)) = other else {
             let take = if reach.take_over { Take::Whoevers } else { Take::Free };
             match lease.try_once(take).await? {
-                None => return Ok(Some(lease)),
+                None => return Ok(lease),
                 // Somebody was faster.
                 Some((holder, renewed)) => first = Some(Seen { holder, renewed, since: Instant::now() }),
             }
@@ -100,15 +160,15 @@ pub(crate) async fn take<'a>(run: &'a Run<'a>, reach: &'a Reach<'a>) -> Result<O
         let ran_out = renewed.saturating_add(TERM) <= now;
         if seconds > FORGOTTEN || (ran_out && watched >= WATCHED) || watched > limit {
             return match lease.try_once(Take::From(&seen)).await? {
-                None => Ok(Some(lease)),
+                None => Ok(lease),
                 Some((holder, _)) => Err(StepError::Leased { holder, seconds: 0 }),
             };
         }
         first = Some(seen);
         let name = format!("{holder} to finish, or its lease to end");
         let (elapsed, detail) = (begun.elapsed(), "it works on this cluster, or did until a moment ago");
-        run.reporter.waiting(&Waiting { name: &name, elapsed, limit, detail });
-        let pause = run.stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        writer.reporter.waiting(&Waiting { name: &name, elapsed, limit, detail });
+        let pause = writer.stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
         pause.ok_or(StepError::Interrupted { waiting_for: name })?;
     }
 }
@@ -130,24 +190,37 @@ enum Take<'a> {
     Whoevers,
 }
 
-/// Where the lease is kept.
-async fn place(run: &Run<'_>, reach: &Reach<'_>) -> Result<Option<Place>> {
-    let observed = observe_for(run.client, run.desired, run.request)
+/// Where the lease is kept: the first, unless that cannot be written.
+async fn places(writer: &Writer<'_>, reach: &Reach<'_>, need: Need) -> Result<Vec<Place>> {
+    let Writer { client, desired, .. } = writer;
+    let goal = if need == Need::ToTheEnd { Goal::Destroy } else { Goal::Converge };
+    let observed = observe_for(client, desired, goal)
         .await
         .map_err(|error| StepError::Call { doing: error.doing, source: error.source })?;
-    let servers = reach.kubernetes_at(control_planes(run.desired, &observed).into_iter());
+    let servers = reach.kubernetes_at(control_planes(desired, &observed).into_iter());
     let mut locks: Vec<Lock> =
         servers.into_iter().map(|client| Lock::new(client, reach.holder.clone())).collect();
-    for index in 0..locks.len() {
-        if locks[index].look(now(reach)).await.is_ok() {
-            locks.swap(0, index);
-            return Ok(Some(Place::Kubernetes(locks)));
-        }
+    let mut places = Vec::new();
+    if let Some(index) = who_answers(&locks, now(reach)).await {
+        locks.swap(0, index);
+        places.push(Place::Kubernetes(locks));
     }
-    let first = first_control_plane(run.desired);
-    let identities = identify(run.desired, &observed);
+    let first = first_control_plane(desired);
+    let identities = identify(desired, &observed);
     let owned = first.and_then(|first| identities.of_node(first).next());
-    Ok(owned.map(|owned| Place::Mark { host: owned.host.clone(), vmid: owned.mark.vmid }))
+    places.extend(owned.map(|owned| Place::Mark { host: owned.host.clone(), vmid: owned.mark.vmid }));
+    Ok(places)
+}
+
+/// The first server that answers. If that is not the first of all, the others are asked at once: of a cluster that is dead none
+/// answers, and nobody waits for them one after the other.
+async fn who_answers(locks: &[Lock], now: Time) -> Option<usize> {
+    let (first, others) = locks.split_first()?;
+    if first.look(now).await.is_ok() {
+        return Some(0);
+    }
+    let looks = join_all(others.iter().map(|lock| lock.look(now))).await;
+    looks.iter().position(std::result::Result::is_ok).map(|index| index + 1)
 }
 
 fn now(reach: &Reach<'_>) -> Time {
@@ -241,10 +314,10 @@ impl Lease<'_> {
     /// The VM that keeps it, with its mark; none if it is gone.
     async fn marked(&self) -> Result<Option<(Found, Mark)>> {
         let Place::Mark { host, vmid } = &self.place else { return Ok(None) };
-        let found = find(self.run.client, host, *vmid).await;
+        let found = find(self.writer.client, host, *vmid).await;
         let found = found.map_err(StepError::call(format!("read VM {vmid}")))?;
         let marked = |found: Found| {
-            let mark = found.mark().filter(|mark| Some(&mark.uid) == self.run.desired.uid.as_ref())?;
+            let mark = found.mark().filter(|mark| Some(&mark.uid) == self.writer.desired.uid.as_ref())?;
             Some((found, mark))
         };
         Ok(found.and_then(marked))
@@ -252,7 +325,7 @@ impl Lease<'_> {
 
     /// Writes a mark; false if somebody else wrote meanwhile.
     async fn written(&self, found: &Found, mark: &Mark) -> Result<bool> {
-        match write_mark(self.run, found, mark).await {
+        match write_mark_by(self.writer.client, found, mark).await {
             Ok(()) => Ok(true),
             Err(error) if error.wants_another_plan() => Ok(false),
             Err(error) => Err(error),
@@ -317,7 +390,8 @@ impl Lease<'_> {
                     Err(error) => Held::Unknown { reason: error.to_string() },
                 },
             };
-            if !matches!(renewed, Held::Ours) {
+            // What goes with its cluster is not missed.
+            if !matches!(renewed, Held::Ours) && self.need != Need::ToTheEnd {
                 tracing::warn!("the lease could not be renewed");
             }
         }
@@ -326,6 +400,11 @@ impl Lease<'_> {
     /// Gives it back. If that fails it ends by itself.
     pub(crate) async fn release(self) {
         let released = match &self.place {
+            Place::Kubernetes(locks) if self.need == Need::ToTheEnd => {
+                // Most of it may be gone by now.
+                let released = tokio::time::timeout(LAST_CALL, self.release_locks(locks)).await;
+                released.unwrap_or_default()
+            }
             Place::Kubernetes(locks) => self.release_locks(locks).await,
             Place::Mark { .. } => self.release_mark().await.is_ok(),
         };
@@ -356,11 +435,15 @@ fn last_seen(theirs: Holding) -> (String, u64) {
 
 /// Writes a mark in place of the one that was read, if nobody has changed the VM since.
 pub(crate) async fn write_mark(run: &Run<'_>, found: &Found, mark: &Mark) -> Result<()> {
+    write_mark_by(run.client, found, mark).await
+}
+
+async fn write_mark_by(client: &Client, found: &Found, mark: &Mark) -> Result<()> {
     let doing = format!("write into the notes of {}", found.name());
     let description = mark.in_description(found.config.description().unwrap_or_default());
     let change = ConfigChange::new().set("description", &description);
     let change = change.map_err(StepError::impossible(doing.clone()))?;
     let change = found.config.digest().map_or(change.clone(), |digest| change.if_digest(digest));
-    let sent = run.client.change_config(&found.host, found.vmid, &change).await;
+    let sent = client.change_config(&found.host, found.vmid, &change).await;
     sent.map_err(StepError::call(doing))
 }

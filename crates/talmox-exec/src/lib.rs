@@ -35,6 +35,7 @@ pub use factories::Factories;
 pub use gate::{Gate, GateFuture, Interruption};
 pub use handout::{Answer, Handout, InvalidBase};
 pub use images::{Arriving, ImageError, ImageFault, ImageFuture, Images};
+pub use lease::Writer;
 pub use machine::{Begun, Compare, Held, etcd_begun, held, observe_machines, observe_whole};
 pub use observe::{Look, ObserveError, observe, observe_for};
 pub use reach::{

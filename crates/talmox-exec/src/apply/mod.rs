@@ -54,7 +54,9 @@ pub async fn apply(run: &Run<'_>, approved: &Plan) -> Result<Summary, ApplyError
     }
     let mut lease = None;
     let end = Box::pin(rounds.go(approved, &mut lease)).await;
-    if let Some(lease) = lease {
+    // With the cluster goes what its lease is kept in.
+    let is_gone = run.destroys_all() && end.is_ok();
+    if let Some(lease) = lease.filter(|_| !is_gone) {
         lease.release().await;
     }
     end
@@ -138,7 +140,7 @@ impl<'a> Rounds<'a> {
         let Some(reach) = self.run.reach.filter(|_| lease.is_none() && lease::is_needed(now)) else {
             return Ok(None);
         };
-        let taken = lease::take(self.run, reach).await;
+        let taken = lease::take(self.run.into(), reach, lease::Need::of(self.run)).await;
         *lease = taken.map_err(|source| ApplyError::blocked(source, self.summary.clone()))?;
         match lease {
             Some(lease) if lease.is_in_a_mark() => {

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use talmox_types::NodeName;
 use tokio::time::Instant;
 
 use super::{Etcd, look};
-use crate::Reach;
 use crate::gate::ask::others_are_well;
+use crate::lease::{self, Held, Lease, Need};
+use crate::{Reach, StepError, Writer};
 
 /// How long a member may take to be healthy again.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -28,6 +30,8 @@ pub struct Defragmented {
 pub enum DefragmentError {
     #[error("{0}; while a member is defragmented, all others must be well")]
     NotHealthy(String),
+    #[error("nobody else may work on the cluster while its members are defragmented")]
+    NotAlone { source: StepError },
     #[error("{node} could not be defragmented")]
     Call { node: NodeName, source: talmox_talos::Error },
     #[error("{node} is not healthy {} s after it was defragmented; the others were left alone", LIMIT.as_secs())]
@@ -35,10 +39,34 @@ pub enum DefragmentError {
 }
 
 /// Defragments every member. While one is busy it answers nobody, so the others must be well before each, and it itself before
-/// the next. `done` is told of each.
+/// the next; and nobody else takes one down meanwhile. `done` is told of each.
 pub async fn defragment(
+    writer: Writer<'_>,
     reach: &Reach<'_>,
     control_planes: &BTreeMap<NodeName, IpAddr>,
+    done: &mut (dyn FnMut(&Defragmented) + Send),
+) -> Result<(), DefragmentError> {
+    // An etcd that ran out of space takes no lease.
+    let lease = lease::take(writer, reach, Need::WithoutKubernetes).await;
+    let Some(lease) = lease.map_err(|source| DefragmentError::NotAlone { source })? else {
+        return each(reach, control_planes, None, done).await;
+    };
+    let end = {
+        let work = std::pin::pin!(each(reach, control_planes, Some(&lease), done));
+        let kept = std::pin::pin!(lease.keep());
+        match select(work, kept).await {
+            Either::Left((end, _)) => end,
+            Either::Right((never, _)) => match never {},
+        }
+    };
+    lease.release().await;
+    end
+}
+
+async fn each(
+    reach: &Reach<'_>,
+    control_planes: &BTreeMap<NodeName, IpAddr>,
+    lease: Option<&Lease<'_>>,
     done: &mut (dyn FnMut(&Defragmented) + Send),
 ) -> Result<(), DefragmentError> {
     let mut left: Vec<&NodeName> = control_planes.keys().collect();
@@ -47,11 +75,28 @@ pub async fn defragment(
         // Who leads may have changed since.
         let next = left.iter().position(|node| Some(*node) != etcd.leader()).unwrap_or(0);
         let node = left.remove(next);
+        if let Some(lease) = lease {
+            is_alone(lease).await?;
+        }
         others_are_well(reach, control_planes, node).await.map_err(DefragmentError::NotHealthy)?;
         let one = one(reach, node, control_planes, &etcd).await?;
         done(&one);
     }
     Ok(())
+}
+
+/// Whether nobody has taken the lease since.
+async fn is_alone(lease: &Lease<'_>) -> Result<(), DefragmentError> {
+    match lease.confirm().await {
+        Held::Ours => Ok(()),
+        Held::Theirs { holder, seconds } => {
+            Err(DefragmentError::NotAlone { source: StepError::Leased { holder, seconds } })
+        }
+        Held::Unknown { reason } => {
+            let doing = "renew the lease".to_owned();
+            Err(DefragmentError::NotAlone { source: StepError::HandOver { doing, reason } })
+        }
+    }
 }
 
 async fn one(

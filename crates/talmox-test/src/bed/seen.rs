@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use talmox_exec::health::{Cluster, Member, expects_network};
-use talmox_exec::{Clock as _, Machines as _, observe_whole};
+use talmox_exec::{Clock as _, Machines as _, Writer, observe_whole};
 use talmox_plan::{
     Nonce, Observed, Plan, Request, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, check, plan,
 };
 use talmox_types::NodeName;
 use talmox_types::desired::{Node, NodeAddress, Role};
+use tokio_util::sync::CancellationToken;
 
 use super::{Bed, Keeper, Secrets, healthy, told};
 
@@ -94,12 +95,14 @@ impl Bed {
     }
 
     /// Defragments all members; gives them in order.
-    pub async fn defragment(&self) -> Result<Vec<String>, String> {
-        let (keeper, clock) = (Keeper::new(self), self.clock(1));
-        let reach = self.reach(&keeper, &clock, 1);
+    pub async fn defragment(&self, number: u32) -> Result<Vec<String>, String> {
+        let (keeper, clock) = (Keeper::new(self), self.clock(number));
+        let reach = self.reach(&keeper, &clock, number);
+        let (client, stop) = (self.lab.client(), CancellationToken::new());
+        let writer = Writer { client: &client, desired: &self.desired, reporter: &self.told, stop: &stop };
         let mut order = Vec::new();
         let done = &mut |one: &talmox_exec::etcd::Defragmented| order.push(one.node.to_string());
-        let end = talmox_exec::etcd::defragment(&reach, &self.control_planes(), done).await;
+        let end = talmox_exec::etcd::defragment(writer, &reach, &self.control_planes(), done).await;
         end.map_err(|error| told(&error)).map(|()| order)
     }
 

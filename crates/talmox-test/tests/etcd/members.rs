@@ -9,7 +9,7 @@ use crate::snapshots::living;
 async fn members_are_defragmented_one_by_one_and_the_leader_last() {
     let bed = living(321, 3).await;
     let leader = bed.etcd().await.leader().unwrap().to_string();
-    let order = bed.defragment().await.unwrap();
+    let order = bed.defragment(1).await.unwrap();
     assert_eq!(order.len(), 3);
     assert_eq!(order.last(), Some(&leader));
     assert_eq!(bed.accepted("EtcdDefragment"), 3);
@@ -20,7 +20,7 @@ async fn nothing_is_defragmented_while_a_member_is_sick() {
     let bed = living(322, 3).await;
     let second = bed.machine("10.0.7.12");
     bed.lab.nodes(|nodes| nodes.lose_etcd(second));
-    let error = bed.defragment().await.unwrap_err();
+    let error = bed.defragment(1).await.unwrap_err();
     assert!(error.contains("cp-2 is not well"), "{error}");
     assert_eq!(bed.accepted("EtcdDefragment"), 0);
     let etcd = bed.etcd().await;
@@ -32,7 +32,7 @@ async fn nothing_is_defragmented_while_a_member_is_sick() {
 async fn one_that_fails_ends_it() {
     let bed = living(323, 3).await;
     bed.lab.plan(When::nth_talos("EtcdDefragment", 2), Fault::Refused);
-    let error = bed.defragment().await.unwrap_err();
+    let error = bed.defragment(1).await.unwrap_err();
     assert!(error.contains("could not be defragmented"), "{error}");
     assert_eq!(bed.accepted("EtcdDefragment"), 1);
 }

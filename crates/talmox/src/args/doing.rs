@@ -320,6 +320,9 @@ pub(crate) struct Destroy {
     /// Only this node; repeat it, or separate names by commas
     #[arg(long, env = "TALMOX_TARGET", value_name = "NODE", value_delimiter = ',')]
     pub target: Vec<NodeName>,
+    /// Take the lease of another run over that has died or is wrong
+    #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
+    pub take_over: bool,
     #[command(flatten)]
     pub approval: Approval,
 }

@@ -107,6 +107,9 @@ pub(crate) struct EtcdDefrag {
     /// Take alarms back once every member is defragmented: etcd takes writes again
     #[arg(long, env = "TALMOX_DISARM", value_parser = FalseyValueParser::new())]
     pub disarm: bool,
+    /// Take the lease of another run over that has died or is wrong
+    #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
+    pub take_over: bool,
     #[command(flatten)]
     pub output: Output,
 }

@@ -55,16 +55,32 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
         (true, true) => Gatekeeper::Refuses,
         (true | false, _) => Gatekeeper::LetsPass,
     };
+    let inside = inside(job, printer);
+    let reach = inside.as_ref().map(|inside| inside.reach(args.take_over));
     let carry_out = CarryOut {
         site: job.site(),
         request: &request,
         nonce: &nonce,
         approval: &args.approval,
         verb: "destroy",
-        reach: None,
+        reach: reach.as_ref(),
     };
     carry_out.run(&plan, gatekeeper, printer).await?;
     if args.target.is_empty() { forget(job, args, printer) } else { Ok(()) }
+}
+
+/// The machines, so that members of etcd and whoever else works on the cluster can be asked. Without its secrets nobody can; that
+/// must not keep anybody from destroying what is left of it.
+fn inside<'a>(job: &'a Job, printer: &Printer) -> Option<Inside<'a>> {
+    match Inside::open(job, &Printer::silent()) {
+        Ok(inside) => Some(inside).filter(Inside::has_secrets),
+        Err(error) => {
+            printer.problem(&format!(
+                "the cluster's secrets cannot be used, so its machines are not asked: {error}"
+            ));
+            None
+        }
+    }
 }
 
 /// Offers to take the cluster's contexts out of the files people reached it by. Without its secrets nobody can tell which

@@ -1,7 +1,10 @@
 //! `talmox etcd defrag`
 
 use serde::Serialize;
-use talmox_exec::etcd::{Defragmented, defragment, look};
+use talmox_exec::etcd::{DefragmentError, Defragmented, defragment, look};
+use talmox_exec::{Event, Reporter, Writer};
+use talmox_pve::client::Waiting;
+use tokio_util::sync::CancellationToken;
 
 use super::{no_etcd, open};
 use crate::args::{EtcdDefrag, Format};
@@ -40,9 +43,36 @@ pub(super) fn run(args: &EtcdDefrag, printer: &Printer) -> anyhow::Result<()> {
     })
 }
 
+/// Says who is waited for.
+struct Waits<'a>(&'a Printer);
+
+impl Reporter for Waits<'_> {
+    fn event(&self, _event: Event<'_>) {}
+
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        // Once is enough.
+        if waiting.elapsed.as_secs() == 0 {
+            self.0.say(&format!("waiting for {}: {}", waiting.name, waiting.detail));
+        }
+    }
+}
+
+fn failure(job: &Job, error: &DefragmentError) -> Failure {
+    let because = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    let failure = Failure::new(format!("{error}{because}"));
+    match error {
+        DefragmentError::NotAlone { source } => {
+            source.hints().into_iter().fold(failure, |failure, hint| failure.with_hint(hint))
+        }
+        DefragmentError::NotHealthy(_) | DefragmentError::Call { .. } | DefragmentError::NotBack { .. } => {
+            failure.with_hint(format!("{} says what to do about it", job.command("etcd status")))
+        }
+    }
+}
+
 async fn defrag(job: &Job, args: &EtcdDefrag, printer: &Printer) -> anyhow::Result<DefragData> {
     let (inside, control_planes) = open(job, printer).await?;
-    let reach = inside.reach(false);
+    let reach = inside.reach(args.take_over);
     let etcd = look(&reach, &control_planes).await;
     if !etcd.is_there() {
         return Err(no_etcd(job, &etcd).into());
@@ -54,12 +84,10 @@ async fn defrag(job: &Job, args: &EtcdDefrag, printer: &Printer) -> anyhow::Resu
         let node = node.to_string();
         members.push(MemberData { node, bytes_before: *bytes_before, bytes_after: *bytes_after });
     };
-    defragment(&reach, &control_planes, &mut done).await.map_err(|error| {
-        let because =
-            std::error::Error::source(&error).map(|source| format!(": {source}")).unwrap_or_default();
-        Failure::new(format!("{error}{because}"))
-            .with_hint(format!("{} says what to do about it", job.command("etcd status")))
-    })?;
+    let (stop, waits) = (CancellationToken::new(), Waits(printer));
+    let site = job.site();
+    let writer = Writer { client: site.client, desired: site.desired, reporter: &waits, stop: &stop };
+    defragment(writer, &reach, &control_planes, &mut done).await.map_err(|error| failure(job, &error))?;
     let mut disarmed = Vec::new();
     if args.disarm && !etcd.alarms.is_empty() {
         let client = control_planes.values().find_map(|address| reach.secure(*address));

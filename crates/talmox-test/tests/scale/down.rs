@@ -162,3 +162,37 @@ async fn a_member_that_answers_is_not_forgotten_whoever_has_its_vm() {
     assert!(error.contains("still answers at 10.0.7.13, so it is not gone"), "{error}");
     assert_eq!(bed.accepted("EtcdRemoveMemberByID"), 0);
 }
+
+/// Somebody has deleted its VM: its member is removed for the new one to join, and that cannot be taken back either.
+#[tokio::test(start_paused = true)]
+async fn a_dead_member_is_removed_after_a_snapshot() {
+    let mut bed = living(71, 3, 0).await;
+    let client = bed.lab.root();
+    let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2002), false).await.unwrap();
+    bed.lab.done(&client, &task).await.unwrap();
+    bed.lab.world(|world| drop(world.remove_vm(2002)));
+    let plan = bed.plan(&healthy()).await;
+    assert_eq!(steps(&plan)[..2], ["snapshot-etcd", "cp-3/forget"]);
+    let place = bed.desired.talos.etcd_backup.take();
+    let plan = bed.plan(&healthy()).await;
+    assert!(problems(&plan)[0].contains("nothing says where a snapshot"), "{plan:#?}");
+    bed.desired.talos.etcd_backup = place;
+    carried_out(&bed, &healthy(), 2).await;
+    bed.is_healthy().await;
+    assert_eq!(bed.handed.snapshots.lock().unwrap().len(), 1);
+}
+
+/// Where nobody asks the machines no control plane leaves.
+#[tokio::test(start_paused = true)]
+async fn a_member_does_not_leave_by_its_vm_alone() {
+    let mut bed = living(72, 3, 1).await;
+    let vms = crate::bed::until(talmox_plan::Until::Vms);
+    let request = talmox_plan::Request { replace: names(&["cp-2"]), ..vms.clone() };
+    let error = bed.converge(&request, 2).await.unwrap_err();
+    assert!(error.contains("would not take its leave from etcd"), "{error}");
+    bed.desired = without(&bed.desired, &["cp-3"]);
+    let request = talmox_plan::Request { remove: names(&["cp-3"]), ..vms };
+    let error = bed.converge(&request, 3).await.unwrap_err();
+    assert!(error.contains("would not take its leave from etcd"), "{error}");
+    assert!(bed.lab.calls().asking("DELETE", "/qemu/").next().is_none());
+}

@@ -163,7 +163,10 @@ fn acts<'p>(story: &Story<'p>, rolls: &[Roll<'p>], places: &Places) -> String {
         // Addresses are long: they begin below the name.
         let indent = " ".repeat(if is_thing(act) { 16 } else { 18 + names });
         let lines = match (act.sign, machine) {
-            (Sign::Create, Some(machine)) => vec![columns.row(machine, act) + &placement(story, act)],
+            (Sign::Create, Some(machine)) => {
+                let row = columns.row(machine, act) + &placement(story, act);
+                std::iter::once(row).chain(former(story, act)).collect()
+            }
             (Sign::Change, _) if is_thing(act) => {
                 details(act).into_iter().chain(changed(act, places, false)).collect()
             }
@@ -316,6 +319,20 @@ fn deed(planned: &Planned, with_reason: bool) -> String {
     };
     let what = format!("{style}{}{style:#}", could(&planned.step));
     if with_reason { format!("{what}   {DIM}{}{DIM:#}", safe(&planned.reason)) } else { what }
+}
+
+/// What becomes of a node's former self, whose VM is gone, before another is made.
+fn former(story: &Story<'_>, act: &Act<'_>) -> Option<String> {
+    let forgets = |planned: &&&Planned| matches!(planned.step, Step::Upkeep(Upkeep::ForgetNode { .. }));
+    act.steps.iter().find(forgets)?;
+    let declared = story.desired.nodes.iter().find(|node| Some(&node.name) == act.node());
+    let is_worker = declared.is_some_and(|node| node.role == Role::Worker);
+    let what = if is_worker {
+        "its old Node is removed from Kubernetes"
+    } else {
+        "its old member is removed from etcd, and its Node from Kubernetes"
+    };
+    Some(format!("{YELLOW}{what}{YELLOW:#}"))
 }
 
 /// How a node leaves its cluster before its VM goes.

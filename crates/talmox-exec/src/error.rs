@@ -217,6 +217,7 @@ impl StepError {
     }
 
     /// The next things to look at or do, most useful first. Running the same command again is always safe.
+    #[expect(clippy::too_many_lines, reason = "one arm for each error, and most are a line or two")]
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Call { source, .. } | Self::Wait { source: WaitError::Call { source, .. }, .. } => {

@@ -64,6 +64,10 @@ pub trait Gate: Send + Sync {
 
 /// How a step's node goes down.
 #[derive(Clone, Copy)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the step, and none follows from another"
+)]
 pub(crate) struct Door<'a> {
     pub(crate) lease: Option<&'a Lease<'a>>,
     /// Whether the plan takes the node out of etcd in good order before it goes.

@@ -219,8 +219,8 @@ async fn who_answers(locks: &[Lock], now: Time) -> Option<usize> {
     if first.look(now).await.is_ok() {
         return Some(0);
     }
-    let looks = join_all(others.iter().map(|lock| lock.look(now))).await;
-    looks.iter().position(std::result::Result::is_ok).map(|index| index + 1)
+    let heard = join_all(others.iter().map(|lock| lock.look(now))).await;
+    heard.iter().position(std::result::Result::is_ok).map(|index| index + 1)
 }
 
 fn now(reach: &Reach<'_>) -> Time {

@@ -89,9 +89,8 @@ impl EtcdGate<'_> {
         };
         match (lists(&answers.asked, node), own) {
             (Some(true), _) => Vote::Has { why: LISTED },
-            (Some(false), _) => Vote::None,
+            (Some(false), _) | (None, Own::NoPart) => Vote::None,
             (None, Own::HasPart) => Vote::Has { why: HAS_DATA },
-            (None, Own::NoPart) => Vote::None,
             (None, Own::Silent(_)) if !answers.begun => Vote::None,
             (None, Own::Silent(reason)) => {
                 let complaints: Vec<String> = answers.asked.iter().filter_map(Asked::complaint).collect();

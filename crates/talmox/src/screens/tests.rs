@@ -64,8 +64,9 @@ fn a_plan_that_removes_a_former_member() {
     let own = plan.steps.iter().position(|planned| planned.node.as_ref() == Some(&node)).unwrap();
     let mut forget = plan.steps[own].clone();
     forget.id = talmox_plan::StepId::new(Some(&node), "forget");
-    forget.effect = Effect::ChangeLive;
-    forget.step = Step::Upkeep(Upkeep::ForgetNode { node, address: None, control_planes: BTreeMap::new() });
+    forget.effect = talmox_plan::Effect::ChangeLive;
+    let forgets = talmox_plan::Upkeep::ForgetNode { node, address: None, control_planes: BTreeMap::new() };
+    forget.step = talmox_plan::Step::Upkeep(forgets);
     plan.steps.insert(own, forget);
     let text = plain(&shown(&plan, Verbosity::Normal));
     assert!(text.contains("its old member is removed from etcd, and its Node from Kubernetes"), "{text}");

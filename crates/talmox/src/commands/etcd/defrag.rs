@@ -61,9 +61,7 @@ fn failure(job: &Job, error: &DefragmentError) -> Failure {
     let because = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
     let failure = Failure::new(format!("{error}{because}"));
     match error {
-        DefragmentError::NotAlone { source } => {
-            source.hints().into_iter().fold(failure, |failure, hint| failure.with_hint(hint))
-        }
+        DefragmentError::NotAlone { source } => source.hints().into_iter().fold(failure, Failure::with_hint),
         DefragmentError::NotHealthy(_) | DefragmentError::Call { .. } | DefragmentError::NotBack { .. } => {
             failure.with_hint(format!("{} says what to do about it", job.command("etcd status")))
         }

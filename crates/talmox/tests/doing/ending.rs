@@ -107,7 +107,7 @@ fn one_that_ended_stops_nothing_that_does_without() {
     let status = run(&lab, &["status"]).succeeded().stdout;
     assert_snapshot!("ended_status", shown(&lab, &status));
     let snapshot = lab.scratch.path("etcd.snapshot");
-    run(&lab, &["etcd", "snapshot", "--to", &snapshot]).succeeded();
+    run(&lab, &["etcd", "snapshot", &snapshot]).succeeded();
     run(&lab, &["plan", "--until", "vms"]).succeeded();
     // As it says: another one in its place, and everything is well.
     keep(&lab, &Bundle { aggregator: bundle(400).aggregator, ..kept(&lab) });

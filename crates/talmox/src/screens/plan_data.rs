@@ -1,12 +1,15 @@
 //! A plan for programs. Fields are only ever added; whatever else changes gets another `format`.
 
 use serde::Serialize;
-use talmox_plan::{Applies, Effect, Intent, Note, Plan, Planned, Refusal, Step, SubChange, Waiting};
+use talmox_plan::{
+    Applies, ChangeMode, Effect, Intent, Note, Plan, Planned, Refusal, Step, SubChange, Waiting,
+};
 use talmox_types::{Checksum, ClusterName, ClusterUid, HostName, NodeName, SchematicId, StorageId, VmId};
 
 use super::places::Places;
 use super::story::{Sign, Story};
 use super::things::packing;
+use super::words::change_mode;
 
 /// What `format` says; the schema below describes it.
 const FORMAT: &str = "talmox.plan/v1";
@@ -56,6 +59,8 @@ struct StepData<'p> {
     schematic: Option<SchematicData<'p>>,
     reason: &'p str,
     effect: Effect,
+    /// How a machine takes another configuration, if this step gives it one.
+    mode: Option<ChangeMode>,
     changes: Vec<ChangeData<'p>>,
     destroys: Vec<VolumeData>,
     /// Jobs and the like that will not name the VM any more.
@@ -149,6 +154,7 @@ fn step<'p>(planned: &'p Planned, places: &'p Places) -> StepData<'p> {
         schematic: schematic(step),
         reason,
         effect: *effect,
+        mode: change_mode(step),
         changes: changes
             .iter()
             .map(|change| ChangeData {

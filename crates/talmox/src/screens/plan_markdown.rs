@@ -8,7 +8,7 @@ use super::story::{Act, Sign, Story};
 use super::text::{safe, short_uid};
 use super::things::details;
 use super::waiting::waits;
-use super::words::could;
+use super::words::{change_mode, deed};
 
 /// A table, the sum, and the rest folded away. Nothing from elsewhere can end a cell, a line or a code span.
 pub(crate) fn plan_markdown(story: &Story<'_>, places: &Places) -> String {
@@ -54,8 +54,10 @@ fn row(story: &Story<'_>, act: &Act<'_>, places: &Places) -> String {
         let place = place.map_or_else(String::new, |place| format!(" ({})", cell(place)));
         format!("{}{reboot}{place}", code(&difference(change)))
     });
-    let silent = |planned: &&&Planned| act.sign == Sign::Change && planned.changes.is_empty();
-    let deeds = act.steps.iter().filter(silent).map(|planned| cell(&could(&planned.step)));
+    let is_told = |planned: &&&Planned| {
+        act.sign == Sign::Change && (planned.changes.is_empty() || change_mode(&planned.step).is_some())
+    };
+    let deeds = act.steps.iter().filter(is_told).map(|planned| cell(&deed(&planned.step)));
     let lost = act.destroys().map(|volume| {
         let bytes = volume_size(volume);
         format!("destroys {} {bytes}", code(&volume.volume.to_string()))

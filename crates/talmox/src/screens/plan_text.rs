@@ -14,7 +14,7 @@ use super::story::{Act, Machine, Sign, Story};
 use super::text::{duration, listed, padded, plural, safe, short_uid, size, width};
 use super::things::details;
 use super::waiting::waiting;
-use super::words::{could, verb_of};
+use super::words::{self, change_mode, verb_of};
 use crate::printer::{BOLD, DIM, GREEN};
 
 pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
@@ -299,10 +299,10 @@ fn without_object(verb: &str) -> &str {
     prepositions.iter().find_map(|word| verb.strip_suffix(word)).unwrap_or(verb)
 }
 
-/// What is done without changing a value. A reason that several have one after the other is told with the last.
+/// What is done without changing a value, and how a configuration is changed. A reason that several have one after the other is told with the last.
 fn deeds<'a>(act: &'a Act<'_>) -> impl Iterator<Item = String> + 'a {
-    let steps: Vec<&Planned> =
-        act.steps.iter().copied().filter(|planned| planned.changes.is_empty()).collect();
+    let is_told = |planned: &&Planned| planned.changes.is_empty() || change_mode(&planned.step).is_some();
+    let steps: Vec<&Planned> = act.steps.iter().copied().filter(is_told).collect();
     let same = |at: usize| steps.get(at + 1).is_some_and(|next| next.reason == steps[at].reason);
     let told: Vec<String> = (0..steps.len()).map(|at| deed(steps[at], !same(at))).collect();
     told.into_iter()
@@ -317,7 +317,7 @@ fn deed(planned: &Planned, with_reason: bool) -> String {
             Style::new()
         }
     };
-    let what = format!("{style}{}{style:#}", could(&planned.step));
+    let what = format!("{style}{}{style:#}", words::deed(&planned.step));
     if with_reason { format!("{what}   {DIM}{}{DIM:#}", safe(&planned.reason)) } else { what }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use talmox_machine::Time;
 use talmox_plan::{
-    DriveView, NodeState, NodeView, Plan, Power, SeenCluster, SeenEtcd, SeenKubernetes, SeenKubernetesNode,
-    SeenMachine, SeenNode, SeenStage, View,
+    Applies, ChangeMode, DriveView, Effect, NodeState, NodeView, Plan, Planned, Power, SeenCluster, SeenEtcd,
+    SeenKubernetes, SeenKubernetesNode, SeenMachine, SeenNode, SeenStage, Step, Upkeep, View,
 };
-use talmox_types::NodeName;
 use talmox_types::desired::Role;
+use talmox_types::{FamilyPair, NodeName};
 
 use super::testbed::{self, homelab, name};
 use super::*;
@@ -54,6 +54,69 @@ fn plan_of_changes() {
     let text = shown(&testbed::changes(), Verbosity::Normal);
     assert_snapshot!(plain(&text));
     assert_snapshot!(coloured(&text));
+}
+
+/// How a machine that lives takes another configuration, and why, is told once for each.
+#[test]
+fn plan_of_configurations() {
+    let change_node = |node: &str, vmid, mode, effect, reason: &str, changes| {
+        let address = FamilyPair::one("10.0.7.11".parse().unwrap());
+        let vm = testbed::vm(node, vmid);
+        let step = Step::Upkeep(Upkeep::ChangeNode { vm, address, mode });
+        Planned { changes, ..testbed::planned(Some(node), step, effect, reason) }
+    };
+    let value = |key: &str, applies| vec![testbed::change(key, Some("a"), Some("b"), applies, "")];
+    let (live, reboot) = (Effect::ChangeLive, Effect::Reboot);
+    let written = "Talos takes machine.env.A over only when it starts";
+    let first = "LinkConfig net0 mtu could cut it off, so it is tried before machine.env.A is written down";
+    let drain = Step::Upkeep(Upkeep::DrainNode { node: name("cp-2") });
+    let plan = Plan {
+        steps: vec![
+            change_node(
+                "cp-1",
+                2000,
+                ChangeMode::Try,
+                live,
+                "LinkConfig net0 mtu could cut it off",
+                value("LinkConfig net0 mtu", Applies::Now),
+            ),
+            change_node(
+                "cp-2",
+                2001,
+                ChangeMode::TryFirst,
+                live,
+                first,
+                value("LinkConfig net0 mtu", Applies::Now),
+            ),
+            testbed::planned(Some("cp-2"), drain, Effect::Drain, written),
+            change_node(
+                "cp-2",
+                2001,
+                ChangeMode::Reboot,
+                reboot,
+                written,
+                value("machine.env.A", Applies::AfterReboot),
+            ),
+            change_node(
+                "worker-1",
+                2003,
+                ChangeMode::NoReboot,
+                live,
+                "Talos takes this over while it runs",
+                value("machine.sysctls.a", Applies::Now),
+            ),
+        ],
+        ..testbed::empty()
+    };
+    assert_snapshot!(plain(&shown(&plan, Verbosity::Normal)));
+    assert!(plain(&shown(&plan, Verbosity::Everything)).contains("on trial: goes back by itself"));
+    assert!(markdown(&plan).contains("on trial: goes back by itself"));
+    let modes: Vec<serde_json::Value> =
+        data(&plan)["steps"].as_array().unwrap().iter().map(|step| step["mode"].clone()).collect();
+    assert_eq!(
+        serde_json::json!(modes),
+        serde_json::json!(["try", "try_first", null, "reboot", "no_reboot"])
+    );
 }
 
 /// What is left of a node whose VM is gone is removed before another is made, and that is told where it is.

@@ -11,6 +11,26 @@ pub(crate) fn could(step: &Step) -> String {
     format!("{} {rest}", verb.now)
 }
 
+/// The same in a plan, where it is clear of what.
+pub(super) fn deed(step: &Step) -> String {
+    change_mode(step).map_or_else(|| could(step), |mode| applied(mode).to_owned())
+}
+
+/// How a machine takes another configuration, if the step gives it one.
+pub(super) fn change_mode(step: &Step) -> Option<ChangeMode> {
+    if let Step::Upkeep(Upkeep::ChangeNode { mode, .. }) = step { Some(*mode) } else { None }
+}
+
+fn applied(mode: ChangeMode) -> &'static str {
+    match mode {
+        ChangeMode::NoReboot => "at once, without a restart",
+        ChangeMode::Try => "on trial: goes back by itself unless seen to be well",
+        ChangeMode::TryFirst => "on trial before the rest: goes back by itself unless seen to be well",
+        ChangeMode::Reboot => "written down, with a restart",
+        ChangeMode::Staged => "written down, for its next restart",
+    }
+}
+
 /// `cloning 9000 to 2000 on pve`.
 pub(crate) fn doing(planned: &Planned) -> String {
     let (verb, rest) = parts(&planned.step);

@@ -117,6 +117,7 @@ fn blocks(waiting: &Waiting, after: &Observed) -> Option<String> {
         Waiting::HostDown { host, .. } => Some(format!("{host} does not answer")),
         Waiting::InFlight { .. }
         | Waiting::Trial { .. }
+        | Waiting::Workers { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => None,
     }

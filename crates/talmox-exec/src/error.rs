@@ -1,5 +1,6 @@
 //! Why a step was not done.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -118,6 +119,9 @@ pub enum StepError {
     /// `is_down` says whether a step before has taken it down already.
     #[error("not allowed to take {node} down: {reason}")]
     Gate { node: String, reason: String, is_down: bool },
+    /// As many workers are away as may be.
+    #[error("{} up: {}", stay(.held), absences(.away))]
+    WorkersAway { held: Vec<NodeName>, away: BTreeMap<NodeName, String> },
     /// What is described as a worker is none.
     #[error(
         "not allowed to take {node} down: it is described as a worker, and {why}: its vote in etcd would be lost"
@@ -197,6 +201,7 @@ impl StepError {
             | Self::Unkept { .. }
             | Self::Rotation { .. }
             | Self::Gate { .. }
+            | Self::WorkersAway { .. }
             | Self::StillVotes { .. }
             | Self::Changed { .. }
             | Self::Gone { .. }
@@ -207,7 +212,8 @@ impl StepError {
 
     /// Whether the plan is out of date: another look and another plan may well get there.
     pub fn wants_another_plan(&self) -> bool {
-        matches!(self, Self::Changed { .. } | Self::Gone { .. }) || self.kind() == Some(&ErrorKind::Conflict)
+        matches!(self, Self::Changed { .. } | Self::Gone { .. } | Self::WorkersAway { .. })
+            || self.kind() == Some(&ErrorKind::Conflict)
     }
 
     /// Whether nobody can tell what became of the last call.
@@ -319,6 +325,14 @@ impl StepError {
             Self::Gate { is_down: true, .. } => {
                 vec!["talmox health shows what etcd lacks".to_owned(), AGAIN.to_owned()]
             }
+            Self::WorkersAway { away, .. } => {
+                let replaced: Vec<String> = away.keys().map(|node| format!("--replace {node}")).collect();
+                vec![
+                    "talmox status and talmox health say what is wrong; the others go on once it is back".to_owned(),
+                    format!("talmox apply {} builds anew what does not come back", replaced.join(" ")),
+                    format!("--max-unavailable {}, if more may be away", away.len() + 1),
+                ]
+            }
             Self::StillVotes { node, .. } => vec![
                 format!("make it a control plane again in the description: {node} with controller: true"),
                 format!(
@@ -360,6 +374,17 @@ fn minutes(limit: Duration) -> String {
         (minutes, 0) => format!("{minutes} min"),
         (minutes, seconds) => format!("{minutes} min {seconds} s"),
     }
+}
+
+/// `worker-1, worker-3 stay`.
+fn stay(held: &[NodeName]) -> String {
+    let names: Vec<&str> = held.iter().map(NodeName::as_str).collect();
+    format!("{} {}", names.join(", "), if names.len() == 1 { "stays" } else { "stay" })
+}
+
+fn absences(away: &BTreeMap<NodeName, String>) -> String {
+    let each = away.iter().map(|(node, why)| format!("{node} is away ({why})"));
+    each.collect::<Vec<_>>().join("; ")
 }
 
 fn machine_hints(error: &talmox_talos::Error) -> Vec<String> {

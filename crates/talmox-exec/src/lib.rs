@@ -25,6 +25,7 @@ mod reach;
 mod report;
 mod run;
 mod steps;
+mod unavailable;
 mod upkeep;
 mod work;
 

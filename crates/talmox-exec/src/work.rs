@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::find::Found;
 use crate::gate::Door;
 use crate::locks::{Settled, Watch};
+use crate::unavailable::Beside;
 use crate::{Event, Limits, Run, StepError};
 
 /// How a step ended that did not fail.
@@ -170,6 +171,8 @@ pub(crate) struct Work<'a> {
     storages: Vec<StoragePlace>,
     /// What its node goes down by, if it does.
     pub(crate) door: Option<Door<'a>>,
+    /// Whom it goes down beside, if it is a worker that does.
+    pub(crate) beside: Option<Beside>,
 }
 
 impl<'a> Work<'a> {
@@ -179,12 +182,17 @@ impl<'a> Work<'a> {
         reserved: &'a Reserved,
         storages: Vec<StoragePlace>,
     ) -> Self {
-        Self { run, planned, reserved, storages, door: None }
+        Self { run, planned, reserved, storages, door: None, beside: None }
     }
 
     /// The same for a step that takes its node down.
     pub(crate) fn through(self, door: Option<Door<'a>>) -> Self {
         Self { door, ..self }
+    }
+
+    /// The same for one that takes a worker down.
+    pub(crate) fn beside(self, beside: Option<Beside>) -> Self {
+        Self { beside, ..self }
     }
 
     /// The way to the machines.

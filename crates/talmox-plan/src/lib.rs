@@ -4,6 +4,7 @@
 //! [`Plan`] comes out, which is data. [`identify`] says whose each VM is, [`plan`] what to do, and [`check`] states the
 //! safety rules once more, apart from the planner, and refuses a plan that breaks one.
 
+mod away;
 mod check;
 mod component;
 mod diff;
@@ -24,6 +25,7 @@ mod upkeep;
 mod view;
 mod window;
 
+pub use away::{kept_off, must_be_ready};
 pub use check::{Rule, Violation, check};
 pub use component::{Component, image_version};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};

@@ -1,5 +1,6 @@
 //! A plan: data that can be shown, compared, saved and carried out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -234,6 +235,14 @@ pub enum Waiting {
     },
     /// A machine that runs does not answer, so what is inside it is not known.
     Answer { node: NodeName, vmid: VmId, address: IpAddr, reason: String },
+    /// As many workers are away as may be, so no other one goes down.
+    Workers {
+        /// Those, each with why.
+        away: BTreeMap<NodeName, String>,
+        /// Workers that would have gone down.
+        held: Vec<NodeName>,
+        at_most: usize,
+    },
     /// The bootstrap waits until every control plane has answered and said that it has no data.
     Bootstrap { node: NodeName, missing: Vec<NodeName> },
 }

@@ -155,6 +155,7 @@ fn may_be_somewhere(plan: &Plan, node: &NodeName) -> bool {
         | Waiting::Locked { .. }
         | Waiting::Reboot { .. }
         | Waiting::Trial { .. }
+        | Waiting::Workers { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => false,
     });
@@ -232,6 +233,7 @@ fn whereabouts(plan: &Plan, node: &NodeName) -> Vec<String> {
         | Waiting::Locked { .. }
         | Waiting::Reboot { .. }
         | Waiting::Trial { .. }
+        | Waiting::Workers { .. }
         | Waiting::Answer { .. }
         | Waiting::Bootstrap { .. } => None,
     });
@@ -267,6 +269,7 @@ fn pending(plan: &Plan, node: &NodeName) -> Vec<String> {
         Waiting::Reboot { node: waits, keys, .. } if waits == node => Some(keys.clone()),
         Waiting::Reboot { .. }
         | Waiting::Trial { .. }
+        | Waiting::Workers { .. }
         | Waiting::InFlight { .. }
         | Waiting::Locked { .. }
         | Waiting::HostDown { .. }

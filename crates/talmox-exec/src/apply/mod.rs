@@ -37,6 +37,8 @@ const WAITS: usize = 4;
 /// and how long is waited between looks at those.
 const MACHINE_WAITS: usize = 150;
 const CONTROL_PLANE_PAUSE: Duration = Duration::from_secs(2);
+/// The same for workers that are away and keep others up: in all as long as a machine takes to restart, and some.
+const WORKER_PAUSE: Duration = Duration::from_secs(4);
 /// How often Proxmox is looked at before it is taken for gone, and how long is waited between.
 const LOOKS: u32 = 3;
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
@@ -116,6 +118,9 @@ impl<'a> Rounds<'a> {
                 node: node.clone(),
                 missing: missing.iter().map(ToString::to_string).collect(),
             }),
+            Waiting::Workers { away, held, .. } => {
+                Some(StepError::WorkersAway { held: held.clone(), away: away.clone() })
+            }
             Waiting::InFlight { .. }
             | Waiting::Locked { .. }
             | Waiting::HostDown { .. }
@@ -180,7 +185,7 @@ impl<'a> Rounds<'a> {
         let summary = || self.summary.clone();
         wait_for_all(self.run, &last.waiting)
             .await
-            .map_err(|source| ApplyError::blocked(source, summary()))?;
+            .map_err(|source| ApplyError::blocked(kept_up(&last.waiting, source), summary()))?;
         let (mut observed, mut next) = self.looked().await?;
         // A machine that was just started is silent for a while. What is refused for that may not be once it answers.
         if !next.refusals.is_empty()
@@ -229,7 +234,9 @@ async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
 
 /// How often another look may show more to do.
 fn patience(plan: &Plan) -> usize {
-    let machines = |waiting: &Waiting| matches!(waiting, Waiting::Bootstrap { .. } | Waiting::Answer { .. });
+    let machines = |waiting: &Waiting| {
+        matches!(waiting, Waiting::Bootstrap { .. } | Waiting::Answer { .. } | Waiting::Workers { .. })
+    };
     match (plan.waiting.iter().any(machines), awaits_others(plan)) {
         (true, _) => MACHINE_WAITS,
         (false, true) => WAITS,
@@ -251,8 +258,22 @@ fn locked(waiting: &Waiting) -> Option<(talmox_types::VmId, &talmox_types::HostN
         | Waiting::Reboot { .. }
         | Waiting::Trial { .. }
         | Waiting::Answer { .. }
+        | Waiting::Workers { .. }
         | Waiting::Bootstrap { .. } => None,
     }
+}
+
+/// A machine that does not answer may be a worker that keeps others up: then that is what is to be said.
+fn kept_up(waiting: &[Waiting], source: StepError) -> StepError {
+    let silent = if let StepError::NotThere { node, .. } = &source { Some(node.clone()) } else { None };
+    let held = waiting.iter().find_map(|one| {
+        let Waiting::Workers { away, held, .. } = one else { return None };
+        let node = silent.clone().filter(|node| away.contains_key(node))?;
+        let mut away = away.clone();
+        away.insert(node, source.to_string());
+        Some(StepError::WorkersAway { held: held.clone(), away })
+    });
+    held.unwrap_or(source)
 }
 
 /// Waits for what Proxmox is busy with, and until some of the silent machines answer.
@@ -263,6 +284,9 @@ async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepErro
     if waiting.iter().any(|one| matches!(one, Waiting::Bootstrap { .. })) {
         run.stop.run_until_cancelled(tokio::time::sleep(CONTROL_PLANE_PAUSE)).await;
     }
+    if waiting.iter().any(|one| matches!(one, Waiting::Workers { .. })) {
+        run.stop.run_until_cancelled(tokio::time::sleep(WORKER_PAUSE)).await;
+    }
     let Some(reach) = run.reach else { return Ok(()) };
     let silent = waiting.iter().filter_map(|one| match one {
         Waiting::Answer { node, address, .. } => Some((node, *address)),
@@ -271,6 +295,7 @@ async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepErro
         | Waiting::HostDown { .. }
         | Waiting::Reboot { .. }
         | Waiting::Trial { .. }
+        | Waiting::Workers { .. }
         | Waiting::Bootstrap { .. } => None,
     });
     answer::wait(run, reach, silent.collect()).await

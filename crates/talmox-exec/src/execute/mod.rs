@@ -19,12 +19,13 @@ use std::pin::Pin;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use talmox_plan::{Effect, Plan, Planned, Step, StepId, Upkeep};
 use talmox_pve::client::Resource;
-use talmox_types::StorageId;
+use talmox_types::{NodeName, StorageId};
 use tokio::time::Instant;
 
 use crate::gate::{Door, Known};
 use crate::lease::Lease;
 use crate::run::{Because, Done, Failure, Outcome, Run, Skip, is_noticed, takes_down};
+use crate::unavailable::{Beside, away_beside, made_by, takes_away};
 use crate::work::{Reserved, Result as StepResult, Work};
 use crate::{Event, StepError};
 use patience::carry_out;
@@ -47,13 +48,14 @@ pub(crate) async fn execute_under<'a>(run: &Run<'a>, plan: &Plan, lease: Option<
     let shared = shared_storages(run, plan).await;
     let reserved = Reserved::of(plan, shared.as_ref());
     let known = Known::default();
-    let mut board = Board::new(run, plan, shared.as_ref());
+    let away = away_beside(run, plan).await;
+    let mut board = Board::new(run, plan, shared.as_ref(), away);
     let mut running = Running::new();
     loop {
         for index in board.ready() {
             let storages = board.claims[index].storages();
             let work = Work::new(run, &plan.steps[index], &reserved, storages);
-            let work = work.through(board.door(index, lease, &known));
+            let work = work.through(board.door(index, lease, &known)).beside(board.beside(index));
             running.push(Box::pin(async move { (index, begin(&work).await) }));
         }
         match running.next().await {
@@ -70,6 +72,7 @@ async fn begin(work: &Work<'_>) -> StepResult {
     work.event(Event::Started { step });
     tracing::debug!(step = %step.id, "step begins");
     let passed = if takes_down(step) { work.go_down().await } else { Ok(()) };
+    let passed = if passed.is_ok() { work.others_are_there().await } else { passed };
     let result = match passed {
         Ok(()) => carry_out(work).await,
         Err(error) => Err(error),
@@ -130,11 +133,18 @@ struct Board<'a> {
     states: Vec<State>,
     room: Room,
     turns: Turns,
+    /// Nodes that come up for the first time.
+    new: BTreeSet<NodeName>,
     outcome: Outcome,
 }
 
 impl<'a> Board<'a> {
-    fn new(run: &'a Run<'a>, plan: &'a Plan, shared: Option<&BTreeSet<StorageId>>) -> Self {
+    fn new(
+        run: &'a Run<'a>,
+        plan: &'a Plan,
+        shared: Option<&BTreeSet<StorageId>>,
+        away: BTreeSet<NodeName>,
+    ) -> Self {
         let steps = plan.steps.as_slice();
         Self {
             run,
@@ -143,7 +153,8 @@ impl<'a> Board<'a> {
             claims: steps.iter().map(|step| Claims::of(step, shared)).collect(),
             states: vec![State::Waiting; steps.len()],
             room: Room::new(run.limits),
-            turns: Turns::new(run),
+            turns: Turns::new(run, away),
+            new: made_by(plan),
             outcome: Outcome::default(),
         }
     }
@@ -229,8 +240,8 @@ impl<'a> Board<'a> {
                 self.skip(index, Because::PlannedAnew(need.clone()));
             } else if closed && (is_noticed(step) || self.is_only_before_what_is_noticed(step)) {
                 self.skip(index, Because::Closed(self.run.request.upkeep.window.to_string()));
-            } else if let Some(node) = step.node.as_ref().filter(|_| takes_down(step))
-                && let Some(sick) = self.turns.kept_up_by(node)
+            } else if takes_down(step)
+                && let Some(sick) = self.turns.kept_up_by(step)
             {
                 self.skip(index, Because::NotBack(sick));
             }
@@ -279,6 +290,16 @@ impl<'a> Board<'a> {
             other.node == step.node && takes_down(other) && matches!(state, State::Done | State::Instead)
         });
         Some(Door { lease, leaves, for_good, asks, is_down, known })
+    }
+
+    /// Whom a step goes down beside that takes a worker down.
+    fn beside(&self, index: usize) -> Option<Beside> {
+        let step = &self.steps[index];
+        if !takes_away(self.run, step) || !self.turns.has_gate() {
+            return None;
+        }
+        let (ours, at_most) = self.turns.workers_beside(step);
+        Some(Beside { ours, new: self.new.clone(), at_most })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

@@ -2,12 +2,13 @@
 //!
 //! One control plane at a time, and as many workers as may be away together: one, unless more were asked for. A node keeps its
 //! turn from the first step that takes it down to the last step the plan has for it, so that the next one goes only when it is
-//! back. If it does not come back, nobody follows.
+//! back. If it does not come back, nobody follows. Workers that were away before anything began count as well: none other goes
+//! where as many are away as may be.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-use talmox_plan::Planned;
+use talmox_plan::{Effect, Planned};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -31,16 +32,25 @@ struct Turn {
     holders: BTreeSet<NodeName>,
     /// Of those, nodes that were taken down and failed on the way back: they keep the others up.
     sick: BTreeSet<NodeName>,
+    /// Nodes that were away before.
+    away: BTreeSet<NodeName>,
 }
 
 impl Turn {
     fn of(room: usize) -> Self {
-        Self { room, holders: BTreeSet::new(), sick: BTreeSet::new() }
+        Self { room, holders: BTreeSet::new(), sick: BTreeSet::new(), away: BTreeSet::new() }
+    }
+
+    /// Whether one more may be missed. Who is away is not missed more than before.
+    fn has_room(&self, node: &NodeName) -> bool {
+        self.holders.contains(node)
+            || self.holders.len() < self.room
+                && (self.away.contains(node) || self.holders.union(&self.away).count() < self.room)
     }
 }
 
 impl Turns {
-    pub(super) fn new(run: &Run<'_>) -> Self {
+    pub(super) fn new(run: &Run<'_>, away: BTreeSet<NodeName>) -> Self {
         let with = |role| {
             let nodes = run.desired.nodes.iter().filter(move |node| node.role == role);
             nodes.map(|node| node.name.clone()).collect()
@@ -50,7 +60,10 @@ impl Turns {
             workers: with(Role::Worker),
             all_at_once: run.destroys_all(),
             control_plane: Turn::of(1),
-            worker: Turn::of(run.request.upkeep.max_unavailable.map_or(1, NonZeroUsize::get)),
+            worker: Turn {
+                away,
+                ..Turn::of(run.request.upkeep.max_unavailable.map_or(1, NonZeroUsize::get))
+            },
             asked: BTreeSet::new(),
         }
     }
@@ -67,7 +80,9 @@ impl Turns {
             return true;
         }
         let turn = self.turn(node);
-        turn.holders.contains(node) || turn.holders.len() < turn.room
+        // One that moves goes on running.
+        let moves = step.effect == Effect::Move && turn.holders.len() < turn.room;
+        moves || turn.has_room(node)
     }
 
     pub(super) fn take(&mut self, step: &Planned) {
@@ -111,10 +126,22 @@ impl Turns {
         passed
     }
 
-    /// The node whose failure keeps this one up.
-    pub(super) fn kept_up_by(&mut self, node: &NodeName) -> Option<NodeName> {
+    /// The node that keeps this one up: it failed on the way back, or is away for whatever reason.
+    pub(super) fn kept_up_by(&mut self, step: &Planned) -> Option<NodeName> {
+        let node = step.node.as_ref()?;
+        let moves = step.effect == Effect::Move;
         let turn = self.turn(node);
-        let is_down = turn.holders.contains(node);
-        turn.sick.iter().find(|sick| *sick != node).filter(|_| !is_down).cloned()
+        if turn.holders.contains(node) {
+            return None;
+        }
+        let sick = turn.sick.iter().find(|sick| *sick != node);
+        let too_many = !moves && !turn.away.contains(node) && turn.away.len() >= turn.room;
+        sick.or_else(|| turn.away.first().filter(|_| too_many)).cloned()
+    }
+
+    /// Other workers that are down by this run, and how many may be away at a time.
+    pub(super) fn workers_beside(&self, step: &Planned) -> (BTreeSet<NodeName>, usize) {
+        let others = self.worker.holders.iter().filter(|holder| step.node.as_ref() != Some(*holder));
+        (others.cloned().collect(), self.worker.room)
     }
 }

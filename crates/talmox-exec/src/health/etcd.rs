@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use talmox_talos::{Member as EtcdMember, MemberId};
+use talmox_types::desired::Role;
 
 use super::member::Cluster;
 use super::state::{CheckState, Collected};
@@ -47,8 +48,9 @@ fn difference(first: &Known, other: &Known) -> String {
 
 /// Nobody else is a member.
 pub(super) async fn on_control_planes(cluster: &Cluster) -> CheckState {
+    let off = cluster.off.iter().filter(|member| member.role == Role::Controller);
     let addresses: Vec<IpAddr> =
-        cluster.control_planes().flat_map(|member| member.addresses.iter()).collect();
+        cluster.control_planes().chain(off).flat_map(|member| member.addresses.iter()).collect();
     let mut missing = Collected::about(Some("etcd"));
     for (member, answer) in cluster
         .ask(cluster.control_planes(), |client| Box::pin(async move { client.etcd_members(false).await }))

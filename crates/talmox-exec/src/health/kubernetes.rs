@@ -35,13 +35,13 @@ pub(super) async fn check(cluster: &Cluster, name: Name) -> CheckState {
 
 async fn ask(cluster: &Cluster, client: &Client, name: Name) -> Result<CheckState, Error> {
     Ok(match name {
-        Name::NodesReport => reporting(cluster, &client.nodes().await?),
+        Name::NodesReport => reporting(cluster, &expected_nodes(cluster, client).await?),
         Name::ComponentsReady => components(cluster, client).await?,
         Name::NodesReady | Name::CorednsReady if !cluster.has_network => without_network(),
-        Name::NodesReady => ready(cluster, &client.nodes().await?),
-        Name::KubeProxyReady => kube_proxy(client).await?,
+        Name::NodesReady => ready(cluster, &expected_nodes(cluster, client).await?),
+        Name::KubeProxyReady => kube_proxy(cluster, client).await?,
         Name::CorednsReady => coredns(client).await?,
-        Name::NodesSchedulable => schedulable(cluster, &client.nodes().await?),
+        Name::NodesSchedulable => schedulable(cluster, &expected_nodes(cluster, client).await?),
         Name::EtcdHealthy
         | Name::EtcdConsistent
         | Name::EtcdOnControlPlanes
@@ -53,6 +53,13 @@ async fn ask(cluster: &Cluster, client: &Client, name: Name) -> Result<CheckStat
         | Name::Booted
         | Name::StaticPods => CheckState::skipped("Kubernetes knows nothing of it"),
     })
+}
+
+/// Nodes Kubernetes has, without those that are to be off: it remembers them until they are removed.
+async fn expected_nodes(cluster: &Cluster, client: &Client) -> Result<Vec<Node>, Error> {
+    let mut nodes = client.nodes().await?;
+    nodes.retain(|node| !cluster.is_off(node.name()));
+    Ok(nodes)
 }
 
 fn without_network() -> CheckState {
@@ -88,14 +95,15 @@ fn reporting(cluster: &Cluster, nodes: &[Node]) -> CheckState {
 
 async fn components(cluster: &Cluster, client: &Client) -> Result<CheckState, Error> {
     let expected: Vec<&Member> = cluster.control_planes().collect();
-    let nodes = client.nodes().await?;
+    let nodes = expected_nodes(cluster, client).await?;
     let labelled: Vec<&Node> = nodes.iter().filter(|node| node.is_control_plane()).collect();
     let matched = matching(&expected, &labelled);
     if !matched.holds() {
         return Ok(matched);
     }
     for component in COMPONENTS {
-        let pods = client.pods(&Selection::all().with_labels(format!("{APP}={component}"))).await?;
+        let mut pods = client.pods(&Selection::all().with_labels(format!("{APP}={component}"))).await?;
+        pods.retain(|pod| !cluster.is_off(&pod.spec.node_name));
         if let Some(why) = unready(component, expected.len(), &pods) {
             return Ok(CheckState::Waiting(Missing { why, service: Some("kubelet"), ..Missing::default() }));
         }
@@ -153,13 +161,19 @@ fn each(cluster: &Cluster, nodes: &[Node], wrong: impl Fn(&Node) -> Option<Strin
     missing.state()
 }
 
-async fn kube_proxy(client: &Client) -> Result<CheckState, Error> {
+async fn kube_proxy(cluster: &Cluster, client: &Client) -> Result<CheckState, Error> {
     let selection = Selection::all().with_labels(format!("{APP}=kube-proxy"));
     let wanted = client.daemon_sets(&selection).await?.first().map(|set| set.status.desired_number_scheduled);
     let Some(wanted) = wanted.filter(|wanted| *wanted > 0) else {
         return Ok(CheckState::skipped("there is no kube-proxy"));
     };
-    Ok(counted("kube-proxy", wanted, &client.pods(&selection).await?))
+    // One of a node that is off stays where it is, and is none of those that can be ready; it may still be among those wanted.
+    let mut pods = client.pods(&selection).await?;
+    let all = pods.len();
+    pods.retain(|pod| !cluster.is_off(&pod.spec.node_name));
+    let off = u32::try_from(all - pods.len()).unwrap_or(u32::MAX);
+    let there = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+    Ok(counted("kube-proxy", there.clamp(wanted.saturating_sub(off), wanted), &pods))
 }
 
 async fn coredns(client: &Client) -> Result<CheckState, Error> {

@@ -17,6 +17,8 @@ const DEADLINES: Deadlines = Deadlines { quick: Duration::from_secs(10), long: D
 #[derive(Clone)]
 pub struct Cluster {
     pub members: Vec<Member>,
+    /// Nodes that are to be off: Kubernetes and etcd may still know them, and nobody expects them to be well.
+    pub off: Vec<Member>,
     pub talos: Arc<dyn Transport>,
     pub identity: Arc<Identity>,
     /// Servers that are asked one after the other until one answers; none as long as there is no way to ask.
@@ -47,6 +49,11 @@ pub fn expects_network(desired: &Desired) -> bool {
 impl Cluster {
     pub(crate) fn control_planes(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.role == Role::Controller)
+    }
+
+    /// Whether a node, as Kubernetes calls it, is to be off.
+    pub(crate) fn is_off(&self, name: &str) -> bool {
+        self.off.iter().any(|member| member.name.as_str() == name)
     }
 
     pub(crate) fn client(&self, member: &Member) -> Client {

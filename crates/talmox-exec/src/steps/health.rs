@@ -6,7 +6,8 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use talmox_plan::{Observed, Planned, Step, Waiting, plan};
+use talmox_plan::{Observed, Planned, Step, Waiting, assigned_addresses, kept_off, plan};
+use talmox_types::desired::Node;
 use tokio::time::Instant;
 
 use crate::health::{CheckState, Cluster, Member, Progress, await_health, expects_network};
@@ -61,13 +62,17 @@ fn cluster(work: &Work<'_>, reach: &Reach<'_>, observed: &Observed) -> Option<Cl
     if kubernetes.is_empty() {
         return None;
     }
-    let members = places(desired, observed).into_iter().map(|(node, at)| Member {
-        name: node.name.clone(),
-        role: node.role,
-        addresses: at.address,
-    });
+    let kept_off = kept_off(desired, observed);
+    let member = |node: &Node, addresses| Member { name: node.name.clone(), role: node.role, addresses };
+    let running = places(desired, observed).into_iter();
+    let members =
+        running.filter(|(node, _)| !kept_off.contains(&node.name)).map(|(node, at)| member(node, at.address));
+    let addresses = assigned_addresses(desired, observed);
+    let off = desired.nodes.iter().filter(|node| kept_off.contains(&node.name));
+    let off = off.filter_map(|node| Some(member(node, *addresses.get(&node.name)?)));
     Some(Cluster {
         members: members.collect(),
+        off: off.collect(),
         talos: std::sync::Arc::clone(&reach.talos),
         identity: reach.machines.identity()?,
         kubernetes,
@@ -105,6 +110,7 @@ fn complaint(work: &Work<'_>, observed: &Observed) -> Option<String> {
         | Waiting::HostDown { .. }
         | Waiting::Reboot { .. }
         | Waiting::Trial { .. }
+        | Waiting::Workers { .. }
         | Waiting::Bootstrap { .. } => None,
     });
     let refused = made.refusals.into_iter().next().map(|refusal| refusal.problem);

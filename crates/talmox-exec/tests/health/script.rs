@@ -128,6 +128,7 @@ pub(crate) fn cluster(world: &Shared) -> Cluster {
             member("cp-1", Role::Controller, CONTROL_PLANE),
             member("worker-1", Role::Worker, WORKER),
         ],
+        off: Vec::new(),
         talos: Arc::new(Talos(Arc::clone(world))),
         identity: Arc::new(talos_identity),
         kubernetes: vec![k8s::Client::new(Arc::new(Kubernetes(Arc::clone(world))), access)],

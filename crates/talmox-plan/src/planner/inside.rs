@@ -137,6 +137,7 @@ impl<'a> Planner<'a> {
             Waiting::InFlight { .. }
             | Waiting::Reboot { .. }
             | Waiting::Trial { .. }
+            | Waiting::Workers { .. }
             | Waiting::Answer { .. }
             | Waiting::Bootstrap { .. } => &[],
         });

@@ -27,6 +27,7 @@ mod seeds;
 mod shelf;
 mod source;
 mod templates;
+mod unavailable;
 mod unknown;
 mod upkeep;
 
@@ -65,7 +66,10 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             }
             planner.undeclared();
             planner.ha();
+            let mut held = planner.keep_workers_up(false);
             planner.inside();
+            held.extend(planner.keep_workers_up(true));
+            planner.plan.later.extend(held);
             planner.outdated_templates();
             planner.hand_on_bootstrap();
             planner.forgotten_seeds();
@@ -77,7 +81,11 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.prune_templates();
             planner.forgotten_seeds();
         }
-        Goal::Hosts => planner.hosts(),
+        Goal::Hosts => {
+            planner.hosts();
+            let held = planner.keep_workers_up(true);
+            planner.plan.later.extend(held);
+        }
     }
     planner.refuse_unasked_pods();
     planner.one_control_plane_at_a_time();

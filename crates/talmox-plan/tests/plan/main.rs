@@ -26,3 +26,4 @@ mod seeds;
 mod support;
 mod talos;
 mod templates;
+mod unavailable;

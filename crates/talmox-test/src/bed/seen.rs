@@ -143,6 +143,7 @@ impl Bed {
         let planes = self.control_planes().into_values();
         Cluster {
             members: self.desired.nodes.iter().map(member).collect(),
+            off: Vec::new(),
             talos: self.lab.talos(),
             identity: Keeper::new(self).identity().unwrap(),
             kubernetes: planes.map(|address| self.kubernetes_at(&address.to_string())).collect(),

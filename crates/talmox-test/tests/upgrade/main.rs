@@ -7,5 +7,6 @@ mod killed;
 mod roll;
 mod stale;
 mod trouble;
+mod unavailable;
 
 use talmox_test::bed;

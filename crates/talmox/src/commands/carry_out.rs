@@ -258,6 +258,7 @@ fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
         | Waiting::Trial { node, .. }
         | Waiting::Answer { node, .. } => std::slice::from_ref(node),
         Waiting::Bootstrap { missing, .. } => missing,
+        Waiting::Workers { held, .. } => held,
         Waiting::HostDown { nodes, .. } => nodes,
     }
 }

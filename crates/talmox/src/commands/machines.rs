@@ -20,7 +20,7 @@ use talmox_exec::{
 use talmox_k8s::Server;
 use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
 use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
-use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, view};
+use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, kept_off, view};
 use talmox_secrets::age::Recipient;
 use talmox_talos::{Identity, kinds};
 use talmox_types::desired::{Desired, Node, NodeAddress, Role};
@@ -319,10 +319,13 @@ impl<'a> Inside<'a> {
             let addresses = *addresses.get(&node.name)?;
             Some(Member { name: node.name.clone(), role: node.role, addresses })
         };
-        let members: Vec<Member> = desired.nodes.iter().filter_map(member).collect();
+        let kept_off = kept_off(desired, observed);
+        let (off, members): (Vec<Member>, Vec<Member>) =
+            desired.nodes.iter().filter_map(member).partition(|member| kept_off.contains(&member.name));
         Some(Cluster {
             kubernetes: self.servers(&known, &members),
             members,
+            off,
             talos: Arc::clone(&self.ways.talos),
             identity: Arc::clone(&known.talos),
             has_network: expects_network(desired),
@@ -434,8 +437,10 @@ fn day(time: Time) -> String {
 /// How well a cluster is. It is asked only where every machine is there: the answer would take as long as the slowest call that
 /// fails.
 pub(super) async fn health(desired: &Desired, cluster: Option<&Cluster>, observed: &Observed) -> SeenHealth {
+    let kept_off = kept_off(desired, observed);
     let there = |node: &&Node| observed.talos.get(&node.name).and_then(SeenMachine::configured).is_some();
-    let (count, all) = (desired.nodes.iter().filter(there).count(), desired.nodes.len());
+    let expected = || desired.nodes.iter().filter(|node| !kept_off.contains(&node.name));
+    let (count, all) = (expected().filter(there).count(), expected().count());
     let Some(cluster) = cluster.filter(|_| count == all) else {
         let why = format!("{count} of {} configured and reachable", plural(all, "node"));
         return SeenHealth::Unhealthy { why };

@@ -47,6 +47,20 @@ pub(crate) fn waits(waiting: &Waiting) -> String {
         Waiting::Answer { node, vmid, address, reason } => {
             format!("{node}  VM {vmid} does not answer at {address}: {}", safe(reason))
         }
+        Waiting::Workers { away, held, at_most: _ } => {
+            let why: Vec<String> =
+                away.iter().map(|(node, why)| format!("{node} is away ({})", safe(why))).collect();
+            let replaced: Vec<String> = away.keys().map(|node| format!("--replace {node}")).collect();
+            let held: Vec<String> = held.iter().map(ToString::to_string).collect();
+            format!(
+                "{}, so {} {} up (repair it, {}, or --max-unavailable {})",
+                listed(&why),
+                listed(&held),
+                if held.len() == 1 { "stays" } else { "stay" },
+                replaced.join(" "),
+                away.len() + 1
+            )
+        }
         Waiting::Bootstrap { node, missing } => {
             let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
             format!("{node}  is bootstrapped once {} answered too", listed(&missing))

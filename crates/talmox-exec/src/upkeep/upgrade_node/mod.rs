@@ -215,6 +215,7 @@ impl Order<'_> {
 
     /// Restarts into what was installed, if etcd can still do without it. A leader hands over first, so that etcd need not notice that it is gone.
     async fn restart(&self, seen: &Seen) -> Result<()> {
+        self.work.others_are_there().await?;
         self.work.go_down_now().await?;
         let client = seen.client.clone().with_deadlines(looking());
         if self.is_control_plane()

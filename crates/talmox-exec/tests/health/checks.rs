@@ -4,8 +4,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::json;
-use talmox_exec::health::{CheckState, await_health, look};
+use talmox_exec::health::{CheckState, Member, await_health, look};
 use talmox_proto::definitions::MachineStage;
+use talmox_types::desired::Role;
+use talmox_types::{FamilyPair, NodeName};
 
 use crate::script::{CONTROL_PLANE, Machine, Shared, WORKER, World, cluster, healthy, node, pod};
 
@@ -212,4 +214,53 @@ async fn when_time_is_up_the_node_has_the_last_word() {
     }
     let failed = await_health(&cluster(&world), Duration::from_secs(90), &|_| {}).await.unwrap_err();
     insta::assert_snapshot!(failed.to_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_to_be_off_are_neither_strangers_nor_expected() {
+    let world = healthy();
+    {
+        // Kubernetes remembers them and what ran on them, and etcd its member.
+        let mut world = world.lock().unwrap();
+        let on = |name: &str, node: &str| {
+            let mut pod = pod(name, false);
+            pod["spec"] = json!({"nodeName": node});
+            pod
+        };
+        answer(
+            &mut world,
+            "/api/v1/nodes",
+            json!([
+                node("cp-1", CONTROL_PLANE, true, true),
+                node("cp-2", "10.0.7.12", false, true),
+                node("worker-1", WORKER, true, false),
+                node("worker-2", "10.0.7.15", false, false),
+            ]),
+        );
+        for app in ["kube-apiserver", "kube-scheduler", "kube-controller-manager"] {
+            let pods = json!([pod(&format!("{app}-cp-1"), true), on(&format!("{app}-cp-2"), "cp-2")]);
+            answer(&mut world, &format!("/api/v1/pods?k8s-app={app}"), pods);
+        }
+        let proxies = json!([
+            pod("kube-proxy-a", true),
+            pod("kube-proxy-b", true),
+            on("kube-proxy-c", "cp-2"),
+            on("kube-proxy-d", "worker-2")
+        ]);
+        answer(&mut world, "/api/v1/pods?k8s-app=kube-proxy", proxies);
+        let wanted = json!([{"status": {"desiredNumberScheduled": 4}}]);
+        answer(&mut world, "/apis/apps/v1/daemonsets?k8s-app=kube-proxy", wanted);
+        machine(&mut world, CONTROL_PLANE).members.push((2, "cp-2", "https://10.0.7.12:2380"));
+    }
+    let mut cluster = cluster(&world);
+    assert!(!look(&cluster).await.is_healthy());
+    let off = |name: &str, role, address: &str| Member {
+        name: NodeName::parse(name).unwrap(),
+        role,
+        addresses: FamilyPair::one(address.parse().unwrap()),
+    };
+    cluster.off =
+        vec![off("cp-2", Role::Controller, "10.0.7.12"), off("worker-2", Role::Worker, "10.0.7.15")];
+    let health = look(&cluster).await;
+    assert!(health.is_healthy(), "{:?}", health.missing());
 }

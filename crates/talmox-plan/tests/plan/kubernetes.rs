@@ -264,6 +264,21 @@ fn while_a_control_plane_is_away_it_follows_later_and_a_worker_is_left_for_later
 }
 
 #[test]
+fn a_worker_that_is_started_follows_the_others_and_that_is_approved_with_it() {
+    let desired = described("1.13.9", "1.36.4");
+    let mut observed = from_to(("1.13.9", "1.36.4"), &desired);
+    kubelet_of(&mut observed, &desired, "w-2", "1.35.4");
+    observed.guests.get_mut(&id(2004)).unwrap().power = talmox_plan::Power::Stopped;
+    observed.talos.remove(&name("w-2"));
+    let plan = planned(&desired, &observed, &request());
+    assert_eq!(upgrade(&plan), None);
+    assert!(later(&plan).contains(&"upgrade-kubernetes".to_owned()), "{:?}", later(&plan));
+    // Where no snapshot could be kept, nothing is refused for its sake.
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(problems(&plan), [""; 0]);
+}
+
+#[test]
 fn a_talos_that_does_not_run_it_is_upgraded_first() {
     let desired = described("1.13.9", "1.36.3");
     let plan = planned(&desired, &from_to(("1.12.6", "1.35.4"), &desired), &request());

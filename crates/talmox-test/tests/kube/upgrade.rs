@@ -1,6 +1,7 @@
 //! Upgrades that nothing disturbs.
 
 use talmox_plan::{Step, Upkeep};
+use talmox_types::desired::Power;
 
 use crate::bed::Bed;
 use crate::cluster::{PATCH, Versions, applied, brought_up, configurations, of, runs, usual, wanted, writes};
@@ -54,7 +55,6 @@ async fn not_before_the_window_opens() {
 }
 
 #[tokio::test(start_paused = true)]
-#[tokio::test(start_paused = true)]
 async fn a_window_that_ends_half_way_leaves_the_rest_for_the_next() {
     // Among the API servers of three control planes, and among what follows them.
     for seconds in [90, 400] {
@@ -80,9 +80,34 @@ fn moment(day: u64, time: &str) -> talmox_plan::Moment {
     format!("2026-01-{:02}T{time}Z", day - 20_454 + 1).parse().unwrap()
 }
 
+#[tokio::test(start_paused = true)]
 async fn a_minor_release() {
     let bed = brought_up(72, usual(3, 2, "1.35.4"), usual(3, 2, "1.36.3")).await;
     upgraded(&bed, "1.36.3").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_off_is_no_stranger_and_its_old_kubelet_comes_before_a_newer_talos() {
+    let versions = |talos, kubernetes| Versions { talos, contract: "1.13", kubernetes };
+    let described = |talos, kubernetes| of(1, 2, versions(talos, kubernetes), "");
+    let mut bed = brought_up(85, described("1.13.6", "1.31.4"), described("1.13.6", "1.32.4")).await;
+    // Off on purpose: the others get another Kubernetes, which still knows it.
+    bed.desired.nodes[2].vm.power = Power::Stopped;
+    bed.converge(&wanted(), 2)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    // Back, with a kubelet that the new Talos does not run.
+    bed.desired = described("1.14.0", "1.32.4");
+    bed.desired.nodes[2].vm.power = Power::Running;
+    bed.converge(&wanted(), 3)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    let told = bed.told.lines();
+    let at =
+        |line: &str| told.iter().rposition(|one| one == line).unwrap_or_else(|| panic!("{line}: {told:#?}"));
+    assert!(at("upgrade-kubernetes done") < at("worker-2/upgrade-node begins"), "{told:#?}");
+    bed.is_healthy().await;
+    runs(&bed, "1.32.4").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -64,6 +64,31 @@ async fn whoever_says_that_more_may_be_away_is_heard() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_dies_in_the_middle_keeps_up_whoever_is_not_down_yet() {
+    // While an installer works nothing has gone down.
+    let cases = [
+        ("worker-1/upgrade-node begins", "worker-1, worker-2 stay up", [NEW, OLD, OLD, "silent"]),
+        ("worker-1/return begins", "worker-2 stays up", [NEW, NEW, OLD, "silent"]),
+    ];
+    for (seed, (moment, who, left)) in (33..).zip(cases) {
+        let bed = behind(seed, (1, 3)).await;
+        let dies = async {
+            while !bed.told.lines().iter().any(|line| line == moment) {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            bed.lab.nodes(|nodes| nodes.power_off(machine(&bed, "worker-3")));
+        };
+        let (end, ()) = futures_util::future::join(watched(&bed, &request(), 2), dies).await;
+        let error = end.unwrap_err();
+        assert!(error.contains(&format!("{who}: worker-3 is away")), "{moment}: {error}\n{}", told(&bed));
+        assert_eq!(runs(&bed).await, left, "{moment}: {}", told(&bed));
+        restarted(&bed, "worker-3").await;
+        watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
+        is_upgraded(&bed).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_is_described_as_stopped_keeps_nobody_up_and_is_not_waited_for() {
     let mut bed = behind(35, (1, 2)).await;
     bed.desired.nodes[2].vm.power = Power::Stopped;

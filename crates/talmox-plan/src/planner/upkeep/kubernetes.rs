@@ -20,6 +20,7 @@ use talmox_types::desired::{Power, Role};
 use talmox_types::support::{Pair, line_of, release_of, stations};
 
 use super::Living;
+use crate::away::kept_off;
 use crate::planner::{Draft, Planner};
 use crate::{
     Component, Effect, NoteKind, Planned, SeenCluster, SeenKubernetes, Step, StepId, Upkeep, image_version,
@@ -71,7 +72,7 @@ impl<'a> Planner<'a> {
         };
         let running = running(self.desired.kubernetes.kube_proxy, living, seen);
         if running.behind.is_empty() {
-            return;
+            return self.kubelets_to_come(living, seen);
         }
         if !self.request.targets.is_empty() {
             let text = format!(
@@ -112,6 +113,26 @@ impl<'a> Planner<'a> {
         });
         let reason = in_words(&running.behind);
         self.put_in_order(Draft::new(None, step, &reason, Effect::ChangeLive), order);
+    }
+
+    /// Says that nodes which are yet to come back have kubelets of another version, as far as Kubernetes remembers them: whoever
+    /// approves that they are started approves that they follow the others.
+    fn kubelets_to_come(&mut self, living: &[Living<'a>], seen: Option<&SeenCluster>) {
+        // One that stays away must not have all else refused for want of a place for snapshots.
+        let has_place = self.request.upkeep.no_snapshot || self.desired.talos.etcd_backup.is_some();
+        let Some(seen) = seen.filter(|_| has_place && self.request.targets.is_empty()) else { return };
+        let lives: BTreeSet<&str> = living.iter().map(|one| one.node.name.as_str()).collect();
+        let kept_off = kept_off(self.desired, self.observed);
+        let wanted = &self.desired.kubernetes.version;
+        let is_behind = |name: &str| {
+            let has = seen.nodes.get(name).and_then(|node| Version::parse(&node.version).ok());
+            has.is_some_and(|has| has != *wanted)
+        };
+        let behind = self.desired.nodes.iter().map(|node| &node.name);
+        let mut behind = behind.filter(|name| !lives.contains(name.as_str()) && !kept_off.contains(*name));
+        if let Some(node) = behind.find(|name| is_behind(name.as_str())) {
+            self.follow(None, WORD, Effect::ChangeLive, &format!("once {node} is there"));
+        }
     }
 
     /// Control planes that should be there and are not among those that answer: while one is away none may be restarted.

@@ -284,11 +284,11 @@ impl<'a> Board<'a> {
         let own = || self.steps.iter().filter(|other| takes_down(step) && other.node == step.node);
         let leaves = own().any(|other| matches!(other.step, Step::Upkeep(Upkeep::RetireNode { .. })));
         let for_good = own().any(|other| matches!(other.effect, Effect::Replace | Effect::Destroy));
-        let asks = takes_down(step) && self.turns.asks(step);
         let mut before = self.steps.iter().zip(&self.states);
         let is_down = before.any(|(other, state)| {
             other.node == step.node && takes_down(other) && matches!(state, State::Done | State::Instead)
         });
+        let asks = takes_down(step) && self.turns.asks(step);
         Some(Door { lease, leaves, for_good, asks, is_down, known })
     }
 

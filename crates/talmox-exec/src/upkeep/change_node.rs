@@ -27,9 +27,12 @@ use tokio::time::Instant;
 
 use super::kubernetes::Servers;
 use super::well::{Patient, until_well};
-use crate::machine::{Held, Probe, compare_texts, held, last_words, live_part, looking, phases_at, probe};
+use crate::machine::{
+    Held, Probe, compare_texts, held, last_words, live_part, looking, phases_at, probe, without_secrets,
+    without_secrets_of,
+};
 use crate::work::{End, Result, Work};
-use crate::{Event, Reach, StepError, Whereabouts};
+use crate::{Event, MachineConfig, Reach, StepError, Whereabouts};
 
 /// How long a machine keeps a change on trial. It must suffice to see that it is well, and be short enough to wait for.
 const TRIAL: Duration = Duration::from_mins(2);
@@ -75,7 +78,7 @@ pub(super) struct ChangeOrder<'a> {
     reach: &'a Reach<'a>,
     node: &'a NodeName,
     at: &'a Whereabouts,
-    wanted: SecretString,
+    wanted: MachineConfig,
 }
 
 /// What a machine has that it should not have, on its disk and in force.
@@ -103,7 +106,7 @@ impl<'a> ChangeOrder<'a> {
         let reach = work.reach()?;
         let wanted = reach.machines.config(node, at);
         let wanted = wanted.map_err(|reason| StepError::NoConfig { node: node.clone(), reason })?;
-        Ok(Self { work, reach, node, at, wanted: wanted.text })
+        Ok(Self { work, reach, node, at, wanted })
     }
 
     /// While it runs.
@@ -124,8 +127,8 @@ impl<'a> ChangeOrder<'a> {
         let failed = |reason| StepError::NoConfig { node: self.node.clone(), reason };
         // What somebody tries is not what it has.
         let in_force = self.after_other_trials().await?.in_force;
-        let wanted = live_part(&self.wanted, &in_force).map_err(failed)?;
-        Ok(Self { wanted, ..self })
+        let text = live_part(&self.wanted.text, &in_force).map_err(failed)?;
+        Ok(Self { wanted: MachineConfig { text, ..self.wanted }, ..self })
     }
 
     /// Sends for a while; only once the machine is well with it, for good.
@@ -287,12 +290,12 @@ impl<'a> ChangeOrder<'a> {
 
     /// Sends once. What may have arrived is looked for by whoever asked; the error is why it may not have.
     async fn send(&self, client: &Client, mode: ApplyMode) -> Result<Option<talmox_talos::Error>> {
-        let text = Bytes::from(self.wanted.expose_secret().as_bytes().to_vec());
+        let text = Bytes::from(self.wanted.text.expose_secret().as_bytes().to_vec());
         let client = client.clone().with_deadlines(Deadlines::default());
         match client.apply_configuration(text, mode, false).await {
             Ok(applied) => {
                 for warning in &applied.warnings {
-                    self.work.warn(warning);
+                    self.work.warn(&without_secrets(warning, &self.wanted));
                 }
                 Ok(None)
             }
@@ -306,6 +309,7 @@ impl<'a> ChangeOrder<'a> {
     }
 
     fn not_sent(&self, error: talmox_talos::Error) -> StepError {
+        let error = without_secrets_of(error, &self.wanted);
         StepError::machine(format!("change the configuration of {}", self.node))(error)
     }
 
@@ -337,7 +341,7 @@ impl<'a> ChangeOrder<'a> {
             return Err("it does not say what it is configured with".to_owned());
         };
         let on_trial = since.is_some() && !compare_texts(&kept, &in_force)?.is_empty();
-        let against = |has| compare_texts(has, &self.wanted);
+        let against = |has| compare_texts(has, &self.wanted.text);
         let (kept, active) = (against(&kept)?, against(&in_force)?);
         Ok(Seen { client, kept, active, in_force, on_trial, tried })
     }

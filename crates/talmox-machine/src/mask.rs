@@ -69,10 +69,14 @@ impl Mask<'_> {
             (Value::Map(map), Type::Struct(known)) => self.structure(map, known),
             (Value::Map(map), Type::Map(kind)) => map.values_mut().for_each(|value| self.value(value, kind)),
             (Value::List(items), Type::List(kind)) => {
-                items.iter_mut().for_each(|item| self.value(item, kind))
+                for item in items.iter_mut() {
+                    self.value(item, kind);
+                }
             }
             (Value::List(items), Type::Keyed(known, _)) => {
-                items.iter_mut().for_each(|item| self.value(item, &Type::Struct(known)));
+                for item in items.iter_mut() {
+                    self.value(item, &Type::Struct(known));
+                }
             }
             _ => {}
         }

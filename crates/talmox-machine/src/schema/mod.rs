@@ -105,6 +105,7 @@ impl Struct {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of a field")]
 pub(crate) struct Field {
     pub name: &'static str,
     pub kind: Type,

@@ -11,8 +11,8 @@ use talmox_types::{AwayWord, Mark};
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
-    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId,
-    Waiting, boot_iso,
+    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting,
+    boot_iso,
 };
 
 /// Changes of a VM on their way into the plan.

@@ -236,9 +236,8 @@ impl<'a> Planner<'a> {
         let observed = self.observed;
         let stays = who_stays(&self.identities, observed, name, self.nonce).cloned();
         let others: Vec<&Owned> = owned.iter().filter(|one| stays.as_ref() != Some(*one)).collect();
-        let listed = |between: &str| {
-            others.iter().map(|one| called(observed, one)).collect::<Vec<_>>().join(between)
-        };
+        let listed =
+            |between: &str| others.iter().map(|one| called(observed, one)).collect::<Vec<_>>().join(between);
         let Some(stays) = &stays else {
             let problem = format!(
                 "there are two VMs of this node, and which of them it is cannot be told: {}",

@@ -170,7 +170,7 @@ async fn a_dead_member_is_removed_after_a_snapshot() {
     let client = bed.lab.root();
     let task = client.stop_vm(&talmox_test::host(1), talmox_test::vmid(2002), false).await.unwrap();
     bed.lab.done(&client, &task).await.unwrap();
-    bed.lab.world(|world| drop(world.remove_vm(2002)));
+    bed.lab.world(|world| world.remove_vm(2002));
     let plan = bed.plan(&healthy()).await;
     assert_eq!(steps(&plan)[..2], ["snapshot-etcd", "cp-3/forget"]);
     let place = bed.desired.talos.etcd_backup.take();

@@ -1,5 +1,7 @@
 //! What is secret though no field says so, and who is let in though nobody meant it.
 
+#![expect(clippy::disallowed_methods, reason = "files the program had written")]
+
 use std::os::unix::fs::PermissionsExt as _;
 
 use secrecy::ExposeSecret as _;

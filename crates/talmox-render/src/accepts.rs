@@ -35,14 +35,21 @@ const PLACES: [(Realm, &str, &str, &[&str]); 3] = [
     (Realm::Kubernetes, "KubeAPIServerCAConfig", "acceptedCAs", &["acceptedCAs"]),
 ];
 
-/// Neither a base nor a description names any, so whatever is there is the work of a patch.
-pub(crate) fn of(config: &Config, patches: &[Patch]) -> Vec<Accepts> {
-    let accepted = PLACES.into_iter().filter(|(_, kind, _, keys)| {
+/// What a configuration has accepted, place by place.
+pub(crate) fn listed(config: &Config) -> [Vec<Value>; 3] {
+    PLACES.map(|(_, kind, _, keys)| {
         let list = config.document(kind).and_then(|document| document.at(keys)).and_then(Value::as_list);
-        list.is_some_and(|list| !list.is_empty())
-    });
-    accepted
-        .map(|(realm, kind, path, _)| {
+        list.unwrap_or_default().to_vec()
+    })
+}
+
+/// What was accepted before the patches is none of their work: workers of the new layout are told of the cluster's own authority so.
+pub(crate) fn of(before: &[Vec<Value>; 3], config: &Config, patches: &[Patch]) -> Vec<Accepts> {
+    let now = listed(config);
+    let added = PLACES.into_iter().zip(before.iter().zip(&now));
+    let added = added.filter(|(_, (before, now))| now.iter().any(|one| !before.contains(one)));
+    added
+        .map(|((realm, kind, path, _), _)| {
             let document = if kind.is_empty() { "the document with machine and cluster" } else { kind };
             let place = patches.iter().rev().find_map(|patch| patch.place_of(document, path));
             // JSON patches do not tell.

@@ -124,6 +124,7 @@ fn render_over(
     let said = [layer.to_patch()?];
     let described = || patches::apply(base()?, &name, &said);
     let config = described()?;
+    let accepted = accepts::listed(&config);
     let (given, hidden) = patches::read(inputs)?;
     let config = patches::apply(config, &name, &given)?;
     let talos = inputs.desired.talos.version.contract();
@@ -131,6 +132,6 @@ fn render_over(
     if !refused.is_empty() {
         return Err(patches::blame(&described()?, &given, &refused, talos));
     }
-    let accepts = accepts::of(&config, &given);
+    let accepts = accepts::of(&accepted, &config, &given);
     Ok(Rendered { config, warnings, left_out: layer.left_out, hidden, accepts })
 }

@@ -31,11 +31,11 @@ pub(crate) fn without_secrets(said: &str, sent: &MachineConfig) -> String {
     let Ok(config) = Config::parse(Source { name: "config", text: sent.text.expose_secret() }) else {
         return MASK.to_owned();
     };
-    let (whole, shown) = (config.to_yaml(), config.redacted().to_yaml());
-    let shown: BTreeSet<&str> = words(&shown).collect();
+    let (whole, redacted) = (config.to_yaml(), config.redacted().to_yaml());
+    let shown: BTreeSet<&str> = words(&redacted).collect();
     let mut secrets: Vec<&str> =
         words(&whole).filter(|word| word.len() >= SHORTEST && !shown.contains(word)).collect();
-    secrets.extend(written(&whole, &config.guarded(&sent.hidden).to_yaml()));
+    secrets.extend(written(&redacted, &config.guarded(&sent.hidden).to_yaml()));
     secrets.extend(sent.hidden.texts());
     // A long one may hold a short one.
     secrets.sort_by_key(|text| std::cmp::Reverse(text.len()));
@@ -44,9 +44,9 @@ pub(crate) fn without_secrets(said: &str, sent: &MachineConfig) -> String {
 
 /// What people wrote into files, manifests and variables of programs: line by line, since most of its words are ordinary ones, and
 /// values without their keys.
-fn written<'a>(whole: &'a str, guarded: &str) -> Vec<&'a str> {
+fn written<'a>(redacted: &'a str, guarded: &str) -> Vec<&'a str> {
     let shown: BTreeSet<&str> = guarded.lines().map(str::trim).collect();
-    let lines = whole.lines().map(str::trim).filter(|line| !shown.contains(line));
+    let lines = redacted.lines().map(str::trim).filter(|line| !shown.contains(line));
     let values = lines.flat_map(|line| [Some(line), line.split_once(": ").map(|(_, value)| value)]);
     let bare = values.flatten().map(|text| text.trim_matches(['"', '\'']));
     bare.filter(|text| text.len() >= SHORTEST).collect()

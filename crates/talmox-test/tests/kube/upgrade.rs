@@ -56,8 +56,12 @@ async fn not_before_the_window_opens() {
 
 #[tokio::test(start_paused = true)]
 async fn a_window_that_ends_half_way_leaves_the_rest_for_the_next() {
+    let whole = brought_up(80, usual(3, 2, PATCH.0), usual(3, 2, PATCH.1)).await;
+    let begun = whole.now();
+    upgraded(&whole, PATCH.1).await;
+    let takes = whole.now() - begun;
     // Among the API servers of three control planes, and among what follows them.
-    for seconds in [90, 400] {
+    for seconds in [takes / 6, takes / 2] {
         let bed = brought_up(80, usual(3, 2, PATCH.0), usual(3, 2, PATCH.1)).await;
         let (since, end) = (configurations(&bed), bed.now() + seconds);
         let of_day = end % 86_400;
@@ -65,7 +69,7 @@ async fn a_window_that_ends_half_way_leaves_the_rest_for_the_next() {
         let text = format!("{:02}:{:02}:{:02}", of_day / 3600, of_day % 3600 / 60, of_day % 60);
         tonight.upkeep.window.not_after = Some(moment(end / 86_400, &text));
         let summary = bed.converge(&tonight, 2).await.unwrap_or_else(|error| panic!("{error}"));
-        assert!(!summary.left.is_empty(), "what is left is said");
+        assert!(!summary.left.is_empty(), "what is left is said after {seconds} of {takes} s");
         let now = applied(&bed, &since);
         assert!(now.iter().sum::<u64>() > 0 && now != [5, 5, 5, 1, 1], "{now:?}");
         tokio::time::sleep(std::time::Duration::from_mins(5)).await;

@@ -60,7 +60,7 @@ async fn a_staged_upgrade_interrupts_nobody_until_it_is_asked_for() {
     assert_eq!((bed.accepted("LifecycleService/Upgrade"), bed.accepted("MachineService/Reboot")), (4, 0));
     let plan = bed.plan(&staged).await;
     assert!(plan.is_empty(), "{:#?}", plan.steps);
-    assert!(plan.notes.iter().any(|note| note.text.contains("waits for the restart")), "{:#?}", plan.notes);
+    assert!(plan.notes.iter().any(|note| note.text.contains("waits for a restart")), "{:#?}", plan.notes);
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
     assert_eq!(bed.accepted("LifecycleService/Upgrade"), 4, "what was installed is not installed again");

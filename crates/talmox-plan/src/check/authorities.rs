@@ -34,12 +34,18 @@ fn sends_configuration(step: &Planned) -> bool {
 }
 
 /// Whether a machine the step is about runs with another authority than is described for it. Of whoever joins, all others are
-/// asked: it would have to speak to them.
+/// asked: it would have to speak to them. One whose VM goes in this plan is not: what takes its place has another configuration, and a
+/// worker that is built anew as a control plane even must.
 fn has_another(court: &Court<'_>, step: &Planned) -> bool {
     let rotates = matches!(step.step, Step::Upkeep(Upkeep::RotateAuthority { .. }));
     let joins = matches!(step.step, Step::ConfigureNode { .. });
     let concerned = |node: &NodeName| rotates || joins || step.node.as_ref() == Some(node);
-    court.observed.talos.iter().filter(|(node, _)| concerned(node)).any(|(_, machine)| {
+    let goes = |node: &NodeName| {
+        let mut own = court.steps().iter().filter(|other| other.node.as_ref() == Some(node));
+        own.any(|other| matches!(other.step, Step::RemoveVm { .. }))
+    };
+    let asked = court.observed.talos.iter().filter(|(node, _)| concerned(node) && !goes(node));
+    asked.map(|(_, machine)| machine).any(|machine| {
         let configured = SeenMachine::configured(machine);
         configured.is_some_and(|seen| seen.config.iter().flatten().any(is_authority))
     })

@@ -284,15 +284,16 @@ impl Case {
     }
 
     pub(super) async fn bed_converges(&mut self, bed: &Bed, request: &Request) {
-        let mut last = String::new();
+        let (mut last, mut request) = (String::new(), request.clone());
         // A lease of a run that died is waited for; a machine that was cut off may need one more.
         for _ in 0..3 {
             let number = self.next_number();
             self.sum.runs += 1;
-            match Box::pin(bed.converge(request, number)).await {
+            match Box::pin(bed.converge(&request, number)).await {
                 Ok(_) => return,
                 Err(error) => last = error,
             }
+            request.replace.extend(wiped(&last));
             self.story.push(format!("  again, because {last}"));
             tokio::time::sleep(Duration::from_mins(2)).await;
         }
@@ -341,6 +342,15 @@ impl Case {
             .collect();
         assert!(touched.is_empty(), "{touched:#?}");
     }
+}
+
+/// A node whose VM was wiped by a run that died before it was removed: nothing is destroyed unasked, so the way to go on is to ask for it
+/// again, as the refusal says.
+fn wiped(refused: &str) -> Option<NodeName> {
+    let told = refused
+        .strip_prefix("cannot be done: ")
+        .filter(|told| told.contains("was wiped, to be built anew"))?;
+    NodeName::parse(told.split(": VM ").next()?).ok()
 }
 
 /// What two who had their own copies of a file agree on, and what was asked for by either.

@@ -269,7 +269,7 @@ impl Case {
             (request.goal, request.hosts, request.targets) =
                 (Goal::Converge, HostsRequest::default(), BTreeSet::new());
         }
-        // A node that is half built anew is finished without being asked for again.
+        // A node that is half built anew is finished without being asked for again, unless its VM is still there, wiped (`wiped`).
         if chance.percent(50) && kind == "replaced" {
             request.replace.clear();
         }

@@ -156,7 +156,8 @@ fn refused(adoption: &Adoption<'_>, talhelper: &Path, scratch: &Scratch) -> anyh
     let program = Program { file: talhelper, home: scratch.path(), environment: Vec::new() };
     let secrets = String::from_utf8(program.output(&["gensecret"])?).context("secrets are text")?;
     scratch.write("others.yaml", &secrets)?;
-    let unread = format!("the machine at {first} could not be read");
+    let unread =
+        format!("the machine at {first} could not be read: it is not of the cluster these secrets belong to");
     let others = ["--secrets", "others.yaml", "--nodes", &first];
     adoption.refused(&others, None, &[&unread, "nothing was written"])
 }

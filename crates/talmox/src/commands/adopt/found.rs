@@ -170,6 +170,9 @@ async fn members(named: &[IpAddr], client: impl Fn(IpAddr) -> Client) -> Result<
 
 fn untold(error: &talmox_talos::Error) -> Failure {
     let (node, why) = (error.node, &error.cause);
+    if error.kind() == Kind::NotTrusted {
+        return stranger(node, &why.to_string());
+    }
     Failure::new(format!("the machine at {node} does not say who else is in its cluster: {why}"))
         .with_hint("nothing was written; nodes that are left out of a description are not part of the cluster")
         .with_hint("run this again; --nodes names another machine to ask")
@@ -189,9 +192,22 @@ async fn read_any(addresses: &[IpAddr], client: impl Fn(IpAddr) -> Client) -> Re
     Err(failed.unwrap_or_else(|| Failure::new("a machine without an address could not be read")))
 }
 
+/// Asking another machine, or naming all of them, is no remedy where the secrets are the wrong ones.
+fn stranger(node: IpAddr, why: &str) -> Failure {
+    Failure::new(format!(
+        "the machine at {node} could not be read: it is not of the cluster these secrets belong to ({why})"
+    ))
+    .with_hint("nothing was written; --secrets or --talosconfig names a file of this machine's own cluster")
+    .with_hint("one whose authority was rotated since has newer files: those of the rotation")
+}
+
 fn unread(address: IpAddr, error: &anyhow::Error) -> Failure {
-    let words: Vec<String> = error.chain().map(ToString::to_string).collect();
-    Failure::new(format!("the machine at {address} could not be read: {}", words.join(": ")))
+    let words = error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let refusal = error.downcast_ref::<talmox_talos::Error>();
+    if let Some(refusal) = refusal.filter(|refusal| refusal.kind() == Kind::NotTrusted) {
+        return stranger(address, &refusal.cause.to_string());
+    }
+    Failure::new(format!("the machine at {address} could not be read: {words}"))
         .with_hint("nothing was written; every machine of the cluster has to answer")
 }
 

@@ -253,6 +253,25 @@ fn an_adoption_that_fails_leaves_nothing() {
         "{}",
         late.whole()
     );
+    // Secrets of another cluster: asking another machine would not help.
+    let other = Lab::new("adopt-other");
+    let others = other.scratch.path("");
+    finish(&mut command(&["secrets", "generate", "--offline", "-f", &others])).succeeded();
+    let (file, folder) = (other.scratch.path("secrets.yaml"), lab.scratch.path("others"));
+    let words = ["adopt", "cluster", "--secrets", &file, &world, "-f", &folder, "--nodes"];
+    for more in ["10.0.7.11", "10.0.7.11,10.0.7.12"] {
+        let stranger = finish(command(&[&words[..], &[more]].concat()).env_remove("TALMOX_UNTIL")).failed();
+        assert!(
+            stranger.stderr.contains(
+                "the machine at 10.0.7.11 could not be read: it is not of the cluster these secrets belong to"
+            ),
+            "{}",
+            stranger.stderr
+        );
+        assert!(stranger.stderr.contains("hint: nothing was written"), "{}", stranger.stderr);
+        assert!(!stranger.stderr.contains("--nodes"), "{}", stranger.stderr);
+        assert!(!std::path::Path::new(&folder).exists());
+    }
     // A file that cannot be written, after others were.
     let folder = lab.scratch.path("blocked");
     std::fs::create_dir(&folder).unwrap();

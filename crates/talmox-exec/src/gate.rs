@@ -86,7 +86,7 @@ impl Work<'_> {
     pub(crate) async fn go_down(&self) -> Result<()> {
         match self.door {
             Some(door) => {
-                EtcdGate { work: self, door }.pass().await?;
+                EtcdGate { work: self, door, begins: true }.pass().await?;
                 self.in_time()
             }
             None => Ok(()),
@@ -96,20 +96,24 @@ impl Work<'_> {
     /// The same for a step that was at work for a while since, right before the call that takes the node down: an installer takes
     /// minutes, and what the members said before it is no answer any more.
     pub(crate) async fn go_down_now(&self) -> Result<()> {
-        self.go_down_again().await?;
+        self.pass_again(true).await?;
         if self.door.is_some() { self.in_time() } else { Ok(()) }
     }
 
     /// The same for what belongs to an interruption that began in time: a restart that was lost, the way back to what ran before. To
     /// leave that undone because the window has ended would only keep the node down for longer.
     pub(crate) async fn go_down_again(&self) -> Result<()> {
+        self.pass_again(false).await
+    }
+
+    async fn pass_again(&self, begins: bool) -> Result<()> {
         if sabotaged(Defect::StaleAnswers) {
             return Ok(());
         }
         match self.door {
             Some(door) => {
                 let door = Door { asks: false, ..door };
-                Box::pin(EtcdGate { work: self, door }.pass()).await
+                Box::pin(EtcdGate { work: self, door, begins }.pass()).await
             }
             None => Ok(()),
         }
@@ -117,7 +121,7 @@ impl Work<'_> {
 
     /// Whether the window is still open: members, or whoever watches, may have been waited for until it was not.
     fn in_time(&self) -> Result<()> {
-        if self.run.may_interrupt() {
+        if self.run.may_interrupt() || sabotaged(Defect::WindowForgotten) {
             return Ok(());
         }
         Err(StepError::Closed { window: self.run.request.upkeep.window.to_string() })
@@ -128,6 +132,8 @@ impl Work<'_> {
 struct EtcdGate<'a> {
     work: &'a Work<'a>,
     door: Door<'a>,
+    /// Whether an interruption begins here: then nobody is waited for beyond the end of the window.
+    begins: bool,
 }
 
 impl EtcdGate<'_> {
@@ -204,6 +210,9 @@ impl EtcdGate<'_> {
 
     async fn wait(&self, name: &str, detail: &str, begun: Instant, limit: Duration) -> Result<()> {
         let (step, elapsed) = (self.work.planned, begun.elapsed());
+        if self.begins {
+            self.work.in_time()?;
+        }
         self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
         self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
     }

@@ -14,6 +14,7 @@ use talmox_k8s::Node;
 use talmox_plan::{Effect, Plan, Planned, Until, kept_off, must_be_ready};
 use talmox_types::NodeName;
 use talmox_types::desired::{NodeAddress, Power, Role};
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::machine::{Probe, probe};
 use crate::run::takes_down;
@@ -40,6 +41,9 @@ impl Work<'_> {
     /// is waited for. Whoever is away itself may be done to what brings it back.
     pub(crate) async fn others_are_there(&self) -> Result<()> {
         let (Some(beside), Some(node)) = (&self.beside, &self.planned.node) else { return Ok(()) };
+        if sabotaged(Defect::AwayNotLookedFor) {
+            return Ok(());
+        }
         let mut away = away(self.run, &beside.new.union(&beside.ours).cloned().collect()).await;
         if away.remove(node).is_some() {
             return Ok(());

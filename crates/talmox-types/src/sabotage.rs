@@ -47,6 +47,10 @@ defects! {
     TurnsIgnored, "turns-ignored", "control planes go down together";
     GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
     EtcdNotAsked, "etcd-not-asked", "control planes go down whatever the members of etcd say";
+    VoteTakenForWorker, "vote-taken-for-worker", "a member of etcd that is described as a worker goes down as one";
+    WindowForgotten, "window-forgotten", "nodes go down though the window ended while members were waited for";
+    AwayNotCounted, "away-not-counted", "workers that are away are not counted when others are to go down";
+    AwayNotLookedFor, "away-not-looked-for", "workers that went away since the plan was made are not looked for";
     StaleAnswers, "stale-answers", "a node restarts on what the members of etcd said before its installer ran";
     HostDrainedWithoutGate, "host-drained-without-gate", "nodes of a host that is drained go down without asking the gate";
     QuorumGivenUp, "quorum-given-up", "etcd is given up for a snapshot though a member has a leader";

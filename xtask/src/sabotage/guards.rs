@@ -83,6 +83,12 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::RolledBackStarted => const { &[scale("replace::one_that_was_rolled_back")] },
         Defect::KeptDisksLeftBehind => const { &[scale("kept::are_carried_over")] },
         Defect::EtcdNotAsked => const { &[gate("etcd::nobody_goes_down_while_another")] },
+        Defect::VoteTakenForWorker => {
+            const { &[gate("etcd::control_planes_that_are_described"), gate("etcd::a_vote_that_the_description")] }
+        }
+        Defect::WindowForgotten => const { &[gate("window::")] },
+        Defect::AwayNotCounted => const { &[plan("unavailable::while_one_is_silent")] },
+        Defect::AwayNotLookedFor => const { &[upgrade("unavailable::one_that_dies")] },
         Defect::StaleAnswers => const { &[upgrade("stale::a_member_that_goes_while_the_installer")] },
         Defect::PrunesEverything => const { &[plan("removing::most_of_a_cluster")] },
         Defect::CopyDestroysOriginal => const { &[plan("removing::a_copied_description")] },

@@ -9,6 +9,7 @@ use std::num::NonZeroUsize;
 
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::Planner;
 use crate::away::absent_workers;
@@ -20,7 +21,7 @@ impl Planner<'_> {
     pub(super) fn keep_workers_up(&mut self, and_anew: bool) -> Vec<Intent> {
         let at_most = self.at_most_away();
         let away = absent_workers(self.desired, self.observed, &self.identities);
-        if away.len() < at_most {
+        if away.len() < at_most || sabotaged(Defect::AwayNotCounted) {
             return Vec::new();
         }
         let workers = self.desired.nodes.iter().filter(|node| node.role == Role::Worker);

@@ -191,4 +191,6 @@ fn a_host_is_not_drained_of_the_last_one_either() {
     let plan = planned(&desired, &observed, &drain);
     assert_eq!(steps(&plan), [""; 0], "its mark does not say either that it is off");
     assert_eq!(kept_up(&plan), Some(held("w-2: it does not answer: connection refused", &["w-1"])));
+    let plan = planned(&desired, &observed, &Request { upkeep: at_most(2).upkeep, ..drain });
+    assert_eq!((kept_up(&plan), interrupted(&plan)), (None, vec!["w-1".to_owned()]), "{:#?}", steps(&plan));
 }

@@ -42,7 +42,10 @@ async fn well_again(bed: &Bed) {
 
 /// Nobody was taken down; what is left is done another time.
 async fn is_left(bed: &Bed, request: &Request) {
-    let (end, ()) = join(bed.converge(request, 2), well_again(bed)).await;
+    let begun = tokio::time::Instant::now();
+    let work = async { (bed.converge(request, 2).await, begun.elapsed()) };
+    let ((end, took), ()) = join(work, well_again(bed)).await;
+    assert!(took < Duration::from_secs(WELL_AGAIN), "nobody is waited for beyond the window: {took:?}");
     let summary = end.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
     assert!(!summary.left.is_empty(), "what is left is said");
     assert_eq!(restarts(bed), 0, "{}", bed.told.lines().join("\n"));

@@ -70,7 +70,7 @@ pub(crate) struct Scope {
     pub until: Option<UntilWord>,
 }
 
-fn some_workers(text: &str) -> Result<NonZeroUsize, String> {
+pub(super) fn some_workers(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "a number from 1 on: with nobody away nothing could be upgraded".to_owned())
 }
 

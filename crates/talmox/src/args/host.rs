@@ -1,9 +1,12 @@
 //! Verbs about hosts of Proxmox that somebody works on.
 
+use std::num::NonZeroUsize;
+
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use talmox_types::HostName;
 
+use super::doing::some_workers;
 use super::{Approval, Connection, Description, PlanOnly};
 
 /// Take nodes off a host of Proxmox before somebody works on it, and put them back
@@ -36,11 +39,15 @@ pub(crate) enum HostWhat {
 #[command(after_help = "Examples:
   talmox host drain pve2                        show the plan, ask, do it
   talmox host drain pve2 --plan-only -o json    for programs
-  talmox host drain pve2 --auto-approve         without asking")]
+  talmox host drain pve2 --auto-approve         without asking
+  talmox host drain pve2 --max-unavailable 2    though a worker elsewhere is away")]
 pub(crate) struct HostDrain {
     /// The host, as Proxmox calls it
     #[arg(value_name = "HOST")]
     pub host: HostName,
+    /// How many workers may be away at a time (default: 1); those that are stopped for the host do not count
+    #[arg(long, env = "TALMOX_MAX_UNAVAILABLE", value_name = "N", value_parser = some_workers)]
+    pub max_unavailable: Option<NonZeroUsize>,
     #[command(flatten)]
     pub description: Description,
     #[command(flatten)]

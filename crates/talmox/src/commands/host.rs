@@ -1,6 +1,6 @@
 //! `talmox host`
 
-use talmox_plan::{Goal, HostsRequest, Plan, Request, Until};
+use talmox_plan::{Goal, HostsRequest, Plan, Request, Until, UpkeepRequest};
 
 use super::Exit;
 use super::apply::refuse_without_uid;
@@ -17,6 +17,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
     let deed = match &args.what {
         HostWhat::Drain(args) => Deed {
             hosts: HostsRequest { drain: Some(args.host.clone()), ..HostsRequest::default() },
+            upkeep: UpkeepRequest { max_unavailable: args.max_unavailable, ..UpkeepRequest::default() },
             command: format!("host drain {}", args.host),
             question: "Drain it? [y/N] ",
             nothing: format!("No node of the cluster runs on {}.", args.host),
@@ -28,6 +29,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
                 move_back: args.move_back,
                 ..HostsRequest::default()
             },
+            upkeep: UpkeepRequest::default(),
             command: format!("host return {}", args.host),
             question: "Bring them back? [y/N] ",
             nothing: format!("No node of the cluster is away because {} was drained.", args.host),
@@ -46,6 +48,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
 /// What is done to a host: planned, shown, asked about, carried out.
 struct Deed<'a> {
     hosts: HostsRequest,
+    upkeep: UpkeepRequest,
     /// To be typed again.
     command: String,
     question: &'static str,
@@ -57,8 +60,9 @@ struct Deed<'a> {
 impl Deed<'_> {
     async fn run(&self, job: &Job, printer: &Printer) -> anyhow::Result<()> {
         let (.., how, approval) = self.with;
-        let hosts = self.hosts.clone();
-        let request = Request { goal: Goal::Hosts, until: Until::Healthy, hosts, ..Request::default() };
+        let (hosts, upkeep) = (self.hosts.clone(), self.upkeep.clone());
+        let request =
+            Request { goal: Goal::Hosts, until: Until::Healthy, hosts, upkeep, ..Request::default() };
         let (inside, nonce) = (Inside::open(job, printer)?, nonce()?);
         let reach = inside.reach(false);
         let plan = job.plan(&request, &nonce, Some(&reach)).await?;

@@ -3,48 +3,45 @@
 //! The engine asks for a node's configuration when it is about to send or compare it; it is made then, from description and
 //! secrets, and goes nowhere else.
 
+mod bootstrap;
+mod ending;
+mod kept;
+mod known;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
-use futures_util::TryStreamExt as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use talmox_exec::etcd::look as look_at_etcd;
 use talmox_exec::health::{Cluster, Member, expects_network, look};
 use talmox_exec::{
-    Clock, Compare, Images as _, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach,
-    SnapshotSink, Whereabouts, observe_machines,
+    Clock, Compare, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach, SnapshotSink,
+    Whereabouts, observe_machines,
 };
 use talmox_k8s::Server;
-use talmox_machine::client::{ClientCertificate, DEFAULT_LIFETIME, TalosRole};
-use talmox_machine::{Bundle, Config, Source, SystemRandom, Time};
+use talmox_machine::{Bundle, Config, Source, Time};
 use talmox_plan::{Observed, SeenEtcd, SeenMachine, assigned_addresses, kept_off, view};
-use talmox_secrets::age::Recipient;
 use talmox_talos::{Identity, kinds};
 use talmox_types::desired::{Desired, Node, NodeAddress, Role};
 use talmox_types::{NodeName, Phases, Realm};
 
-use super::client_files::{Clients, Home};
-use super::configs::{Ingredients, Whole, now, open_secrets, read_text};
-use super::shared::Job;
-use super::standing::Standing;
+use self::ending::day;
+use self::known::Known;
+use crate::commands::client_files::{Clients, Home};
+use crate::commands::configs::{Whole, now};
+use crate::commands::shared::Job;
+use crate::commands::standing::Standing;
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::{Ending, EtcdView, InsideView, SeenHealth, plural, rotation_words};
+use crate::screens::{EtcdView, InsideView, SeenHealth, plural, rotation_words};
 use crate::secrets_file::{self, Loaded};
-use crate::snapshot_file::{self, Draft, Place};
+use crate::snapshot_file;
 
 /// Where Talos has the Kubernetes API unless told otherwise.
 const API_PORT: u16 = 6443;
-
-/// What is left once an authority has ended: only the time of those who look at it says that it has.
-const TURN_BACK: &str = "with its clock before that day, and this computer's, a machine believes it again";
-
-/// A manifest larger than this is no manifest.
-const LARGEST: usize = 16 << 20;
 
 /// The machines of a description.
 pub(super) struct Inside<'a> {
@@ -61,14 +58,6 @@ pub(super) struct Inside<'a> {
     standing: Mutex<Standing>,
 }
 
-/// What a cluster with secrets has.
-struct Known {
-    secrets: Loaded,
-    ingredients: Arc<Ingredients>,
-    talos: Arc<Identity>,
-    kubernetes: Arc<talmox_k8s::Identity>,
-}
-
 impl<'a> Inside<'a> {
     /// Gets ready to speak to machines, with the cluster's secrets if there are any.
     pub(super) fn open(job: &'a Job, printer: &Printer) -> anyhow::Result<Self> {
@@ -79,26 +68,6 @@ impl<'a> Inside<'a> {
         let (known, ways) = (Mutex::new(known), job.session.ways());
         let (addresses, kept, standing) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self { job, known, ways, clock: SystemClock, addresses, kept, standing })
-    }
-
-    /// Why no machine lets anybody in: the authority of Talos ended, and there is none that takes its place.
-    pub(super) fn shut_out(&self) -> Option<Failure> {
-        let known = self.known().ok()?;
-        let bundle = &known.secrets.bundle;
-        let ended = bundle.os.certificate.not_after();
-        if ended >= now() || bundle.next(Realm::Talos).is_some() {
-            return None;
-        }
-        let what = format!("the Talos authority ended {}: no machine lets anybody in any more", day(ended));
-        let rotate = self.job.command("secrets rotate-ca --talos");
-        Some(
-            Failure::new(what)
-                .with_hint(format!(
-                    "VMs can still be looked after: {}",
-                    self.job.command("apply --until vms")
-                ))
-                .with_hint(format!("{TURN_BACK}; then {rotate}, and talmox apply")),
-        )
     }
 
     /// Asks machines how far they are with new authorities, for files that are made after this. Where none is replaced nobody is
@@ -151,84 +120,12 @@ impl<'a> Inside<'a> {
         }
     }
 
-    /// When the first of the cluster's certificates ends that nobody renews by itself.
-    pub(super) fn certificates_end(&self) -> Option<Time> {
-        let known = self.known().ok()?;
-        let bundle = &known.secrets.bundle;
-        let authorities = [&bundle.os, &bundle.kubernetes, &bundle.etcd, &bundle.aggregator];
-        authorities.into_iter().map(|authority| authority.certificate.not_after()).min()
-    }
-
-    /// Where snapshots of etcd go. Those of a simulation stay with it: real ones must never make room for them.
-    pub(super) fn place(&self) -> Result<Place, String> {
-        let Job { desired, folder, session, .. } = self.job;
-        let backup = desired.talos.etcd_backup.as_ref();
-        let backup = backup.ok_or_else(|| "the description has no etcd_backup".to_owned())?;
-        let recipient = |text: &String| text.parse::<Recipient>().map_err(|error| error.to_string());
-        Ok(Place {
-            folder: match session.simulated_in() {
-                Some(simulation) => simulation.join("etcd-backup"),
-                None => folder.join(&backup.dir),
-            },
-            cluster: desired.name.to_string(),
-            recipients: backup.age.iter().map(recipient).collect::<Result<_, String>>()?,
-            keep: usize::try_from(backup.keep).unwrap_or(usize::MAX),
-        })
-    }
-
-    /// Whether the description says where snapshots of etcd go.
-    pub(super) fn has_place(&self) -> bool {
-        self.job.desired.talos.etcd_backup.is_some()
-    }
-
-    /// Snapshots this run kept.
-    pub(super) fn kept(&self) -> MutexGuard<'_, Vec<(Time, PathBuf)>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Control planes whose address is known, in the order of their names.
     pub(super) fn control_planes(&self, observed: &Observed) -> BTreeMap<NodeName, IpAddr> {
         let addresses = assigned_addresses(&self.job.desired, observed);
         let planes = self.job.desired.nodes.iter().filter(|node| node.role == Role::Controller);
         let address = |node: &Node| Some((node.name.clone(), addresses.get(&node.name)?.primary()));
         planes.filter_map(address).collect()
-    }
-
-    /// What of the cluster's authorities and of this user's certificates ends soon.
-    fn ending(&self, now: Time) -> Vec<Ending> {
-        let Ok(known) = self.known() else { return Vec::new() };
-        let bundle = &known.secrets.bundle;
-        let remedy = |realm: Realm| match bundle.next(realm) {
-            Some(_) => "another is to take its place: talmox apply goes on with that".to_owned(),
-            // Machines let nobody in by it any more who could give them another.
-            None if bundle.present(realm).certificate.not_after() < now => {
-                format!(
-                    "it is too late for talmox secrets rotate-ca, unless clocks are turned back: {TURN_BACK}"
-                )
-            }
-            None => {
-                let command = self.job.command(&format!("secrets rotate-ca --{}", realm.word()));
-                format!("everything it signed ends with it; before that: {command}, then talmox apply")
-            }
-        };
-        let of_etcd = "everything it signed ends with it, and talmox does not replace it; keep a snapshot: "
-            .to_owned()
-            + &self.job.command("etcd snapshot");
-        let of_proxy = "everything it signed ends with it, and talmox does not replace it; another comes from talosctl gen \
-                        secrets: put its certs.k8saggregator into the bundle, then talmox apply"
-            .to_owned();
-        let authorities = [
-            ("the Talos authority", &bundle.os, remedy(Realm::Talos)),
-            ("the Kubernetes authority", &bundle.kubernetes, remedy(Realm::Kubernetes)),
-            ("the etcd authority", &bundle.etcd, of_etcd),
-            ("the authority of Kubernetes' front proxy", &bundle.aggregator, of_proxy),
-        ];
-        let soon = authorities.into_iter().filter_map(|(name, authority, remedy)| {
-            Ending::soon(name, authority.certificate.not_after(), now, remedy)
-        });
-        let mut soon: Vec<Ending> = soon.collect();
-        soon.extend(self.clients().map(|clients| clients.ending(&self.home(), now)).unwrap_or_default());
-        soon
     }
 
     /// The control planes, by their first addresses.
@@ -390,48 +287,6 @@ impl<'a> Inside<'a> {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(known));
         Ok(())
     }
-
-    async fn texts(&self) -> Result<Vec<Manifest>, String> {
-        let mut all = Vec::new();
-        for name in &self.job.desired.kubernetes.bootstrap_manifests {
-            let text = if name.contains("://") {
-                fetch(self.job, name).await?
-            } else {
-                read_text(&self.job.folder.join(name)).map_err(|failure| failure.to_string())?
-            };
-            all.push(Manifest { name: name.clone(), text: SecretString::from(text) });
-        }
-        Ok(all)
-    }
-
-    /// Runs a program with files of its own to reach the cluster by: it must not depend on what is current in the user's.
-    async fn run(&self, command: &[String]) -> Result<(), String> {
-        let (program, arguments) = command.split_first().ok_or("there is no program to run")?;
-        let folder = tempfile::tempdir().map_err(|error| format!("no place for its files: {error}"))?;
-        let clients = self.clients().map_err(|error| error.to_string())?;
-        let (talosconfig, kubeconfig) =
-            clients.write_into(folder.path()).map_err(|error| format!("{error:#}"))?;
-        let output = tokio::process::Command::new(program)
-            .args(arguments)
-            .current_dir(folder_or_here(&self.job.folder))
-            .env("KUBECONFIG", kubeconfig)
-            .env("TALOSCONFIG", talosconfig)
-            .stdin(std::process::Stdio::null())
-            .kill_on_drop(true)
-            .output()
-            .await
-            .map_err(|error| format!("could not run {program}: {error}"))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(format!("it ended with {}{}", output.status, last_lines(&output.stderr, &output.stdout)))
-    }
-}
-
-/// `2036-11-02`.
-fn day(time: Time) -> String {
-    let text = time.to_string();
-    text.split('T').next().unwrap_or(&text).to_owned()
 }
 
 /// How well a cluster is. It is asked only where every machine is there: the answer would take as long as the slowest call that
@@ -449,49 +304,6 @@ pub(super) async fn health(desired: &Desired, cluster: Option<&Cluster>, observe
         None => SeenHealth::Healthy,
         Some((name, missing)) => SeenHealth::Unhealthy { why: format!("{name}: {}", missing.why) },
     }
-}
-
-impl Known {
-    fn open(job: &Job, simulation: Option<&Path>, printer: &Printer) -> anyhow::Result<Self> {
-        let secrets = open_secrets(&job.desired, &job.folder, simulation, printer)?;
-        let ingredients = Ingredients::read(&job.desired, &job.folder)?;
-        Self::of(secrets, Arc::new(ingredients))
-    }
-
-    fn of(secrets: Loaded, ingredients: Arc<Ingredients>) -> anyhow::Result<Self> {
-        let bundle = &secrets.bundle;
-        let (mut talos, mut kubernetes) =
-            (talos_identity(bundle, bundle)?, kubernetes_identity(bundle, bundle)?);
-        // Whoever has gone on to the new authority, and whoever has not, must both know us.
-        for realm in bundle.rotating() {
-            let settled = bundle.settled(realm);
-            match realm {
-                Realm::Talos => talos = talos_identity(&settled, bundle)?.or_earlier(Arc::new(talos)),
-                Realm::Kubernetes => {
-                    kubernetes = kubernetes_identity(&settled, bundle)?.or_earlier(Arc::new(kubernetes));
-                }
-            }
-        }
-        Ok(Self { secrets, ingredients, talos: Arc::new(talos), kubernetes: Arc::new(kubernetes) })
-    }
-}
-
-/// An administrator by the present authority of a bundle, who believes those of another.
-fn talos_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<Identity> {
-    let made = bundle.talos_client(&[TalosRole::Admin], now(), DEFAULT_LIFETIME, &mut SystemRandom)?;
-    let (certificate, key) = pem(&made);
-    Identity::from_pem(&believed.trusted(Realm::Talos), &certificate, &key)
-        .context("the secrets bundle makes no identity for Talos")
-}
-
-fn kubernetes_identity(bundle: &Bundle, believed: &Bundle) -> anyhow::Result<talmox_k8s::Identity> {
-    let (certificate, key) = pem(&bundle.kubernetes_admin(now(), DEFAULT_LIFETIME, &mut SystemRandom)?);
-    talmox_k8s::Identity::from_pem(&believed.trusted(Realm::Kubernetes), &certificate, &key)
-        .context("the secrets bundle makes no identity for Kubernetes")
-}
-
-fn pem(client: &ClientCertificate) -> (String, SecretString) {
-    (client.certificate.pem().to_owned(), SecretString::from(client.key.pem().expose_secret().to_owned()))
 }
 
 impl Machines for Inside<'_> {
@@ -534,9 +346,7 @@ impl Machines for Inside<'_> {
     }
 
     fn snapshot_sink(&self) -> Result<Box<dyn SnapshotSink + '_>, String> {
-        let place = self.place()?;
-        let draft = place.begin()?;
-        Ok(Box::new(Sink { inside: self, place, draft }))
+        Ok(Box::new(self.draft()?))
     }
 
     fn last_snapshot(&self) -> Option<u64> {
@@ -549,28 +359,6 @@ impl Machines for Inside<'_> {
     }
 }
 
-/// A snapshot on its way to where the description keeps them.
-struct Sink<'a> {
-    inside: &'a Inside<'a>,
-    place: Place,
-    draft: Draft,
-}
-
-impl SnapshotSink for Sink<'_> {
-    fn write(&mut self, piece: &[u8]) -> Result<(), String> {
-        self.draft.write(piece).map_err(|error| error.to_string())
-    }
-
-    fn keep(self: Box<Self>) -> Result<String, String> {
-        let Self { inside, place, draft } = *self;
-        let now = now();
-        let path = place.keep(draft, now)?;
-        let shown = path.display().to_string();
-        inside.kept().push((now, path));
-        Ok(shown)
-    }
-}
-
 struct SystemClock;
 
 impl Clock for SystemClock {
@@ -579,49 +367,10 @@ impl Clock for SystemClock {
     }
 }
 
-async fn fetch(job: &Job, url: &str) -> Result<String, String> {
-    let arriving = job.session.images.open(url).await.map_err(|error| error.to_string())?;
-    let bytes = arriving
-        .chunks
-        .map_err(|error| error.to_string())
-        .try_fold(Vec::new(), async |mut all, piece| {
-            all.extend_from_slice(&piece);
-            if all.len() > LARGEST { Err(format!("{url} is larger than a manifest can be")) } else { Ok(all) }
-        })
-        .await?;
-    String::from_utf8(bytes).map_err(|_| format!("{url} is no text"))
-}
-
-fn folder_or_here(folder: &Path) -> PathBuf {
-    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() }
-}
-
-/// The end of what a program said, its complaints before the rest.
-fn last_lines(stderr: &[u8], stdout: &[u8]) -> String {
-    const SHOWN: usize = 5;
-    let said = if stderr.iter().all(u8::is_ascii_whitespace) { stdout } else { stderr };
-    let text = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines.iter().skip(lines.len().saturating_sub(SHOWN)).map(|line| format!("\n  {line}")).collect()
-}
-
 /// Who this run is to others: user, host and process.
 #[expect(clippy::disallowed_methods, reason = "variables of the system, read as they are")]
 fn holder() -> String {
     let user = std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
     let host = rustix::system::uname();
     format!("{user}@{}-{}", host.nodename().to_string_lossy(), std::process::id())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_what_a_program_said_is_told() {
-        let lines = |stderr: &str, stdout: &str| last_lines(stderr.as_bytes(), stdout.as_bytes());
-        assert_eq!(lines("", ""), "");
-        assert_eq!(lines(" \n", "done\n"), "\n  done");
-        assert_eq!(lines("1\n2\n\n3\n4\n5\n6\n", "x"), "\n  2\n  3\n  4\n  5\n  6");
-    }
 }

@@ -224,4 +224,17 @@ fn a_plan_that_puts_an_authority_back_is_caught() {
     let mut replaced = differing(&desired, &["cp-3"], "cluster.ca.crt");
     see(&mut replaced, "w-1", maintenance(&desired, "w-1"));
     assert!(breaks(&plan, &replaced));
+    // What goes in the same plan has nothing to say of what takes its place; what goes beside it makes no difference.
+    let and_without = |gone: &str| {
+        let anew = talmox_plan::Request { replace: [name(gone)].into(), ..healthy() };
+        let own = planned(&desired, &living(&desired), &anew).steps.into_iter();
+        let removals = own.filter(|step| matches!(step.step, Step::RemoveVm { .. }));
+        let mut both = plan.clone();
+        let before = both.steps.len();
+        both.steps.extend(removals);
+        assert_eq!(both.steps.len(), before + 1, "{gone} is removed");
+        both
+    };
+    assert!(!breaks(&and_without("cp-3"), &replaced));
+    assert!(breaks(&and_without("cp-2"), &replaced));
 }

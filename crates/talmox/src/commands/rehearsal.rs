@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use talmox_config::{Code, Member, Outcome, Problem, Severity};
+use talmox_config::{Code, Outcome, Problem, Severity};
 use talmox_machine::{Bundle, SystemRandom};
 use talmox_plan::{Given, given_by_an_empty_proxmox};
-use talmox_render::{Accepts, Renderer, Whereabouts};
+use talmox_render::{Accepts, Rendered, Whereabouts};
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, NodeAddress};
 
@@ -25,21 +25,15 @@ pub(super) fn problems(
     covers: impl Fn(&NodeName) -> bool,
     unset: Severity,
 ) -> anyhow::Result<Vec<Problem>> {
-    let ingredients = Ingredients::read(desired, folder)?;
-    let bundle = Bundle::for_rehearsal(desired.talos.contract, now(), &mut SystemRandom)?;
-    let whole = Whole { outcome, desired, bundle: &bundle };
-    let renderer = whole.renderer(&ingredients);
-    let given = given_by_an_empty_proxmox(desired);
-    let members = outcome.description.members();
     let mut found: Vec<(Wrong, Vec<NodeName>)> = Vec::new();
-    for (node, member) in desired.nodes.iter().zip(&members).filter(|(node, _)| covers(&node.name)) {
-        for wrong in attempt(&whole, (node, member), &given, &renderer) {
+    rehearse(outcome, desired, folder, covers, |node, made| {
+        for wrong in made.err().map(wrongs).unwrap_or_default() {
             match found.iter_mut().find(|(known, _)| *known == wrong) {
-                Some((_, nodes)) => nodes.push(node.name.clone()),
-                None => found.push((wrong, vec![node.name.clone()])),
+                Some((_, nodes)) => nodes.push(node.clone()),
+                None => found.push((wrong, vec![node.clone()])),
             }
         }
-    }
+    })?;
     Ok(found.into_iter().map(|(wrong, nodes)| wrong.told(&nodes, unset)).collect())
 }
 
@@ -49,20 +43,38 @@ pub(super) fn accepts(
     desired: &Desired,
     folder: &Path,
 ) -> anyhow::Result<BTreeSet<Accepts>> {
+    let mut found = BTreeSet::new();
+    rehearse(
+        outcome,
+        desired,
+        folder,
+        |_| true,
+        |_, made| {
+            found.extend(made.into_iter().flat_map(|rendered| rendered.accepts));
+        },
+    )?;
+    Ok(found)
+}
+
+/// Makes the configuration of each node that is covered, and hands on what became of it.
+fn rehearse(
+    outcome: &Outcome,
+    desired: &Desired,
+    folder: &Path,
+    covers: impl Fn(&NodeName) -> bool,
+    mut made: impl FnMut(&NodeName, Result<Rendered, Unrendered>),
+) -> anyhow::Result<()> {
     let ingredients = Ingredients::read(desired, folder)?;
     let bundle = Bundle::for_rehearsal(desired.talos.contract, now(), &mut SystemRandom)?;
     let whole = Whole { outcome, desired, bundle: &bundle };
     let renderer = whole.renderer(&ingredients);
     let given = given_by_an_empty_proxmox(desired);
     let members = outcome.description.members();
-    let mut found = BTreeSet::new();
-    for (node, member) in desired.nodes.iter().zip(&members) {
+    for (node, member) in desired.nodes.iter().zip(&members).filter(|(node, _)| covers(&node.name)) {
         let Some(whereabouts) = whereabouts(node, &given) else { continue };
-        if let Ok(rendered) = whole.attempt((node, member), &whereabouts, &renderer) {
-            found.extend(rendered.accepts);
-        }
+        made(&node.name, whole.attempt((node, member), &whereabouts, &renderer));
     }
-    Ok(found)
+    Ok(())
 }
 
 /// One thing that is wrong.
@@ -72,17 +84,10 @@ struct Wrong {
     blame: Blame,
 }
 
-fn attempt(
-    whole: &Whole<'_>,
-    (node, member): (&Node, &Member<'_>),
-    given: &BTreeMap<NodeName, Given>,
-    renderer: &Renderer<'_>,
-) -> Vec<Wrong> {
-    let Some(whereabouts) = whereabouts(node, given) else { return Vec::new() };
-    let (text, blame) = match whole.attempt((node, member), &whereabouts, renderer) {
-        Ok(_) => return Vec::new(),
-        Err(Unrendered::File(failure)) => (failure.to_string(), Blame::Description),
-        Err(Unrendered::Error(error)) => (error.to_string(), Blame::of(&error)),
+fn wrongs(why: Unrendered) -> Vec<Wrong> {
+    let (text, blame) = match why {
+        Unrendered::File(failure) => (failure.to_string(), Blame::Description),
+        Unrendered::Error(error) => (error.to_string(), Blame::of(&error)),
     };
     match blame {
         // A line for each.

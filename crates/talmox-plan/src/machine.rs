@@ -211,7 +211,7 @@ impl SeenNode {
 
     /// Whether it was a member of etcd and is none any more: it has booted, its etcd does not run, and no member that is well
     /// knows of it. One that joins is still booting.
-    fn has_left_etcd<'a>(&self, name: &str, mut well: impl Iterator<Item = &'a Self>) -> bool {
+    pub(crate) fn has_left_etcd<'a>(&self, name: &str, mut well: impl Iterator<Item = &'a Self>) -> bool {
         let stands_still = self.unmet.iter().any(|unmet| unmet.contains("etcd not running"));
         let unknown_to = |other: &Self| match &other.etcd {
             Some(SeenEtcd::Member { members: Some(members), .. }) => {

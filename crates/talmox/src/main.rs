@@ -18,6 +18,7 @@ mod simulate;
 mod snapshot_file;
 mod sops;
 mod variables_file;
+mod wrap;
 
 use std::process::ExitCode;
 

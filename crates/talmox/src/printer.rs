@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::args::{Format, Global, When};
 use crate::failure::hints;
+use crate::wrap::wrap;
 
 pub(crate) struct Printer {
     color: When,
@@ -77,6 +78,14 @@ impl Printer {
         write!(stream, "{text}{end}")
             .and_then(|()| stream.flush())
             .context("could not write to the standard output")
+    }
+
+    /// Data as people look at it: lines that are too long for the screen are broken between words.
+    pub(crate) fn screen(&self, text: &str) -> anyhow::Result<()> {
+        match rustix::termios::tcgetwinsize(io::stdout()) {
+            Ok(size) if io::stdout().is_terminal() => self.data(&wrap(text, usize::from(size.ws_col))),
+            Ok(_) | Err(_) => self.data(text),
+        }
     }
 
     /// Data for programs. Only for [`Format::Json`] and [`Format::Yaml`].

@@ -12,7 +12,7 @@ use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
 use super::judge::{Asked, Fate, Leaving, Said, Verdict, Voice, judge, peers};
-use crate::machine::{Probe, has_data, looking, probe};
+use crate::machine::{Probe, elsewhere, has_data, looking, probe_also};
 use crate::{ObserveError, Reach, Run, observe_for};
 
 /// What a member says that has no room left.
@@ -24,6 +24,8 @@ type Asking<'a> = Pin<Box<dyn Future<Output = Asked> + Send + 'a>>;
 struct Place {
     name: String,
     addresses: Vec<IpAddr>,
+    /// Where it may be instead.
+    elsewhere: Vec<IpAddr>,
     uuid: Option<String>,
     machine: Machine,
 }
@@ -70,6 +72,7 @@ pub(crate) async fn others_are_well(
     let places = control_planes.iter().map(|(name, address)| Place {
         name: name.to_string(),
         addresses: vec![*address],
+        elsewhere: Vec::new(),
         uuid: None,
         machine: Machine::Runs,
     });
@@ -117,7 +120,7 @@ pub(super) async fn own_word(run: &Run<'_>, reach: &Reach<'_>, observed: &Observ
         (Machine::Runs, None) => return Own::Silent("its address is not known".to_owned()),
         (Machine::Runs, Some(address)) => *address,
     };
-    let client = match probe(reach, address, place.uuid.as_deref()).await {
+    let client = match probe_also(reach, address, &place.elsewhere, place.uuid.as_deref()).await {
         Probe::Unreachable { reason } => return Own::Silent(reason),
         Probe::Stranger { why } => return Own::Silent(why),
         Probe::Maintenance { uuid, .. } if place.uuid.is_some_and(|own| own.eq_ignore_ascii_case(&uuid)) => {
@@ -170,8 +173,11 @@ fn places(run: &Run<'_>, observed: &Observed, node: &NodeName) -> Vec<Place> {
             },
         };
         let uuid = owned.get(name).and_then(|(guest, _)| guest.seen()?.live.smbios().ok().flatten()?.uuid);
-        let addresses = addresses.get(name).map(|pair| pair.iter().collect()).unwrap_or_default();
-        Place { name: name.to_string(), addresses, uuid, machine }
+        let assigned = addresses.get(name);
+        let elsewhere = owned.get(name).zip(assigned).map(|((guest, _), pair)| elsewhere(guest, *pair));
+        let addresses = assigned.map(|pair| pair.iter().collect()).unwrap_or_default();
+        let elsewhere = elsewhere.unwrap_or_default();
+        Place { name: name.to_string(), addresses, elsewhere, uuid, machine }
     };
     names.into_iter().map(place).collect()
 }
@@ -193,7 +199,13 @@ fn strangers(asked: &[Asked]) -> Vec<Place> {
             continue;
         }
         let (name, machine) = (member.hostname.clone(), Machine::Runs);
-        found.entry(addresses.clone()).or_insert(Place { name, addresses, uuid: None, machine });
+        found.entry(addresses.clone()).or_insert(Place {
+            name,
+            addresses,
+            elsewhere: Vec::new(),
+            uuid: None,
+            machine,
+        });
     }
     found.into_values().collect()
 }
@@ -202,7 +214,7 @@ async fn answer(reach: &Reach<'_>, place: &Place) -> Said {
     let Some(address) = place.addresses.first() else {
         return Said::Silent("its address is not known".to_owned());
     };
-    match probe(reach, *address, place.uuid.as_deref()).await {
+    match probe_also(reach, *address, &place.elsewhere, place.uuid.as_deref()).await {
         Probe::Unreachable { reason } => Said::Silent(reason),
         Probe::Stranger { why } => Said::Silent(why),
         Probe::Maintenance { .. } => Said::Empty,

@@ -50,7 +50,7 @@ pub(crate) use config::{compare_texts, differences};
 pub(crate) use etcd::{has_data, seen_etcd};
 pub(crate) use live_part::live_part;
 pub(crate) use pods::absent as absent_pods;
-pub(crate) use probe::{Probe, probe};
+pub(crate) use probe::{Probe, elsewhere, probe, probe_also};
 pub(crate) use rotation::{phases_at, phases_of_newcomer};
 pub(crate) use secrets::{without_secrets, without_secrets_of};
 pub(crate) use words::last_words;
@@ -100,7 +100,12 @@ pub async fn observe_machines(
     compare: Compare,
 ) {
     let places = places(desired, observed);
-    let asked: Vec<Asked<'_>> = places.iter().map(|(node, at)| asked(reach, node, at, compare)).collect();
+    let others = |at: &Whereabouts| {
+        let guest = at.vmid.and_then(|vmid| observed.guests.get(&vmid));
+        guest.map(|guest| elsewhere(guest, at.address)).unwrap_or_default()
+    };
+    let asked: Vec<Asked<'_>> =
+        places.iter().map(|(node, at)| asked(reach, node, (at, others(at)), compare)).collect();
     let seen: BTreeMap<NodeName, SeenMachine> =
         futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
     observed.talos = seen;
@@ -110,8 +115,13 @@ pub async fn observe_machines(
 
 type Asked<'a> = Pin<Box<dyn Future<Output = (NodeName, SeenMachine)> + Send + 'a>>;
 
-fn asked<'a>(reach: &'a Reach<'a>, node: &'a Node, at: &'a Whereabouts, compare: Compare) -> Asked<'a> {
-    Box::pin(async move { (node.name.clone(), look(reach, node, at, compare).await) })
+fn asked<'a>(
+    reach: &'a Reach<'a>,
+    node: &'a Node,
+    (at, others): (&'a Whereabouts, Vec<IpAddr>),
+    compare: Compare,
+) -> Asked<'a> {
+    Box::pin(async move { (node.name.clone(), look(reach, node, (at, &others), compare).await) })
 }
 
 /// Declared nodes whose VM is ours and runs, and where they are.
@@ -144,9 +154,14 @@ fn whereabouts(guest: &Guest, address: FamilyPair<IpAddr>) -> Whereabouts {
     }
 }
 
-async fn look(reach: &Reach<'_>, node: &Node, at: &Whereabouts, compare: Compare) -> SeenMachine {
+async fn look(
+    reach: &Reach<'_>,
+    node: &Node,
+    (at, others): (&Whereabouts, &[IpAddr]),
+    compare: Compare,
+) -> SeenMachine {
     let address = at.address.primary();
-    match probe(reach, address, at.uuid.as_deref()).await {
+    match probe_also(reach, address, others, at.uuid.as_deref()).await {
         Probe::Unreachable { reason } => SeenMachine::Unreachable { address, reason },
         Probe::Maintenance { uuid, version, .. } => SeenMachine::Maintenance { address, uuid, version },
         Probe::Stranger { why } => SeenMachine::Foreign { address, why },

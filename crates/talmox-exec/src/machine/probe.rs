@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use talmox_plan::{Guest, addresses};
 use talmox_talos::{Client, Error, Kind, kinds};
+use talmox_types::FamilyPair;
 
 use super::looking;
 use crate::Reach;
@@ -40,6 +42,33 @@ pub(crate) async fn probe(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>
     }
     tokio::time::sleep(SECOND_LOOK).await;
     once(reach, address, uuid).await
+}
+
+/// Looks at an address, and at the others the machine may be at if it is not there. Only one that proves to be the VM's is
+/// believed to be it elsewhere.
+pub(crate) async fn probe_also(
+    reach: &Reach<'_>,
+    address: IpAddr,
+    others: &[IpAddr],
+    uuid: Option<&str>,
+) -> Probe {
+    let found = probe(reach, address, uuid).await;
+    if uuid.is_none() || matches!(found, Probe::Configured(_) | Probe::Maintenance { .. }) {
+        return found;
+    }
+    for other in others {
+        if let own @ Probe::Configured(_) = once(reach, *other, uuid).await {
+            return own;
+        }
+    }
+    found
+}
+
+/// Addresses that a VM's own settings have beside those it is to have: somebody may have changed the description while the machine
+/// lives on where it was.
+pub(crate) fn elsewhere(guest: &Guest, assigned: FamilyPair<IpAddr>) -> Vec<IpAddr> {
+    let own = guest.seen().map(|seen| addresses(&seen.live)).unwrap_or_default();
+    own.into_iter().filter(|address| assigned.iter().all(|known| known != *address)).collect()
 }
 
 async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {

@@ -7,7 +7,7 @@ use talmox_types::{MacAddress, Mark, NodeName, VmId};
 
 use super::Planner;
 use crate::identity::{addresses, macs};
-use crate::{Class, Guest, GuestKind, NoteKind};
+use crate::{Class, Guest, GuestKind, NoteKind, Owned, Planned, Step, StepId, Upkeep};
 
 pub(super) fn find(planner: &mut Planner<'_>) {
     let found: Vec<(VmId, Class)> =
@@ -91,26 +91,102 @@ fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str) {
     planner.refuse(Some(node), format!("VM {vmid} on {on} may be this node: {why}"), choices);
 }
 
+/// Which node wants which addresses.
+struct Wanted {
+    by_mac: BTreeMap<MacAddress, NodeName>,
+    by_address: BTreeMap<IpAddr, NodeName>,
+}
+
+impl Wanted {
+    fn of(planner: &Planner<'_>) -> Self {
+        let mut wanted = Self { by_mac: BTreeMap::new(), by_address: BTreeMap::new() };
+        for node in planner.desired.nodes.iter().filter(|node| planner.request.covers(&node.name)) {
+            wanted.by_mac.extend(node.vm.nics.iter().map(|nic| (nic.mac, node.name.clone())));
+            let own = planner.addresses.get(&node.name);
+            let own = own.iter().flat_map(|pair| pair.iter()).map(|ip| (ip, node.name.clone()));
+            wanted.by_address.extend(own);
+        }
+        wanted
+    }
+
+    /// What a VM holds that a node wants, and whose VM it is not.
+    fn held_by(&self, guest: &Guest, owner: Option<&NodeName>) -> Option<(String, NodeName)> {
+        let seen = guest.seen()?;
+        let mac = |mac: MacAddress| Some((mac.to_string(), self.by_mac.get(&mac)?.clone()));
+        let address = |ip: IpAddr| Some((ip.to_string(), self.by_address.get(&ip)?.clone()));
+        let macs = macs(&seen.next).into_iter().filter_map(mac);
+        let mut held = macs.chain(addresses(&seen.next).into_iter().filter_map(address));
+        held.find(|(_, node)| Some(node) != owner)
+    }
+}
+
+/// What a node that is yet to be made wants and another node of ours has, as after a change of its name: it starts when the other
+/// is gone, if that goes in this plan. Two machines with one address would both be broken, and one of them may be a member of etcd.
+pub(super) fn addresses_of_ours(planner: &mut Planner<'_>) {
+    let wanted = Wanted::of(planner);
+    let observed = planner.observed;
+    let ours: Vec<Owned> = planner.identities.ours().cloned().collect();
+    let mut waits = false;
+    for owned in &ours {
+        let holder = &owned.mark.node;
+        let Some(guest) = observed.guests.get(&owned.mark.vmid) else { continue };
+        let Some((held, node)) = wanted.held_by(guest, Some(holder)) else { continue };
+        let has_vm = planner.identities.of_node(&node).next().is_some();
+        if planner.refused.contains(&node) || (has_vm && !planner.is_replaced(&node)) {
+            continue;
+        }
+        let gone = last_of(planner, owned);
+        if gone.is_empty() || has_vm {
+            refuse_namesake(planner, owned, &held, &node);
+            continue;
+        }
+        let is_start = |planned: &Planned| matches!(planned.step, Step::StartVm { .. });
+        let starts = planner.plan.steps.iter_mut().filter(|planned| planned.node.as_ref() == Some(&node));
+        for start in starts.filter(|planned| is_start(planned)) {
+            start.needs.extend(gone.iter().cloned());
+            waits = true;
+        }
+    }
+    if waits {
+        planner.sort_by_needs();
+    }
+}
+
+/// The steps after which nothing is left of a VM; none if it stays.
+fn last_of(planner: &Planner<'_>, owned: &Owned) -> Vec<StepId> {
+    let own = || planner.plan.steps.iter().filter(|planned| planned.node.as_ref() == Some(&owned.mark.node));
+    let removes = |planned: &&Planned| matches!(&planned.step, Step::RemoveVm { vm, .. } if vm.mark.vmid == owned.mark.vmid);
+    let forgets = |planned: &&Planned| matches!(planned.step, Step::Upkeep(Upkeep::ForgetNode { .. }));
+    let removed: Vec<StepId> = own().filter(removes).map(|planned| planned.id.clone()).collect();
+    if removed.is_empty() {
+        return removed;
+    }
+    removed.into_iter().chain(own().filter(forgets).map(|planned| planned.id.clone())).collect()
+}
+
+fn refuse_namesake(planner: &mut Planner<'_>, owned: &Owned, held: &str, node: &NodeName) {
+    let (holder, vmid, host) = (&owned.mark.node, owned.mark.vmid, &owned.host);
+    let problem = format!("VM {vmid} on {host} holds {held}, which is to be this node's: it is {holder}'s");
+    let mut choices = Vec::new();
+    if planner.names.contains_key(holder.as_str()) {
+        choices.push(format!("{holder} first, with another address: talmox apply --replace {holder}"));
+    } else {
+        choices.push(format!("if {node} is to take the place of {holder}: talmox apply --remove {holder}"));
+        choices.push(format!("if it is {holder} under another name: a name cannot change, so put it back"));
+    }
+    choices.push(format!("give {node} another address in the description"));
+    planner.refuse(Some(node), problem, choices);
+}
+
 /// Two machines with one address or MAC address are both broken.
 fn held_addresses(planner: &mut Planner<'_>) {
-    let mut by_mac: BTreeMap<MacAddress, NodeName> = BTreeMap::new();
-    let mut by_address: BTreeMap<IpAddr, NodeName> = BTreeMap::new();
-    for node in planner.desired.nodes.iter().filter(|node| planner.request.covers(&node.name)) {
-        by_mac.extend(node.vm.nics.iter().map(|nic| (nic.mac, node.name.clone())));
-        let own = planner.addresses.get(&node.name);
-        by_address.extend(own.iter().flat_map(|pair| pair.iter()).map(|ip| (ip, node.name.clone())));
-    }
+    let wanted = Wanted::of(planner);
     let observed = planner.observed;
     for guest in observed.guests.values().filter(|guest| !guest.template) {
         if matches!(planner.identities.class(guest.vmid), Class::Ours(_) | Class::Lost { .. }) {
             continue;
         }
-        let Some(seen) = guest.seen() else { continue };
-        let mac = macs(&seen.next).into_iter().find_map(|mac| Some((mac.to_string(), by_mac.get(&mac)?)));
-        let address =
-            addresses(&seen.next).into_iter().find_map(|ip| Some((ip.to_string(), by_address.get(&ip)?)));
-        if let Some((held, node)) = mac.or(address) {
-            let node = node.clone();
+        if let Some((held, node)) = wanted.held_by(guest, None) {
             refuse_holder(planner, guest, &held, &node);
         }
     }

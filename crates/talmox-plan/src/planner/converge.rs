@@ -6,13 +6,13 @@ use talmox_pve::property::{Slot, VmConfig};
 use talmox_pve::render::{Circumstances, vm_config};
 use talmox_types::desired::{Node, Power as WantedPower};
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{AwayWord, Mark};
+use talmox_types::{AwayWord, Mark, NodeName};
 
 use super::{Draft, Planner};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
-    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, Step, StepId, Waiting,
-    boot_iso,
+    Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, SeenMachine, Step,
+    StepId, Waiting, boot_iso,
 };
 
 /// Changes of a VM on their way into the plan.
@@ -46,6 +46,9 @@ impl<'a> Planner<'a> {
         if !self.placement(node, guest) || self.has_left(node, &owned.mark) || self.is_rewound(node, guest) {
             return;
         }
+        if self.lives_elsewhere(node) || self.has_left_etcd(node) {
+            return;
+        }
         if !self.shelf_fits(node, guest) {
             return;
         }
@@ -62,6 +65,41 @@ impl<'a> Planner<'a> {
         if left {
             let problem = format!("VM {} has left the cluster and was wiped, to be built anew", mark.vmid);
             let choices = vec![format!("talmox apply --replace {} goes on with it", node.name)];
+            self.refuse(Some(&node.name), problem, choices);
+        }
+        left
+    }
+
+    /// The machine answers at another address than is described for it. Its address is in its certificates, in etcd's list of members
+    /// and in Kubernetes: one that lives keeps it.
+    fn lives_elsewhere(&mut self, node: &Node) -> bool {
+        let seen = self.observed.talos.get(&node.name).and_then(SeenMachine::configured);
+        let (Some(seen), Some(wanted)) = (seen, self.addresses.get(&node.name)) else { return false };
+        let has = seen.address;
+        if wanted.iter().any(|address| address == has) {
+            return false;
+        }
+        let problem = format!(
+            "it lives at {has}, the description wants {}, and a machine keeps its address",
+            wanted.primary()
+        );
+        let choices = vec![
+            format!("put {has} back into the description"),
+            format!("talmox apply --replace {} builds it anew with the other address", node.name),
+        ];
+        self.refuse(Some(&node.name), problem, choices);
+        true
+    }
+
+    /// A run took the machine out of etcd, or somebody did, and it stands there without: it does not join again by itself.
+    fn has_left_etcd(&mut self, node: &Node) -> bool {
+        let seen = |name: &NodeName| self.observed.talos.get(name).and_then(SeenMachine::configured);
+        let others = self.desired.nodes.iter().filter(|other| other.name != node.name);
+        let well = others.filter_map(|other| seen(&other.name)).filter(|other| other.is_well());
+        let left = seen(&node.name).is_some_and(|own| own.has_left_etcd(node.name.as_str(), well));
+        if left {
+            let problem = "it left etcd, and does not come back by itself".to_owned();
+            let choices = vec![format!("talmox apply --replace {} builds it anew", node.name)];
             self.refuse(Some(&node.name), problem, choices);
         }
         left

@@ -144,6 +144,20 @@ impl Planner<'_> {
             BTreeSet::new()
         };
         let Some((host, reason)) = self.unknown.out_of_reach(node, &gone) else { return false };
+        if self.request.replace.contains(&node.name) {
+            let problem = format!(
+                "its VM may be on {host}, which does not answer ({reason}): it would come back with it"
+            );
+            let choices = vec![
+                format!("run this again once {host} is back"),
+                format!(
+                    "if {host} is gone for good: talmox apply --replace {} --host-gone {host}",
+                    node.name
+                ),
+            ];
+            self.refuse(Some(&node.name), problem, choices);
+            return true;
+        }
         self.wait_for_host(host, &node.name, &reason);
         true
     }

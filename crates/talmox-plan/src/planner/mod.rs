@@ -65,6 +65,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
                 planner.node(node);
             }
             planner.undeclared();
+            conflicts::addresses_of_ours(&mut planner);
             planner.ha();
             let mut held = planner.keep_workers_up(false);
             planner.inside();
@@ -88,6 +89,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         }
     }
     planner.refuse_unasked_pods();
+    planner.drop_refused();
     planner.one_control_plane_at_a_time();
     planner.plan
 }
@@ -305,6 +307,32 @@ impl<'a> Planner<'a> {
         self.plan.refusals.push(Refusal { node: node.cloned(), problem, choices });
     }
 
+    /// Nothing is done to a node that is refused, also where that turned out when some of it was planned already; nor what waits for
+    /// that.
+    fn drop_refused(&mut self) {
+        let mut dropped: BTreeSet<StepId> = BTreeSet::new();
+        loop {
+            let goes = |planned: &Planned| {
+                let is_refused = planned.node.as_ref().is_some_and(|node| self.refused.contains(node));
+                is_refused || planned.needs.iter().any(|need| dropped.contains(need))
+            };
+            let going: BTreeSet<StepId> = self
+                .plan
+                .steps
+                .iter()
+                .filter(|planned| goes(planned))
+                .map(|planned| planned.id.clone())
+                .collect();
+            if going.is_empty() {
+                break;
+            }
+            self.plan.steps.retain(|planned| !going.contains(&planned.id));
+            dropped.extend(going);
+        }
+        let refused = &self.refused;
+        self.plan.later.retain(|intent| intent.node.as_ref().is_none_or(|node| !refused.contains(node)));
+    }
+
     fn note(&mut self, node: Option<&NodeName>, kind: NoteKind, text: String) {
         self.plan.notes.push(Note { node: node.cloned(), kind, text });
     }
@@ -327,6 +355,25 @@ impl<'a> Planner<'a> {
             destroys,
         });
         id
+    }
+
+    /// Puts every step behind those it needs, and else leaves them in their order.
+    fn sort_by_needs(&mut self) {
+        let known: BTreeSet<StepId> = self.plan.steps.iter().map(|planned| planned.id.clone()).collect();
+        let mut left = std::mem::take(&mut self.plan.steps);
+        let mut done: BTreeSet<StepId> = BTreeSet::new();
+        while !left.is_empty() {
+            let is_ready = |planned: &Planned| {
+                planned.needs.iter().all(|need| done.contains(need) || !known.contains(need))
+            };
+            // In a circle nobody is: then the check says so.
+            let next = left.iter().position(is_ready).unwrap_or(0);
+            let planned = left.remove(next);
+            done.insert(planned.id.clone());
+            self.plan.steps.push(planned);
+        }
+        let steps = self.plan.steps.iter().enumerate();
+        self.shared = steps.filter(|(_, step)| step.node.is_none()).map(|(index, _)| index).collect();
     }
 
     /// Steps so far that belong to no node: few, however many nodes there are.

@@ -13,7 +13,8 @@ pub(super) fn check_names(planner: &mut Planner<'_>) {
     let there: BTreeSet<NodeName> = planner.identities.ours().map(|owned| owned.mark.node.clone()).collect();
     let request = planner.request;
     for node in &request.targets {
-        if declared.contains(node) || there.contains(node) {
+        // What was to be removed is gone in the end; that is told below.
+        if declared.contains(node) || there.contains(node) || request.remove.contains(node) {
             continue;
         }
         if request.goal == Goal::Destroy {

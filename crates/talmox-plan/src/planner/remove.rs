@@ -28,6 +28,11 @@ impl Planner<'_> {
                 continue;
             }
             if self.request.prune || self.request.remove.contains(name) {
+                let all: Vec<Owned> = self.identities.of_node(name).cloned().collect();
+                if all.len() > 1 {
+                    self.refuse_doubles(name, &all);
+                    continue;
+                }
                 self.remove(&owned, None, Effect::Destroy);
             } else {
                 let text = format!(
@@ -129,7 +134,10 @@ impl Planner<'_> {
             );
             let mut choices = if declared {
                 vec![
-                    format!("take {name} out of the description, then: talmox apply --remove {name}"),
+                    format!(
+                        "take {name} out of the description, with another control plane in its place (they come in odd numbers), then: \
+                         talmox apply --remove {name}"
+                    ),
                     format!("build it anew: talmox apply --replace {name}"),
                 ]
             } else {

@@ -20,6 +20,7 @@ mod inside;
 mod kubernetes;
 mod placing;
 mod removing;
+mod renamed;
 mod rewound;
 mod rotation;
 mod seeds;

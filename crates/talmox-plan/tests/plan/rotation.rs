@@ -126,7 +126,7 @@ fn a_node_nobody_describes_is_not_cut_off() {
     assert!(refused.choices[1].contains("--remove w-1"), "{refused:?}");
 }
 
-fn change(key: &str) -> talmox_plan::Change {
+pub(crate) fn change(key: &str) -> talmox_plan::Change {
     talmox_plan::Change {
         key: key.to_owned(),
         old: Some("a".to_owned()),

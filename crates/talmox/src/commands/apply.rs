@@ -36,7 +36,7 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
 async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()> {
     let mut inside = Inside::open(job, printer)?;
     let (request, nonce, plan) = decided(job, args, &inside, printer).await?;
-    printer.data(&text(job, &plan, printer))?;
+    printer.screen(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }

@@ -34,7 +34,7 @@ async fn check(args: &Check, printer: &Printer) -> anyhow::Result<()> {
     job.session.close().await?;
     let report = report(&job.desired, &facts?);
     match args.output.output {
-        Format::Table => printer.data(&check_text(&report, &flags))?,
+        Format::Table => printer.screen(&check_text(&report, &flags))?,
         format @ (Format::Json | Format::Yaml) => printer.structured(format, &CheckData::new(&report))?,
     }
     if report.has_problem() { Err(Told.into()) } else { Ok(()) }

@@ -40,7 +40,7 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     if plan.is_empty() && plan.refusals.is_empty() {
         return nothing_goes(&plan, args, printer);
     }
-    printer.data(&text(job, &plan, printer))?;
+    printer.screen(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
     }

@@ -44,7 +44,7 @@ async fn health(job: &Job, args: &Health, printer: &Printer) -> anyhow::Result<(
         elapsed: started.elapsed(),
     };
     match args.output.output {
-        Format::Table => printer.data(&health_text(&data))?,
+        Format::Table => printer.screen(&health_text(&data))?,
         format @ (Format::Json | Format::Yaml) => printer.structured(format, &data.told())?,
     }
     if seen.is_healthy() { Ok(()) } else { Err(Told.into()) }

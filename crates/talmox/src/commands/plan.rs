@@ -58,7 +58,7 @@ pub(super) fn show_as(
     let story = Story::new(plan, &job.desired);
     let places = Places::of(plan, &job.outcome.description);
     match format {
-        PlanFormat::Table => printer.data(text),
+        PlanFormat::Table => printer.screen(text),
         PlanFormat::Markdown => printer.data(&plan_markdown(&story, &places)),
         PlanFormat::Json => printer.structured(Format::Json, &PlanData::new(&story, &places)),
         PlanFormat::Yaml => printer.structured(Format::Yaml, &PlanData::new(&story, &places)),

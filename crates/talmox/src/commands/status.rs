@@ -52,7 +52,7 @@ async fn once(job: &Job, args: &Status, before: &str, printer: &Printer) -> anyh
     add_obstacles(&job.session.client, &mut view).await;
     match args.output.output {
         Format::Table => {
-            printer.data(&format!("{before}{}", status_text(&view, inside.as_ref(), &job.flags)))
+            printer.screen(&format!("{before}{}", status_text(&view, inside.as_ref(), &job.flags)))
         }
         format @ (Format::Json | Format::Yaml) => {
             printer.structured(format, &StatusData::new(&view, inside.as_ref()))

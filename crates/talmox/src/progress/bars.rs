@@ -198,7 +198,7 @@ impl Reporter for Bars {
     }
 
     fn waiting(&self, waiting: &Waiting<'_>) {
-        if self.patience.is_over(waiting.name, waiting.elapsed) {
+        if self.patience.is_over_without_step(waiting.name, waiting.elapsed) {
             let _ = self.screen.println(format!("  {}", waits_for(waiting)));
         }
     }

@@ -77,7 +77,7 @@ impl Reporter for Lines<'_> {
     }
 
     fn waiting(&self, waiting: &Waiting<'_>) {
-        if self.patience.is_over(waiting.name, waiting.elapsed) {
+        if self.patience.is_over_without_step(waiting.name, waiting.elapsed) {
             (self.sink)(&waits_for(waiting));
         }
     }

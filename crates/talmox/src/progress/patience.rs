@@ -11,6 +11,9 @@ use crate::screens::{duration, safe};
 /// A wait that takes longer is mentioned, and again after as long.
 const STILL: Duration = Duration::from_secs(30);
 
+/// One that belongs to no step is mentioned sooner: nothing else on the screen says that anything is done.
+const FIRST: Duration = Duration::from_secs(2);
+
 /// How often each wait was mentioned.
 #[derive(Default)]
 pub(super) struct Patience(Mutex<BTreeMap<String, u64>>);
@@ -18,7 +21,16 @@ pub(super) struct Patience(Mutex<BTreeMap<String, u64>>);
 impl Patience {
     /// Whether so long a wait has not been mentioned yet.
     pub(super) fn is_over(&self, wait: &str, elapsed: Duration) -> bool {
-        let times = elapsed.as_secs() / STILL.as_secs();
+        self.is_news(wait, elapsed.as_secs() / STILL.as_secs())
+    }
+
+    /// The same for a wait that belongs to no step.
+    pub(super) fn is_over_without_step(&self, wait: &str, elapsed: Duration) -> bool {
+        let first = u64::from(elapsed >= FIRST);
+        self.is_news(wait, first + elapsed.as_secs() / STILL.as_secs())
+    }
+
+    fn is_news(&self, wait: &str, times: u64) -> bool {
         let mut mentioned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = mentioned.entry(wait.to_owned()).or_default();
         let news = times > *before;
@@ -35,5 +47,6 @@ pub(super) fn wait(name: &str, detail: &str) -> String {
 
 /// A wait that belongs to no step.
 pub(super) fn waits_for(waiting: &Waiting<'_>) -> String {
-    format!("{}   {}", wait(waiting.name, waiting.detail), duration(waiting.elapsed))
+    let (elapsed, limit) = (duration(waiting.elapsed), duration(waiting.limit));
+    format!("{} (at most {limit})   {elapsed}", wait(waiting.name, waiting.detail))
 }

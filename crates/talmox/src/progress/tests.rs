@@ -45,7 +45,7 @@ fn play(reporter: &dyn Reporter, plan: &Plan) {
     reporter.event(Event::Done { step: configure, elapsed: Duration::from_millis(310) });
     reporter.event(Event::Done { step: start, elapsed: Duration::from_millis(3_240) });
     reporter.event(Event::Failed { step: other, error: &stuck() });
-    for seconds in [1, 40] {
+    for seconds in [1, 3, 5, 40] {
         reporter.waiting(&Waiting {
             name: "VM 2009, which somebody else is making",
             elapsed: Duration::from_secs(seconds),

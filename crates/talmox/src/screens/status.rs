@@ -70,8 +70,12 @@ fn drives(view: &View) -> String {
 
 /// Commands that would make it as described.
 fn next(view: &View, inside: Option<&InsideView>, flags: &str) -> String {
-    let names =
-        |nodes: &[&NodeView]| nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>().join(",");
+    // A node with two VMs is listed twice, and named once.
+    let names = |nodes: &[&NodeView]| {
+        let mut names: Vec<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
+        names.dedup();
+        names.join(",")
+    };
     let differs = |node: &&NodeView| {
         matches!(node.state, NodeState::Missing | NodeState::Unfinished)
             || !node.drift.is_empty()

@@ -73,7 +73,7 @@ impl<'p> Story<'p> {
         // What machines stand on is made before them and removed after them, and is told there.
         let (removed, mut acts): (Vec<_>, Vec<_>) =
             things.into_iter().partition(|act| act.sign == Sign::Destroy);
-        acts.extend(nodes_in_order(plan, desired).into_iter().map(|node| vm_act(plan, node)));
+        acts.extend(nodes_in_order(plan, desired).into_iter().flat_map(|node| vm_acts(plan, node)));
         acts.extend(removed);
         Self { plan, desired, acts }
     }
@@ -176,9 +176,31 @@ fn nodes_in_order<'p>(plan: &'p Plan, desired: &'p Desired) -> Vec<&'p NodeName>
     order
 }
 
-fn vm_act<'p>(plan: &'p Plan, node: &'p NodeName) -> Act<'p> {
+/// What happens to the VM of a node; of one that has two, and all of whose VMs go, each is told: nobody shall agree to the end of a VM
+/// they were not shown.
+fn vm_acts<'p>(plan: &'p Plan, node: &'p NodeName) -> Vec<Act<'p>> {
     let steps: Vec<&Planned> = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node)).collect();
     let later: Vec<&Intent> = plan.later.iter().filter(|intent| intent.node.as_ref() == Some(node)).collect();
+    let going = steps.iter().filter_map(|planned| match &planned.step {
+        Step::RemoveVm { vm, .. } => Some(vm.vmid()),
+        _ => None,
+    });
+    let mut others: BTreeSet<VmId> = going.collect();
+    // The first is told with all that has no VM of its own.
+    others.pop_first();
+    let mut acts = Vec::new();
+    let mut rest = steps;
+    for vmid in others {
+        let (own, left): (Vec<&Planned>, Vec<&Planned>) =
+            rest.into_iter().partition(|planned| planned.step.vm().is_some_and(|vm| vm.vmid() == vmid));
+        acts.push(vm_act(node, own, Vec::new()));
+        rest = left;
+    }
+    acts.insert(0, vm_act(node, rest, later));
+    acts
+}
+
+fn vm_act<'p>(node: &'p NodeName, steps: Vec<&'p Planned>, later: Vec<&'p Intent>) -> Act<'p> {
     let made = steps.iter().find_map(|planned| {
         let (Step::CloneVm { host, mark, .. } | Step::CreateVm { host, mark, .. }) = &planned.step else {
             return None;

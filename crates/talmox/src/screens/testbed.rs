@@ -329,9 +329,14 @@ pub(crate) fn prune() -> Plan {
 
 /// Everything of the cluster goes.
 pub(crate) fn destroy() -> Plan {
+    destroy_as(2000)
+}
+
+/// The same with VMs from another id on.
+pub(crate) fn destroy_as(first: u32) -> Plan {
     let mut plan = empty();
     for (index, node) in ["cp-1", "worker-1"].into_iter().enumerate() {
-        let vmid = 2000 + u32::try_from(index).unwrap();
+        let vmid = first + u32::try_from(index).unwrap();
         plan.steps.push(stop(node, vmid, Effect::Stop));
         let disk = format!("local-zfs:vm-{vmid}-disk-1");
         plan.steps.push(remove(node, vmid, Effect::Destroy, &[("scsi0", &disk, Some("100G"))]));

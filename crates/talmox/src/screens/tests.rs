@@ -119,6 +119,21 @@ fn plan_of_configurations() {
     );
 }
 
+/// A node with two VMs, both of which go: nobody agrees to the end of a VM they were not shown.
+#[test]
+fn every_vm_that_goes_is_shown() {
+    let mut plan = testbed::destroy();
+    let of_cp_1 = |planned: &&Planned| planned.node == Some(name("cp-1"));
+    let second: Vec<Planned> = testbed::destroy_as(2020).steps.iter().filter(of_cp_1).cloned().collect();
+    plan.steps.extend(second);
+    let text = plain(&shown(&plan, Verbosity::Normal));
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("vm        cp-1")).collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    assert!(rows[0].contains("2000 on pve") && rows[1].contains("2020 on pve"), "{text}");
+    assert!(text.contains("local-zfs:vm-2020-disk-1"), "{text}");
+    assert!(text.contains("4 to destroy"), "{text}");
+}
+
 /// What is left of a node whose VM is gone is removed before another is made, and that is told where it is.
 #[test]
 fn a_plan_that_removes_a_former_member() {

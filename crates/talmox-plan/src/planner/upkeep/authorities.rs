@@ -38,7 +38,10 @@ impl<'a> Planner<'a> {
         let joins = self.plan.steps.iter().any(|planned| matches!(planned.step, Step::ConfigureNode { .. }));
         let differs = |one: &&Living<'a>| {
             let changes = one.seen.config.as_deref().unwrap_or_default();
-            (joins || self.request.covers(&one.node.name)) && changes.iter().any(replaces_authority)
+            // A worker has no signers: one that is described as another kind of node lacks or gains them all.
+            let is_of_its_kind = !changes.iter().any(|change| change.key == "machine.type");
+            let counts = joins || self.request.covers(&one.node.name);
+            counts && is_of_its_kind && changes.iter().any(replaces_authority)
         };
         let mut names: Vec<NodeName> =
             living.iter().filter(differs).map(|one| one.node.name.clone()).collect();

@@ -232,13 +232,17 @@ fn a_control_plane_that_left_etcd_is_named_with_the_way_back() {
     left.unmet = vec!["services: etcd not running".to_owned()];
     left.etcd = Some(SeenEtcd::Unknown { reason: "no answer".to_owned() });
     see(&mut observed, "cp-3", boxed(left.clone()));
-    let reason = |observed: &Observed| {
-        let plan = planned(&desired, observed, &healthy());
-        plan.steps.iter().map(|planned| planned.reason.clone()).collect::<Vec<_>>().join("\n")
-    };
-    assert!(reason(&observed).contains("cp-3 left etcd"), "{}", reason(&observed));
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(problems(&plan), ["it left etcd, and does not come back by itself"]);
+    assert_eq!(plan.refusals[0].choices, ["talmox apply --replace cp-3 builds it anew"]);
+    assert!(about(&plan, "cp-3").is_empty(), "it is not waited for: {:?}", steps(&plan));
+    let anew = planned(&desired, &observed, &Request { replace: [name("cp-3")].into(), ..healthy() });
+    assert!(!problems(&anew).iter().any(|problem| problem.contains("left etcd")), "{:?}", anew.refusals);
     // One that is booting may be about to join.
     left.stage = talmox_plan::SeenStage::Booting;
     see(&mut observed, "cp-3", boxed(left));
-    assert!(reason(&observed).contains("cp-3 is not well"), "{}", reason(&observed));
+    let plan = planned(&desired, &observed, &healthy());
+    assert!(plan.refusals.is_empty(), "{:?}", plan.refusals);
+    let told = plan.steps.iter().any(|planned| planned.reason.contains("cp-3 is not well"));
+    assert!(told, "{:#?}", plan.steps);
 }

@@ -29,7 +29,7 @@ pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> 
     let way = Way::of(args)?;
     let (described, bundle) = block_on(look(args, &way, printer))?;
     match args.output.output {
-        Format::Table => printer.data(&cluster_adoption_text(&described))?,
+        Format::Table => printer.screen(&cluster_adoption_text(&described))?,
         format @ (Format::Json | Format::Yaml) => {
             printer.structured(format, &ClusterAdoptionData::new(&described, args.dry_run))?;
         }

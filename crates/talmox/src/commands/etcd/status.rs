@@ -17,7 +17,7 @@ pub(super) fn status(args: &EtcdStatus, printer: &Printer) -> anyhow::Result<()>
     let (etcd, declared, seen) = ask(&args.description, &args.connection, printer)?;
     let data = EtcdData::new(&seen.cluster, &etcd, &declared.keys());
     match args.output.output {
-        Format::Table => printer.data(&etcd_text(&data, &seen.flags)),
+        Format::Table => printer.screen(&etcd_text(&data, &seen.flags)),
         format @ (Format::Json | Format::Yaml) => printer.structured(format, &data),
     }
 }

@@ -150,7 +150,7 @@ fn find_references(
             reference_text(&reference.name, &described_template(&reference.template), &found, &problems);
         // Whoever wants the plan as data gets nothing else on the same stream.
         match format {
-            PlanFormat::Table => printer.data(&format!("{text}\n"))?,
+            PlanFormat::Table => printer.screen(&format!("{text}\n"))?,
             PlanFormat::Json | PlanFormat::Yaml | PlanFormat::Markdown => printer.problem(&text),
         }
         broken += usize::from(!problems.is_empty());

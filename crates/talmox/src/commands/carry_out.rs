@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use talmox_exec::{ApplyError, Gate, GateFuture, Interruption, Limits, Reach, Reporter, Run, Summary};
-use talmox_plan::{Goal, Nonce, Plan, Request, Until, Waiting};
+use talmox_plan::{Goal, Nonce, Plan, Planned, Request, Step, Until, Upkeep, Waiting};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use tokio_util::sync::CancellationToken;
@@ -166,6 +166,17 @@ impl CarryOut<'_> {
                     ("look", self.site.command("status")),
                 ],
             ),
+            Goal::Converge if staged(plan) > 0 => (
+                format!(
+                    "Talos {} is installed on {}; the restart is left for later",
+                    desired.talos.version,
+                    plural(staged(plan), "node")
+                ),
+                vec![
+                    ("restart", self.site.command_for(self.verb, &without_stage(self.request))),
+                    ("look", self.site.command("status")),
+                ],
+            ),
             Goal::Converge => (
                 reached(self.request.until, covered, &summary.waiting),
                 vec![
@@ -213,6 +224,19 @@ impl CarryOut<'_> {
             next,
         }
     }
+}
+
+/// How many nodes a plan leaves with another Talos on their disks than they run.
+fn staged(plan: &Plan) -> usize {
+    let stages =
+        |planned: &&Planned| matches!(planned.step, Step::Upkeep(Upkeep::UpgradeNode { stage: true, .. }));
+    plan.steps.iter().filter(stages).count()
+}
+
+fn without_stage(request: &Request) -> Request {
+    let mut request = request.clone();
+    request.upkeep.stage = false;
+    request
 }
 
 /// What was asked for, less what is done for good. A host that is gone has a say in what is built anew, removed or given up; with none

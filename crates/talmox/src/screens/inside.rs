@@ -18,6 +18,8 @@ use crate::printer::GREEN;
 #[derive(Serialize)]
 pub(crate) struct InsideView {
     pub(crate) health: SeenHealth,
+    /// The version of Talos the description wants.
+    pub(crate) described: String,
     pub(crate) talos: BTreeMap<NodeName, SeenMachine>,
     pub(crate) kubernetes: SeenKubernetes,
     pub(crate) etcd: Option<EtcdView>,
@@ -127,7 +129,19 @@ impl InsideView {
     /// Whether machines run with something else than is described for them.
     pub(super) fn differs(&self) -> bool {
         let mut seen = self.talos.values().filter_map(SeenMachine::configured);
-        seen.any(|seen| seen.config.as_ref().is_some_and(|changes| !changes.is_empty()))
+        let differs = |seen: &SeenNode| seen.config.as_ref().is_some_and(|changes| !changes.is_empty());
+        seen.any(|seen| differs(seen) || self.is_behind(seen)) || self.is_unfinished()
+    }
+
+    /// Whether a machine runs another Talos than is described.
+    fn is_behind(&self, seen: &SeenNode) -> bool {
+        !seen.version.is_empty() && bare(&seen.version) != self.described
+    }
+
+    /// Whether a run of ours keeps pods off a node.
+    fn is_unfinished(&self) -> bool {
+        let SeenKubernetes::Answers(cluster) = &self.kubernetes else { return false };
+        cluster.nodes.values().any(|node| node.cordoned_for.is_some())
     }
 
     /// Whether nodes run different versions of Talos.
@@ -163,7 +177,11 @@ impl InsideView {
                 ("foreign".to_owned(), RED)
             }
             Some(SeenMachine::Configured(seen)) => {
-                let (word, style) = configured(node, seen, &mut remarks);
+                let is_behind = self.is_behind(seen);
+                let (word, style) = configured(node, seen, is_behind, &mut remarks);
+                if is_behind {
+                    remarks.push(format!("Talos {} is described", self.described));
+                }
                 // Who has which is what matters then.
                 let which = if self.is_mixed() { format!(" {}", bare(&seen.version)) } else { String::new() };
                 (format!("{word}{which}"), style)
@@ -174,6 +192,11 @@ impl InsideView {
         {
             let version = image.rsplit_once(':').map_or(image.as_str(), |(_, version)| version);
             remarks.push(format!("Talos {} is installed and waits for a restart", bare(version)));
+        }
+        if let SeenKubernetes::Answers(cluster) = &self.kubernetes
+            && let Some(reason) = cluster.nodes.get(node.as_str()).and_then(|node| node.cordoned_for.as_ref())
+        {
+            remarks.push(format!("a run of talmox keeps pods off it ({})", safe(reason)));
         }
         if self.etcd.as_ref().and_then(|etcd| etcd.leader.as_ref()) == Some(node) {
             remarks.push("leader".to_owned());
@@ -212,7 +235,12 @@ fn etcd(view: &EtcdView) -> String {
     text
 }
 
-fn configured(node: &NodeName, seen: &SeenNode, remarks: &mut Vec<String>) -> (String, anstyle::Style) {
+fn configured(
+    node: &NodeName,
+    seen: &SeenNode,
+    is_behind: bool,
+    remarks: &mut Vec<String>,
+) -> (String, anstyle::Style) {
     let word = match seen.stage {
         SeenStage::Unknown => "unknown",
         SeenStage::Booting => "booting",
@@ -228,7 +256,9 @@ fn configured(node: &NodeName, seen: &SeenNode, remarks: &mut Vec<String>) -> (S
     if let Some(SeenEtcd::Unknown { reason }) = &seen.etcd {
         remarks.push(format!("etcd: {}", safe(reason)));
     }
-    let differs = seen.config.as_ref().is_some_and(|changes| !changes.is_empty());
+    // The image is in the configuration too: of one that runs another Talos that goes without saying.
+    let mut changes = seen.config.iter().flatten();
+    let differs = changes.any(|change| !(is_behind && change.key == "machine.install.image"));
     if differs && seen.on_trial.is_some() {
         remarks.push("another configuration is on trial, and goes back by itself".to_owned());
     } else if differs {

@@ -1,9 +1,9 @@
 //! An upgrade of several nodes, told as the one thing it is to people: from what to what, in which order, and what happens to
 //! each of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_plan::{Planned, Step, Upkeep};
+use talmox_plan::{Plan, Planned, Step, StepId, Upkeep, Waiting};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 
@@ -83,8 +83,11 @@ impl<'p> Roll<'p> {
         };
         let snapshot = story.plan.steps.iter().any(|planned| planned.step.word() == "snapshot-etcd");
         let mut order: Vec<String> = snapshot.then(|| "snapshot of etcd".to_owned()).into_iter().collect();
+        let kubernetes = self.beside_kubernetes(story.plan);
+        order.extend((kubernetes == Some(Turn::Before)).then(|| "Kubernetes".to_owned()));
         order.extend(self.told(&planes, "control plane"));
         order.extend(self.told(&workers, "worker"));
+        order.extend((kubernetes == Some(Turn::After)).then(|| "Kubernetes".to_owned()));
         let each = if self.stage {
             "install, beside the Talos that runs"
         } else {
@@ -98,6 +101,18 @@ impl<'p> Roll<'p> {
         ]
     }
 
+    /// Whether Kubernetes is upgraded in the same plan, and when: one of the two may not run with the other's new version.
+    fn beside_kubernetes(&self, plan: &Plan) -> Option<Turn> {
+        if plan.later.iter().any(|intent| intent.step == "upgrade-kubernetes") {
+            return Some(Turn::After);
+        }
+        let upgrade = plan.steps.iter().find(|planned| planned.step.word() == "upgrade-kubernetes")?;
+        let needs = transitive_needs(plan, upgrade);
+        let own = plan.steps.iter().filter(|planned| self.tells(planned));
+        let waits = own.into_iter().any(|planned| needs.contains(&planned.id));
+        Some(if waits { Turn::After } else { Turn::Before })
+    }
+
     /// Names, each with what else its restart is good for.
     fn told(&self, nodes: &[&NodeName], kind: &str) -> Vec<String> {
         if nodes.len() > NAMED {
@@ -109,6 +124,26 @@ impl<'p> Roll<'p> {
         };
         nodes.iter().map(name).collect()
     }
+}
+
+/// When Kubernetes has its turn, beside a roll of Talos.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Before,
+    After,
+}
+
+/// All that has to be done before a step.
+fn transitive_needs<'p>(plan: &'p Plan, planned: &'p Planned) -> BTreeSet<&'p StepId> {
+    let mut all: BTreeSet<&StepId> = BTreeSet::new();
+    let mut open: Vec<&StepId> = planned.needs.iter().collect();
+    while let Some(id) = open.pop() {
+        if all.insert(id) {
+            let before = plan.steps.iter().find(|one| one.id == *id);
+            open.extend(before.into_iter().flat_map(|one| &one.needs));
+        }
+    }
+    all
 }
 
 fn is_control_plane(story: &Story<'_>, name: &NodeName) -> bool {
@@ -136,6 +171,20 @@ pub(super) fn quorum_kept(story: &Story<'_>) -> Option<String> {
     // What is not described any more may have been a control plane.
     let described = |name: &NodeName| story.desired.nodes.iter().any(|node| node.name == *name);
     let leaves = story.acts.iter().any(|act| act.node().is_some_and(|name| !described(name)));
-    (planes > 2 && goes_down && stays && !leaves)
+    let plane = |node: &NodeName| is_control_plane(story, node);
+    // One that is off, or that nobody could ask, has no vote while the others go down.
+    let starts = |planned: &Planned| matches!(planned.step, Step::StartVm { .. });
+    let is_off =
+        story.plan.steps.iter().any(|planned| starts(planned) && planned.node.as_ref().is_some_and(plane));
+    let is_silent = story.plan.waiting.iter().any(|waiting| match waiting {
+        Waiting::Answer { node, .. } | Waiting::Locked { node, .. } => plane(node),
+        Waiting::HostDown { nodes, .. } => nodes.iter().any(plane),
+        Waiting::Bootstrap { .. } => true,
+        Waiting::InFlight { .. }
+        | Waiting::Reboot { .. }
+        | Waiting::Trial { .. }
+        | Waiting::Workers { .. } => false,
+    });
+    (planes > 2 && goes_down && stays && !leaves && !is_off && !is_silent)
         .then(|| format!(" etcd keeps {} of {planes} members at every step.", planes - 1))
 }

@@ -484,6 +484,7 @@ fn status_of_what_is_inside() {
     let new = SeenMachine::Maintenance { address, uuid: "u".to_owned(), version: None };
     let inside = InsideView {
         health: SeenHealth::Unhealthy { why: "3 of 4 nodes configured and reachable".to_owned() },
+        described: "1.13.9".to_owned(),
         talos: [
             machine("cp-1", configured(Some(member))),
             machine("worker-1", configured(None)),

@@ -148,7 +148,8 @@ impl<'a> Inside<'a> {
         let Observed { talos, kubernetes, .. } = observed;
         let certificates_end = self.certificates_end().map(day);
         let ending = self.ending(now());
-        InsideView { health, talos, kubernetes, etcd, certificates_end, ending, rotation }
+        let described = self.job.desired.talos.version.to_string();
+        InsideView { health, described, talos, kubernetes, etcd, certificates_end, ending, rotation }
     }
 
     /// Members, leader and size, as the control planes say that have a member.

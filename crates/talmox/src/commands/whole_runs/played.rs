@@ -92,6 +92,7 @@ pub(super) async fn status(bed: &Bed) -> String {
     let etcd = bed.etcd().await;
     let inside = InsideView {
         health: health(&bed.desired, Some(&bed.cluster()), &observed).await,
+        described: bed.desired.talos.version.to_string(),
         etcd: EtcdView::of(&observed, &etcd, &bed.control_planes()),
         certificates_end: None,
         ending: Vec::new(),

@@ -47,6 +47,7 @@ defects! {
     TurnsIgnored, "turns-ignored", "control planes go down together";
     GateNotAsked, "gate-not-asked", "nodes go down without asking the gate";
     EtcdNotAsked, "etcd-not-asked", "control planes go down whatever the members of etcd say";
+    AddressTaken, "address-taken", "a VM is started on the address of another node that lives";
     VoteTakenForWorker, "vote-taken-for-worker", "a member of etcd that is described as a worker goes down as one";
     WindowForgotten, "window-forgotten", "nodes go down though the window ended while members were waited for";
     AwayNotCounted, "away-not-counted", "workers that are away are not counted when others are to go down";

@@ -86,6 +86,7 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::VoteTakenForWorker => {
             const { &[gate("etcd::control_planes_that_are_described"), gate("etcd::a_vote_that_the_description")] }
         }
+        Defect::AddressTaken => const { &[plan("renamed::a_node_under_another_name")] },
         Defect::WindowForgotten => const { &[gate("window::")] },
         Defect::AwayNotCounted => const { &[plan("unavailable::while_one_is_silent")] },
         Defect::AwayNotLookedFor => const { &[upgrade("unavailable::one_that_dies")] },

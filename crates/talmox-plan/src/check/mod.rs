@@ -3,6 +3,7 @@
 //! Whatever made a plan, it is not carried out unless it passes here. This shares nothing with the planner but the data:
 //! it reads marks and volumes again from what was observed, so that one mistake would have to be made twice.
 
+mod addresses;
 mod authorities;
 mod graph;
 mod inside;
@@ -50,6 +51,8 @@ pub enum Rule {
     OneAtATime,
     /// A member of etcd that was rolled back is not started while others were not.
     PastStaysOff,
+    /// Nothing starts with the address of a machine of ours that runs.
+    AddressIsFree,
     /// Pods leave a node before it goes down, and are let back after.
     PodsFirst,
     /// The bootstrap happens once, on the first control plane, with the intent in its mark and no data anywhere.
@@ -85,6 +88,7 @@ impl fmt::Display for Rule {
             Self::OursOnly => "only what is proven ours is touched",
             Self::OneAtATime => "one control plane at a time",
             Self::PastStaysOff => "members that were rolled back are not started again",
+            Self::AddressIsFree => "nothing starts with an address that is in use",
             Self::PodsFirst => "pods leave before their node goes down",
             Self::BootstrapOnce => "at most one bootstrap",
             Self::SnapshotFirst => "a snapshot before what is risky",
@@ -127,6 +131,7 @@ pub fn check(plan: &Plan, desired: &Desired, observed: &Observed, request: &Requ
     retire::judge(&mut court);
     rewound::judge(&mut court);
     roles::judge(&mut court);
+    addresses::judge(&mut court);
     installer::judge(&mut court);
     court.violations
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{MacAddress, Mark, NodeName, VmId};
 
 use super::Planner;
@@ -131,6 +132,9 @@ pub(super) fn addresses_of_ours(planner: &mut Planner<'_>) {
         let holder = &owned.mark.node;
         let Some(guest) = observed.guests.get(&owned.mark.vmid) else { continue };
         let Some((held, node)) = wanted.held_by(guest, Some(holder)) else { continue };
+        if sabotaged(Defect::AddressTaken) {
+            continue;
+        }
         let has_vm = planner.identities.of_node(&node).next().is_some();
         if planner.refused.contains(&node) || (has_vm && !planner.is_replaced(&node)) {
             continue;

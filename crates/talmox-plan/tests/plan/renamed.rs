@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use talmox_plan::{Depth, HostsRequest, Observed, Request, Seen, SeenMachine, Step, Upkeep, UpkeepRequest};
+use talmox_plan::{
+    Depth, HostsRequest, Observed, Request, Rule, Seen, SeenMachine, Step, Upkeep, UpkeepRequest, check,
+};
 use talmox_types::desired::{Desired, NodeAddress, Role};
 use talmox_types::{FamilyPair, NodeName};
 
@@ -79,6 +81,11 @@ fn it_is_started_when_nothing_is_left_of_the_one_before() {
     for last in ["cp-3/remove", "cp-3/forget"] {
         assert!(needs.iter().any(|need| need == last), "{needs:?}\n{:#?}", steps(&plan));
     }
+    let mut hasty = plan.clone();
+    let start = hasty.steps.iter_mut().find(|planned| planned.id.as_str() == "cp-4/start").unwrap();
+    start.needs.retain(|need| !need.as_str().starts_with("cp-3"));
+    let found = check(&hasty, &desired, &observed, &Request { remove: names(&["cp-3"]), ..healthy() });
+    assert!(found.iter().any(|violation| violation.rule == Rule::AddressIsFree), "{found:?}");
     // While the other has to be waited for, it is not made either.
     observed.guests.get_mut(&id(2002)).unwrap().lock = Some("backup".to_owned());
     let plan = planned(&desired, &observed, &Request { remove: names(&["cp-3"]), ..healthy() });

@@ -49,7 +49,9 @@ async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
             Ok(Some(found)) => return proven(client, &found, uuid),
             Ok(None) => return Probe::Unreachable { reason: "it does not know its hardware yet".to_owned() },
             // One that refuses us has proven that it is of this cluster: nobody else is found there.
-            Err(error) if error.kind() != Kind::NotTrusted || is_refusal(&error) => return unreachable(&error),
+            Err(error) if error.kind() != Kind::NotTrusted || is_refusal(&error) => {
+                return unreachable(&error);
+            }
             Err(_) => {}
         }
     }

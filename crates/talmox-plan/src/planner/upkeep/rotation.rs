@@ -169,13 +169,11 @@ impl<'a> Planner<'a> {
 
 /// What every phase of Kubernetes' authority does to what runs: no machine restarts, and much on it does.
 fn restarts(control_planes: usize) -> String {
-    let what = "kubelets and the pods of control planes restart in every phase";
+    let what = "each phase of the authority of Kubernetes restarts kubelets and the pods of control planes";
     if control_planes == 1 {
-        return format!(
-            "{what}: there is one control plane, and while its pods restart the API of Kubernetes is away"
-        );
+        return format!("{what}: there is only one, and the API of Kubernetes is away meanwhile");
     }
-    format!("{what}, on one machine after the other; other pods go on")
+    format!("{what}, one machine after the other")
 }
 
 /// Why a phase is there.

@@ -2,7 +2,7 @@
 //!
 //! Two kinds of fields are masked. *Secret* ones hold a secret and nothing else, as Talos itself has it. *Guarded* ones hold what people
 //! wrote, files, manifests, variables of programs, and with it whatever secrets they put there. Beside them stands what came out of
-//! variables, in any field.
+//! variables, in any field, and so does what an address says beyond where something is: who asks for it, and with what.
 
 use aws_lc_rs::hmac;
 
@@ -43,7 +43,18 @@ impl Mask<'_> {
             let is_hidden =
                 |leaf: &Value| leaf.as_text().filter(|text| hidden.is_in(text)).map(|text| self.cover(text));
             body.values_mut().for_each(|value| leaves(value, &is_hidden));
+            let is_address = |leaf: &Value| self.address(leaf.as_text()?);
+            body.values_mut().for_each(|value| leaves(value, &is_address));
         }
+    }
+
+    /// A text whose addresses say no more than where something is; none if they did not anyway.
+    fn address(&self, text: &str) -> Option<String> {
+        let covered = without_credentials(text)?;
+        Some(match self {
+            Self::Guarded { mark: Some(mark), .. } => format!("{covered} {}", mark.of(text)),
+            Self::Guarded { mark: None, .. } | Self::Secrets => covered,
+        })
     }
 
     /// Masks all of a value.
@@ -60,6 +71,10 @@ impl Mask<'_> {
                 self.whole(value);
             } else {
                 self.value(value, &field.kind);
+                let entry = field.guarded_entry.and_then(|key| value.as_map_mut()?.get_mut(key));
+                if let Some(entry) = entry.filter(|_| matches!(self, Self::Guarded { .. })) {
+                    self.whole(entry);
+                }
             }
         }
     }
@@ -90,6 +105,52 @@ impl Mask<'_> {
     }
 }
 
+/// What ends an address inside of a text.
+fn ends_address(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '"' | '\'' | '<' | '>' | '`')
+}
+
+/// A text without users, passwords and queries of the addresses in it, whatever field it stands in; none if it has none of them.
+fn without_credentials(text: &str) -> Option<String> {
+    let (mut shown, mut rest, mut found) = (String::with_capacity(text.len()), text, false);
+    while let Some(at) = rest.find("://") {
+        let (before, address) = rest.split_at(at + "://".len());
+        shown.push_str(before);
+        rest = address;
+        if let Some(length) = user_length(address) {
+            shown.push_str(REDACTED);
+            (rest, found) = (&address[length..], true);
+        }
+        // Another address may follow before a query does.
+        let next = rest.find("://").unwrap_or(rest.len());
+        let part = &rest[..next];
+        let end = part.find(ends_address).unwrap_or(next);
+        if let Some(query) = part[..end].find('?') {
+            let whole = &rest[query + 1..];
+            let length = whole.find(ends_address).unwrap_or(whole.len());
+            shown.push_str(&rest[..=query]);
+            if length > 0 {
+                shown.push_str(REDACTED);
+                found = true;
+            }
+            rest = &whole[length..];
+        }
+    }
+    shown.push_str(rest);
+    found.then_some(shown)
+}
+
+/// How much of what follows `://` is somebody's name and password. A password nobody encoded may hold what ends a host; what looks
+/// like a port then is no number.
+fn user_length(address: &str) -> Option<usize> {
+    let address = &address[..address.find(ends_address).unwrap_or(address.len())];
+    let authority = &address[..address.find(['/', '?', '#']).unwrap_or(address.len())];
+    let is_port = |port: &str| port.ends_with(']') || port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_host = authority.rsplit_once(':').is_none_or(|(_, port)| is_port(port));
+    let next = address.find("://").unwrap_or(address.len());
+    authority.rfind('@').or_else(|| address[..next].rfind('@').filter(|_| !is_host))
+}
+
 /// A value as text.
 pub(crate) fn shown(value: &Value) -> String {
     value.as_text().map_or_else(|| print(value).trim_end().to_owned(), str::to_owned)
@@ -106,6 +167,42 @@ fn leaves(value: &mut Value, cover: &dyn Fn(&Value) -> Option<String>) {
             if let Some(covered) = cover(value) {
                 *value = Value::Text(covered);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_shows_neither_who_asks_nor_what_with() {
+        for (text, shown) in [
+            ("https://user:pass@cni.lan/x.yaml", "https://******@cni.lan/x.yaml"),
+            ("tcp://user:p@ss@host:514/", "tcp://******@host:514/"),
+            ("https://cni.lan/x.yaml?token=abc&x=https://y/", "https://cni.lan/x.yaml?******"),
+            ("https://u@a/?k#f", "https://******@a/?******"),
+            ("talos.config=http://u:p@a/?t=1 quiet", "talos.config=http://******@a/?****** quiet"),
+            ("http://u:p@a,http://v:w@b/", "http://******@a,http://******@b/"),
+            (
+                "--from 'https://u:p@a' --to \"https://b?x=1\"",
+                "--from 'https://******@a' --to \"https://b?******\"",
+            ),
+            ("https://user:p/a?s@host/x@y", "https://******@y"),
+            ("https://[fd00::1]:6443/a@b?x", "https://[fd00::1]:6443/a@b?******"),
+            ("https://ü:ß@höst/?ä", "https://******@höst/?******"),
+        ] {
+            assert_eq!(without_credentials(text).as_deref(), Some(shown), "{text}");
+        }
+        for plain in [
+            "https://cni.lan/a@b",
+            "registry.lan/app@sha256:00",
+            "what? user@host",
+            "a://",
+            "https://a/?",
+            "",
+        ] {
+            assert_eq!(without_credentials(plain), None, "{plain}");
         }
     }
 }

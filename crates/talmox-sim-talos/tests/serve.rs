@@ -148,7 +148,7 @@ async fn a_node_goes_from_maintenance_to_mutual_tls() {
     let foreign = running.client(Cluster::new().access());
     assert_eq!(foreign.version().await.unwrap_err().kind(), Kind::NotTrusted);
     let stranger = maintenance.version().await.unwrap_err();
-    assert!(matches!(stranger.kind(), Kind::Uncertain | Kind::NotReached), "{stranger}");
+    assert!(matches!(stranger.kind(), Kind::NotTrusted | Kind::NotReached), "{stranger}");
     secure.bootstrap(false).await.unwrap();
     running.stop().await;
 }

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use talmox_proto::machine::machine_service as calls;
 use talmox_proto::{Message, Method};
 
-use crate::{Access, BoxStream, Call, Code, Error, Messages, Replies, Status, Transport, TransportError};
+use crate::{
+    Access, BoxStream, Call, Code, Error, Identity, Messages, Replies, Status, Transport, TransportError,
+};
 
 /// How long calls may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,9 +130,16 @@ impl Client {
         deadline: Option<Duration>,
     ) -> Result<Replies, TransportError> {
         let node = self.node;
-        let (Access::Secure(identity), Messages::One(message)) = (&self.access, &messages) else {
-            let call = Call { node, access: self.access.clone(), path, messages, deadline };
-            return self.transport.call(call).await;
+        let (identity, message) = match (&self.access, messages) {
+            (Access::Secure(identity), Messages::One(message)) => (identity, message),
+            (Access::Secure(identity), messages @ Messages::Many(_)) => {
+                let access = Access::Secure(self.whom_it_knows(identity).await);
+                return self.transport.call(Call { node, access, path, messages, deadline }).await;
+            }
+            (access @ Access::Maintenance { .. }, messages) => {
+                let call = Call { node, access: access.clone(), path, messages, deadline };
+                return self.transport.call(call).await;
+            }
         };
         let mut first = None;
         for as_whom in identity.in_turn(node) {
@@ -140,7 +150,8 @@ impl Client {
                     first.get_or_insert(error);
                 }
                 answer => {
-                    if answer.is_ok() {
+                    // Whoever is told that it failed was let in.
+                    if matches!(answer, Ok(_) | Err(TransportError::Status(_))) {
                         identity.known_to(node, &as_whom);
                     }
                     return answer;
@@ -150,16 +161,28 @@ impl Client {
         Err(first.unwrap_or_else(|| TransportError::Connect { reason: "nobody to be".to_owned() }))
     }
 
+    /// Who the node knows us by. What streams can be sent once only, so it is found out by something that can be asked twice; if
+    /// that fails, so will what follows, and it has the better words for it.
+    async fn whom_it_knows(&self, identity: &Arc<Identity>) -> Arc<Identity> {
+        if identity.in_turn(self.node).len() > 1 {
+            let nothing = Messages::One(Bytes::new());
+            drop(Box::pin(self.call(calls::VERSION.path, nothing, Some(self.deadlines.quick))).await);
+        }
+        identity.in_turn(self.node).into_iter().next().unwrap_or_else(|| Arc::clone(identity))
+    }
+
     pub(crate) fn error(&self, method: &'static str, status: Status) -> Error {
         Error { node: self.node, method, cause: TransportError::Status(status) }
     }
 }
 
-/// Whether a node may have refused our certificate. A connection that is closed at once may be that too, since the words that
-/// say so get lost at times; what only looks may be asked twice.
+/// Whether a node may have refused our certificate, and may be asked again as somebody else. Nothing was sent to one that said so or
+/// closed the connection at once; where something was, only what looks is asked twice.
 fn is_refusal(error: &TransportError, path: &str) -> bool {
     match error {
-        TransportError::Certificate { .. } => true,
+        TransportError::Certificate { .. }
+        | TransportError::Refused { .. }
+        | TransportError::Closed { .. } => true,
         TransportError::Lost { .. } => path.starts_with("/cosi.resource.State/"),
         TransportError::Connect { .. } | TransportError::Deadline { .. } | TransportError::Status(_) => false,
     }

@@ -40,8 +40,8 @@ pub enum Kind {
 impl Error {
     pub fn kind(&self) -> Kind {
         match &self.cause {
-            TransportError::Connect { .. } => Kind::NotReached,
-            TransportError::Certificate { .. } => Kind::NotTrusted,
+            TransportError::Connect { .. } | TransportError::Closed { .. } => Kind::NotReached,
+            TransportError::Certificate { .. } | TransportError::Refused { .. } => Kind::NotTrusted,
             TransportError::Lost { .. } | TransportError::Deadline { .. } => Kind::Uncertain,
             TransportError::Status(status) => of_code(status.code),
         }

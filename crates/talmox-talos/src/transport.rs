@@ -49,6 +49,13 @@ pub enum TransportError {
     /// The node's certificate is not of the authority, or has none of the fingerprints. Nothing was sent.
     #[error("{reason}")]
     Certificate { reason: String },
+    /// The node does not take our certificate. It says so before it looks at anything, and nothing was sent.
+    #[error("{reason}")]
+    Refused { reason: String },
+    /// The node hung up before it had said a word. That may be a refusal whose words got lost, or a node that goes down; nothing was
+    /// sent.
+    #[error("{reason}")]
+    Closed { reason: String },
     /// The connection ended after the request had left; what became of it nobody knows.
     #[error("{reason}")]
     Lost { reason: String },

@@ -123,7 +123,7 @@ impl TalosMemory {
     async fn receive(&self, reply: ApiReply, departed: &Departed) -> Result<Replies, TransportError> {
         match reply {
             ApiReply::Refused => Err(refused()),
-            ApiReply::NotTrusted { reason } => Err(TransportError::Lost { reason }),
+            ApiReply::NotTrusted { reason } => Err(TransportError::Refused { reason }),
             ApiReply::Silence => std::future::pending().await,
             ApiReply::Lost { after } => {
                 pause(after).await;

@@ -418,6 +418,20 @@ fn new_authorities_lie_beside_the_present_ones_and_no_key_is_shown() {
     // A second one would be another authority; the first is known to machines by then.
     let second = lab.run(&["secrets", "rotate-ca"]).succeeded();
     assert!(second.stderr.contains("of Talos is being replaced already"), "{}", second.whole());
+    // Nor is the other one begun by whoever means to go on.
+    assert!(
+        second.stderr.contains("no new authority of Kubernetes was made beside it"),
+        "{}",
+        second.whole()
+    );
+    assert_eq!(lab.read("secrets.yaml"), begun);
+    let other = lab.run(&["secrets", "rotate-ca", "--kubernetes", "-o", "json"]).succeeded();
+    let data: serde_json::Value = serde_json::from_str(&other.stdout).unwrap();
+    assert_eq!(
+        (&data["begun"][0]["authority"], &data["pending"]),
+        (&"kubernetes".into(), &serde_json::json!([]))
+    );
+    assert!(data["file"].as_str().unwrap().ends_with("secrets.yaml"), "{data}");
     let both = lab.read("secrets.yaml");
     let talos = begun.split("    os:").last().unwrap();
     assert!(both.ends_with(talos) && both.len() > begun.len(), "that of Kubernetes was added");
@@ -428,7 +442,7 @@ fn new_authorities_lie_beside_the_present_ones_and_no_key_is_shown() {
     assert!(shown.stdout.contains("new Talos authority, not in force everywhere yet"), "{}", shown.whole());
     let keys: Vec<&str> = both.lines().filter_map(|line| line.trim().strip_prefix("key: ")).collect();
     assert!(keys.len() >= 6);
-    for run in [&first, &second, &third, &shown] {
+    for run in [&first, &second, &other, &third, &shown] {
         assert!(keys.iter().all(|key| !run.whole().contains(key)));
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_plan::{Guest, addresses};
-use talmox_talos::{Client, Error, Kind, kinds};
+use talmox_talos::{Client, Error, Kind, TransportError, kinds};
 use talmox_types::FamilyPair;
 
 use super::looking;
@@ -77,7 +77,10 @@ async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
         match hardware(&client).await {
             Ok(Some(found)) => return proven(client, &found, uuid),
             Ok(None) => return Probe::Unreachable { reason: "it does not know its hardware yet".to_owned() },
-            Err(error) if error.kind() != Kind::NotTrusted => return unreachable(&error),
+            // One that refuses us has proven that it is of this cluster: nobody else is found there.
+            Err(error) if error.kind() != Kind::NotTrusted || is_refusal(&error) => {
+                return unreachable(&error);
+            }
             Err(_) => {}
         }
     }
@@ -107,6 +110,11 @@ fn proven(client: Client, found: &str, uuid: Option<&str>) -> Probe {
         },
         Some(_) | None => Probe::Configured(client),
     }
+}
+
+/// Whether the machine was believed, and does not take our certificate.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.cause, TransportError::Refused { .. })
 }
 
 fn unreachable(error: &Error) -> Probe {

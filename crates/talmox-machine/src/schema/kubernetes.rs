@@ -147,7 +147,7 @@ pub(super) static KUBE_TALOS_API_ACCESS_CONFIG: Struct = Struct::of(&[
 
 pub(super) static KUBELET_CONFIG: Struct = Struct::of(&[
     always("image", Type::Text),
-    always("config", Type::Object),
+    always("config", Type::Object).guarding("staticPodURLHeader"),
     value("extraArgs", Type::Arguments),
     value("clusterDNS", Type::List(&Type::Text)),
     optional("defaultRuntimeSeccompProfileEnabled", Type::Bool),

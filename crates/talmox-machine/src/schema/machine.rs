@@ -48,7 +48,7 @@ pub(super) static LEGACY_KUBELET_CONFIG: Struct = Struct::of(&[
     value("clusterDNS", Type::List(&Type::Text)),
     value("extraArgs", Type::Arguments),
     value("extraMounts", Type::List(&Type::Struct(&EXTRA_MOUNT))),
-    value("extraConfig", Type::Object),
+    value("extraConfig", Type::Object).guarding("staticPodURLHeader"),
     value("credentialProviderConfig", Type::Object).guarded(),
     optional("defaultRuntimeSeccompProfileEnabled", Type::Bool),
     optional("registerWithFQDN", Type::Bool),
@@ -220,7 +220,7 @@ pub(super) static LOGGING_CONFIG: Struct =
 pub(super) static LOGGING_DESTINATION: Struct = Struct::of(&[
     pointer("endpoint", Type::Url),
     always("format", Type::Text),
-    value("extraTags", Type::Map(&Type::Text)),
+    value("extraTags", Type::Map(&Type::Text)).guarded(),
 ]);
 
 pub(super) static KERNEL_CONFIG: Struct =

@@ -118,6 +118,8 @@ pub(crate) struct Field {
     pub secret: bool,
     /// Whether people write into it what they like, secrets too: masked where differences are shown.
     pub guarded: bool,
+    /// An entry that is guarded, where the rest of the object is not.
+    pub guarded_entry: Option<&'static str>,
     /// The minor version of Talos 1 that brought it, where that is later than its document.
     pub since: u16,
 }
@@ -134,7 +136,8 @@ pub(crate) enum Print {
 
 impl Field {
     const fn new(name: &'static str, kind: Type, pointer: bool, print: Print) -> Self {
-        Self { name, kind, pointer, print, replaced: false, secret: false, guarded: false, since: 0 }
+        let (replaced, secret, guarded, guarded_entry) = (false, false, false, None);
+        Self { name, kind, pointer, print, replaced, secret, guarded, guarded_entry, since: 0 }
     }
 
     const fn replaced(self) -> Self {
@@ -151,6 +154,10 @@ impl Field {
 
     const fn guarded(self) -> Self {
         Self { guarded: true, ..self }
+    }
+
+    const fn guarding(self, entry: &'static str) -> Self {
+        Self { guarded_entry: Some(entry), ..self }
     }
 
     const fn since(self, minor: u16) -> Self {

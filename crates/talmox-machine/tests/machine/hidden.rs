@@ -227,6 +227,49 @@ fn what_people_wrote_is_shown_in_no_difference() {
     assert_eq!(before.differences(&one), before.differences(&one), "the same text is told alike");
 }
 
+const ADDRESSES: &str = "machine:
+  kubelet:
+    extraConfig:
+      staticPodURL: https://robot:hunter2@pods.lan/
+      staticPodURLHeader: {Authorization: [Bearer hunter2]}
+      maxPods: 120
+  logging: {destinations: [{endpoint: 'tcp://robot:hunter2@logs.lan:514/', format: json_lines, extraTags: {key: hunter2}}]}
+  registries: {mirrors: {docker.io: {endpoints: ['https://robot:hunter2@mirror.lan']}}}
+cluster:
+  network: {cni: {name: custom, urls: ['https://robot:hunter2@cni.lan/x.yaml']}}
+  extraManifests: ['https://files.lan/y.yaml?token=hunter2']
+---
+apiVersion: v1alpha1
+kind: KmsgLogConfig
+name: remote
+url: tcp://robot:hunter2@kernel.lan:514/
+";
+
+#[test]
+fn an_address_shows_where_something_is_and_not_who_asks_for_it() {
+    let (before, one) = (config(13, Role::ControlPlane), with(13, ADDRESSES));
+    let other = with(13, &ADDRESSES.replace("hunter2", "swordfish"));
+    let empty = Config::default();
+    for (from, to) in [(&before, &one), (&one, &before), (&one, &other), (&empty, &one), (&one, &empty)] {
+        let found = told(&from.differences(to));
+        for secret in ["hunter2", "swordfish", "robot"] {
+            assert!(!found.contains(secret), "{found}");
+        }
+    }
+    let added = told(&before.differences(&one));
+    for part in ["cni.lan/x.yaml", "files.lan/y.yaml?", "logs.lan:514", "mirror.lan", "kernel.lan", "120"] {
+        assert!(added.contains(part), "{part}: {added}");
+    }
+    // A password that changed is a change, told apart by its mark.
+    let changed = one.differences(&other);
+    assert_eq!(changed.len(), 8, "{changed:#?}");
+    for Difference { path, before, after, .. } in &changed {
+        assert!(before.is_some() && after.is_some() && before != after, "{path}: {before:?} {after:?}");
+    }
+    let guarded = one.guarded(&Hidden::default()).to_yaml();
+    assert!(!guarded.contains("hunter2") && guarded.contains("https://******@cni.lan/x.yaml"), "{guarded}");
+}
+
 #[test]
 fn a_mark_of_a_text_says_nothing_to_whoever_lacks_the_secrets() {
     let content = |seed: &str| {

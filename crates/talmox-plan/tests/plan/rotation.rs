@@ -52,6 +52,20 @@ fn only_phases_that_are_to_come_are_planned() {
 }
 
 #[test]
+fn what_restarts_with_the_authority_of_kubernetes_is_said() {
+    let told = |controllers: u8, kubernetes: Phase| {
+        let mut desired = desired(controllers, 1);
+        desired.talos.version = talmox_types::Version::parse("1.13.9").unwrap();
+        let observed = in_phases(&desired, &[Phase::Alone; 4], &[kubernetes; 4]);
+        let notes = planned(&desired, &observed, &healthy()).notes;
+        notes.into_iter().map(|note| note.text).find(|text| text.contains("restart"))
+    };
+    assert!(told(3, Phase::Before).unwrap().contains("one machine after the other"));
+    assert!(told(1, Phase::Issuing).unwrap().contains("the API of Kubernetes is away"));
+    assert_eq!(told(3, Phase::Alone), None);
+}
+
+#[test]
 fn a_machine_that_does_not_answer_is_named_with_choices() {
     let desired = described();
     let mut observed = in_phases(&desired, &[Phase::Accepted; 4], &[Phase::Before; 4]);

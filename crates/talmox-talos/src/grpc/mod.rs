@@ -1,6 +1,7 @@
 //! gRPC over HTTP/2 and TLS, straight to each node.
 
 mod frame;
+mod listening;
 mod replies;
 mod tls;
 
@@ -24,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use self::listening::{FirstWord, Listening};
 use crate::{Access, BoxFuture, Call, Messages, Replies, Transport, TransportError};
 
 /// Where Talos listens.
@@ -32,7 +34,7 @@ const PORT: u16 = 50_000;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
 type Outgoing = UnsyncBoxBody<Bytes, Infallible>;
-type Driver = Connection<TokioIo<TlsStream<TcpStream>>, Outgoing, TokioExecutor>;
+type Driver = Connection<TokioIo<Listening<TlsStream<TcpStream>>>, Outgoing, TokioExecutor>;
 
 /// Where nodes are really found; whoever is not in it, at its own address and Talos' port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,11 +92,14 @@ impl GrpcTransport {
         if let Some(sender) = known {
             return Ok(sender);
         }
-        let connecting = tokio::time::timeout(CONNECT_LIMIT, connect(self.map.find(node), node, access));
-        let (sender, driver) = connecting.await.unwrap_or_else(|_| {
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, async {
+            let (sender, driver, first) = connect(self.map.find(node), node, access).await?;
+            self.drive(driver);
+            first.heard().await.map(|()| sender)
+        });
+        let sender = connecting.await.unwrap_or_else(|_| {
             Err(TransportError::Connect { reason: format!("{node} does not answer on port {PORT}") })
         })?;
-        self.drive(driver);
         self.connections.lock().unwrap_or_else(PoisonError::into_inner).insert(key, sender.clone());
         Ok(sender)
     }
@@ -109,15 +114,11 @@ impl GrpcTransport {
     async fn exchange(&self, call: Call) -> Result<Replies, TransportError> {
         let Call { node, access, path, messages, deadline } = call;
         let mut sender = self.connection(node, &access).await?;
-        sender.ready().await.map_err(|error| match words(&error) {
-            reason if is_alert(&error) => TransportError::Certificate { reason },
-            reason => TransportError::Connect { reason },
-        })?;
+        sender.ready().await.map_err(|error| TransportError::Connect { reason: words(&error) })?;
         let request = request(node, path, messages, deadline)?;
         let response = sender.try_send_request(request).await.map_err(|mut error| {
             let reason = words(error.error());
             match error.take_message() {
-                _ if is_alert(error.error()) => TransportError::Certificate { reason },
                 Some(_) => TransportError::Connect { reason },
                 None => TransportError::Lost { reason },
             }
@@ -142,7 +143,7 @@ async fn connect(
     at: SocketAddr,
     node: IpAddr,
     access: &Access,
-) -> Result<(SendRequest<Outgoing>, Driver), TransportError> {
+) -> Result<(SendRequest<Outgoing>, Driver, FirstWord), TransportError> {
     let config = tls::configuration(access)?;
     let refused = |error: std::io::Error| TransportError::Connect { reason: error.to_string() };
     let stream = TcpStream::connect(at).await.map_err(refused)?;
@@ -152,12 +153,24 @@ async fn connect(
         let reason = error.to_string();
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             Some(rustls::Error::InvalidCertificate(_)) => TransportError::Certificate { reason },
+            // Before TLS 1.3 a client's certificate is judged here.
+            Some(rustls::Error::AlertReceived(alert)) if listening::is_about_certificates(*alert) => {
+                listening::refusal(*alert)
+            }
             _ => TransportError::Connect { reason },
         }
     })?;
     // No pings: the server takes more than one in five minutes for an attack and hangs up.
+    let (stream, first) = Listening::new(stream);
     let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
-    handshake.map_err(|error| TransportError::Connect { reason: words(&error) })
+    match handshake {
+        Ok((sender, driver)) => Ok((sender, driver, first)),
+        // The stream is gone by now, and with it went whatever was heard in it.
+        Err(error) => {
+            first.heard().await?;
+            Err(TransportError::Connect { reason: words(&error) })
+        }
+    }
 }
 
 fn request(
@@ -198,18 +211,6 @@ fn words(error: &hyper::Error) -> String {
         last = Some(cause);
     }
     last.map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// Whether the node said in TLS that it does not like us. In TLS 1.3 that comes after the handshake, before it has looked at
-/// any request.
-fn is_alert(error: &hyper::Error) -> bool {
-    let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
-    causes.any(|cause| {
-        let of_http = cause.downcast_ref::<h2::Error>().and_then(h2::Error::get_io);
-        let inner = cause.downcast_ref::<std::io::Error>().or(of_http).and_then(std::io::Error::get_ref);
-        let tls = inner.and_then(|one| one.downcast_ref::<rustls::Error>());
-        matches!(tls, Some(rustls::Error::AlertReceived(_)))
-    })
 }
 
 /// Whether the connection just ended. A node that goes down says no farewell in TLS either, which rustls makes much of.

@@ -90,6 +90,8 @@ pub(crate) struct EtcdSnapshot {
         conflicts_with = "age"
     )]
     pub plain: bool,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Give back what the databases do not use: one member after the other, the leader last
@@ -127,4 +129,6 @@ pub(crate) struct EtcdRestore {
     pub snapshot: PathBuf,
     #[command(flatten)]
     pub description: Description,
+    #[command(flatten)]
+    pub output: Output,
 }

@@ -141,7 +141,7 @@ pub(crate) struct SecretsDecrypt {
 ///
 /// Makes the new authorities and writes them into the secrets beside the present ones; nothing else. `talmox plan` then shows,
 /// and `talmox apply` goes through, the phases: every machine accepts the new one, signs with it, drops the old one; at the end
-/// the secrets hold the new one alone. Run again meanwhile it changes nothing. Commit the file before the apply, if it is in
+/// the secrets hold the new one alone. Run again meanwhile it changes nothing, unless an authority is named. Commit the file before the apply, if it is in
 /// version control: whoever has another copy of it is locked out.
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -159,6 +159,8 @@ pub(crate) struct SecretsRotateCa {
     pub kubernetes: bool,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// Renew the client certificate of a talosconfig

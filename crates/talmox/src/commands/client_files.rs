@@ -26,6 +26,8 @@ use crate::screens::Ending;
 /// A certificate is renewed when less than this share of its life is left: a year's has four months then, time enough
 /// for whoever runs this now and then.
 const RENEWED_AT: i64 = 3;
+/// By how much a certificate must outlive another to be worth a renewal. Of an authority that ends soon itself both end with it.
+const WORTH_IT: i64 = 86_400;
 
 pub(super) fn talosconfig(args: &args::Talosconfig, printer: &Printer) -> anyhow::Result<()> {
     let workshop = Workshop::open(&args.making, printer)?;
@@ -159,7 +161,7 @@ fn ending_in<C: ClientFile>(path: &Path, made: &C, now: Time, renews: &str) -> O
 fn is_good<C: ClientFile>(path: &Path, made: &C) -> bool {
     opened::<C>(path)
         .and_then(|file| same_cluster(&file, made))
-        .is_some_and(|(_, certificate, does_alike)| does_alike && !near_its_end(&certificate, now()))
+        .is_some_and(|(_, certificate, does_alike)| does_alike && !is_due(&certificate, made, now()))
 }
 
 fn succeed<C: ClientFile>(path: &Path, old: &C, new: &C) -> anyhow::Result<()> {
@@ -239,7 +241,7 @@ fn merge<C: ClientFile>(path: &Path, made: &C, merging: Merging, printer: &Print
     let same = same_cluster(&file, made);
     if let Some((context, certificate, true)) = &same
         && merging != (Merging::Asked { force: true })
-        && !near_its_end(certificate, now())
+        && !is_due(certificate, made, now())
     {
         let ends = certificate.not_after();
         printer.say(&format!("{name} has context {context}, good until {ends}; nothing was written"));
@@ -261,6 +263,15 @@ fn merge<C: ClientFile>(path: &Path, made: &C, merging: Merging, printer: &Print
         printer.say(&format!("{from} was taken by something else, so this one is called {to}"));
     }
     Ok(())
+}
+
+/// Whether a certificate is to be renewed by what was made: in time for its life, and in any case where people are told that it ends
+/// soon and that this renews it.
+fn is_due<C: ClientFile>(certificate: &Certificate, made: &C, now: Time) -> bool {
+    let successor = made.current().and_then(|context| made.certificate(context));
+    let lives_longer = successor
+        .is_some_and(|successor| successor.not_after().unix() - certificate.not_after().unix() > WORTH_IT);
+    near_its_end(certificate, now) || lives_longer && Ending::is_soon(certificate.not_after(), now)
 }
 
 /// Whether little of a certificate's life is left, or none.
@@ -302,6 +313,24 @@ mod tests {
         for (days, renewed) in [(0, false), (199, false), (201, true), (299, true), (301, true)] {
             let now = start.plus(days * 86_400);
             assert_eq!(near_its_end(&client.certificate, now), renewed, "{days}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_people_are_told_of_is_renewed_if_that_helps() {
+        const DAY: i64 = 86_400;
+        let start = Time::from_unix(1_790_000_000);
+        let bundle = Bundle::generate(Contract::new(1, 13), start, &mut SystemRandom).unwrap();
+        let living = |days: i64| {
+            bundle.talos_client(&[TalosRole::Admin], start, days * DAY, &mut SystemRandom).unwrap()
+        };
+        let made = |days: i64| {
+            let context = Context { name: "lab", endpoints: &[], nodes: &[] };
+            Talosconfig::new(&context, &bundle, &living(days))
+        };
+        for (days, successor, due) in [(10, 365, true), (29, 365, true), (31, 365, false), (10, 10, false)] {
+            let certificate = living(days).certificate;
+            assert_eq!(is_due(&certificate, &made(successor), start), due, "{days} {successor}");
         }
     }
 }

@@ -32,7 +32,12 @@ impl Ending {
         let day = ends.to_string();
         let day = day.split('T').next().unwrap_or(&day).to_owned();
         let ending = Self { what: what.into(), ends: day, days_left, remedy: remedy.into() };
-        (days_left < SOON).then_some(ending)
+        Self::is_soon(ends, now).then_some(ending)
+    }
+
+    /// Whether people are told of what ends then.
+    pub(crate) fn is_soon(ends: Time, now: Time) -> bool {
+        now.days_until(ends) < SOON
     }
 
     /// Whether it is over, since that day.

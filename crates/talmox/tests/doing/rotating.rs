@@ -90,6 +90,37 @@ fn the_way_in_stays_open_in_every_phase() {
     reaches(&lab);
 }
 
+fn json(run: &Run) -> serde_json::Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.whole()))
+}
+
+/// Until the first phase is through, machines take the certificate of the old authority only, whatever they are asked first.
+#[test]
+fn machines_are_asked_and_restored_before_anybody_knows_the_new_authority() {
+    let lab = Lab::new("rotating-begun");
+    lab.describe(crate::CLUSTER, NODES);
+    run(&lab, &["apply", "--auto-approve"]).succeeded();
+    let begun = json(&run(&lab, &["secrets", "rotate-ca", "--talos", "-o", "json"]).succeeded());
+    assert_eq!(begun["begun"][0]["authority"], "talos", "{begun}");
+    let members = run(&lab, &["etcd", "members"]).succeeded();
+    assert!(members.stdout.contains("cp-1"), "{}", members.whole());
+    run(&lab, &["etcd", "status"]).succeeded();
+    run(&lab, &["health"]).succeeded();
+    let file = lab.scratch.path("begun.snapshot");
+    let taken = json(&run(&lab, &["etcd", "snapshot", &file, "-o", "json"]).succeeded());
+    assert_eq!(
+        (&taken["node"], &taken["file"], &taken["encrypted"]),
+        (&"cp-1".into(), &file.as_str().into(), &false.into()),
+        "{taken}"
+    );
+    let whole = json(&finish(&mut command(&["etcd", "restore", &file, "-o", "json"])).succeeded());
+    assert_eq!((&whole["bytes"], &whole["file"]), (&taken["bytes"], &taken["file"]), "{whole}");
+    assert_eq!(whole["sha256"].as_str().unwrap().len(), 64);
+    run(&lab, &["destroy", "--auto-approve"]).succeeded();
+    let restored = run(&lab, &["apply", "--auto-approve", "--restore", &file]).succeeded();
+    assert!(restored.stderr.contains("lab: healthy, 2 nodes as described"), "{}", restored.whole());
+}
+
 #[test]
 fn who_asks_nobody_is_told_which_certificate_it_is() {
     let lab = Lab::new("rotating-offline");

@@ -148,6 +148,9 @@ impl<'a> Planner<'a> {
             nodes.map(|one| (one.node.name.clone(), one.seen.address)).collect::<BTreeMap<NodeName, IpAddr>>()
         };
         let begun = living.iter().map(|one| one.seen.phases.of(realm)).min().unwrap_or_default();
+        if realm == Realm::Kubernetes && begun != Phase::Alone {
+            self.note(None, NoteKind::Warning, restarts(of_role(Role::Controller).len()));
+        }
         let mut last = needs;
         for phase in begun.rest() {
             let (control_planes, workers) = (of_role(Role::Controller), of_role(Role::Worker));
@@ -162,6 +165,15 @@ impl<'a> Planner<'a> {
         let draft = Draft::new(None, step, reason, Effect::ChangeLive).after(last);
         vec![self.push(Draft { part: Some(realm.word().to_owned()), ..draft })]
     }
+}
+
+/// What every phase of Kubernetes' authority does to what runs: no machine restarts, and much on it does.
+fn restarts(control_planes: usize) -> String {
+    let what = "each phase of the authority of Kubernetes restarts kubelets and the pods of control planes";
+    if control_planes == 1 {
+        return format!("{what}: there is only one, and the API of Kubernetes is away meanwhile");
+    }
+    format!("{what}, one machine after the other")
 }
 
 /// Why a phase is there.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use talmox_exec::Reach;
 use talmox_exec::etcd::{choose, look, take};
 use talmox_plan::Snapshot;
@@ -14,7 +15,7 @@ use talmox_talos::Client;
 use talmox_types::NodeName;
 
 use super::{no_etcd, open};
-use crate::args::EtcdSnapshot;
+use crate::args::{EtcdSnapshot, Format};
 use crate::commands::configs::now;
 use crate::commands::machines::Inside;
 use crate::commands::shared::{Job, block_on};
@@ -34,11 +35,30 @@ pub(super) fn run(args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> 
         let job = Job::open(&args.description, &args.connection, printer).await?;
         let result = snapshot(&job, args, printer).await;
         job.session.close().await?;
-        result
+        let data = result?;
+        match args.output.output {
+            // Where the snapshot itself went, nothing else goes.
+            _ if to_stdout => Ok(()),
+            Format::Table => Ok(()),
+            format @ (Format::Json | Format::Yaml) => printer.structured(format, &data),
+        }
     })
 }
 
-async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> {
+/// A snapshot that was kept, for programs.
+#[derive(Serialize)]
+struct SnapshotData {
+    format: &'static str,
+    cluster: String,
+    /// Whose data it is.
+    node: String,
+    file: String,
+    /// Before it was encrypted.
+    bytes: u64,
+    encrypted: bool,
+}
+
+async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<SnapshotData> {
     // What cannot be kept is not asked for.
     if let Some(file) = args.to.as_deref().filter(|file| file.exists()) {
         return Err(Failure::new(format!("{} is there already, and may be the only one", file.display()))
@@ -53,7 +73,9 @@ async fn snapshot(job: &Job, args: &EtcdSnapshot, printer: &Printer) -> anyhow::
         Some(file) => to_file(&inside, args, file, &client).await?,
     };
     kept.tell(&node, printer);
-    Ok(())
+    let Kept { place: file, length: bytes, encrypted } = kept;
+    let (cluster, node) = (job.desired.name.to_string(), node.to_string());
+    Ok(SnapshotData { format: "talmox.etcd-snapshot/v1", cluster, node, file, bytes, encrypted })
 }
 
 /// A snapshot of whoever knows most, where there is no majority any more, kept where the description keeps them. It can be opened

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
-use talmox_machine::SystemRandom;
+use serde::Serialize;
+use talmox_machine::{Bundle, SystemRandom};
 use talmox_render::Accepts;
 use talmox_types::Realm;
 
-use crate::args::{SecretsRotateCa, Simulate};
+use crate::args::{Format, SecretsRotateCa, Simulate};
 use crate::commands::configs::now;
 use crate::commands::rehearsal::accepts;
 use crate::commands::shared::{Job, block_on, boxed, flags};
@@ -16,16 +17,35 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::secrets_file::{self, Loaded};
 
+/// What is being replaced, for programs.
+#[derive(Serialize)]
+struct RotationData {
+    format: &'static str,
+    /// The file with the secrets.
+    file: String,
+    /// Authorities made by this run.
+    begun: Vec<AuthorityData>,
+    /// Those that were there already, and stay.
+    pending: Vec<AuthorityData>,
+}
+
+#[derive(Serialize)]
+struct AuthorityData {
+    /// `talos` or `kubernetes`.
+    authority: &'static str,
+    ends: String,
+}
+
+impl AuthorityData {
+    fn all(bundle: &Bundle, realms: &[Realm]) -> Vec<Self> {
+        realms.iter().map(|realm| Self { authority: realm.word(), ends: ends(bundle, *realm) }).collect()
+    }
+}
+
 pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<()> {
     let (Loaded { path, mut bundle }, accepted) = open(args, printer)?;
     let name = path.display();
-    let asked = match (args.talos, args.kubernetes) {
-        (true, false) => vec![Realm::Talos],
-        (false, true) => vec![Realm::Kubernetes],
-        (true, true) | (false, false) => Realm::ALL.to_vec(),
-    };
-    let (pending, new): (Vec<Realm>, Vec<Realm>) =
-        asked.into_iter().partition(|realm| bundle.next(*realm).is_some());
+    let (pending, new) = sorted(args, &bundle, printer);
     for realm in &pending {
         printer.say(&format!(
             "the authority of {} is being replaced already: the new one is in {name}, and stays",
@@ -45,8 +65,7 @@ pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(
     if !new.is_empty() {
         secrets_file::store(&path, &bundle)?;
         for realm in &new {
-            let ends = bundle.next(*realm).map(|next| next.certificate.not_after().to_string());
-            let day = ends.as_deref().and_then(|ends| ends.split('T').next()).unwrap_or_default();
+            let day = ends(&bundle, *realm);
             printer.say(&format!(
                 "wrote a new authority of {} into {name}, good until {day}; no machine knows it yet",
                 realm.name()
@@ -55,7 +74,40 @@ pub(super) fn run(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(
     }
     let flags = flags(&args.description.file, &args.connection);
     printer.say(&format!("look: talmox plan{flags}\nthen: talmox apply{flags}"));
-    Ok(())
+    match args.output.output {
+        Format::Table => Ok(()),
+        format @ (Format::Json | Format::Yaml) => {
+            let (begun, pending) = (AuthorityData::all(&bundle, &new), AuthorityData::all(&bundle, &pending));
+            let data = RotationData { format: "talmox.rotate-ca/v1", file: name.to_string(), begun, pending };
+            printer.structured(format, &data)
+        }
+    }
+}
+
+/// Authorities that are being replaced already, and those to begin with. Who names none means what is there: halfway, one is settled
+/// and the other is not, and the one that is new already is not replaced once more.
+fn sorted(args: &SecretsRotateCa, bundle: &Bundle, printer: &Printer) -> (Vec<Realm>, Vec<Realm>) {
+    let named = args.talos || args.kubernetes;
+    let asked = |realm: &Realm| match realm {
+        Realm::Talos => args.talos || !named,
+        Realm::Kubernetes => args.kubernetes || !named,
+    };
+    let (pending, new): (Vec<Realm>, Vec<Realm>) =
+        Realm::ALL.into_iter().filter(asked).partition(|realm| bundle.next(*realm).is_some());
+    if named || pending.is_empty() {
+        return (pending, new);
+    }
+    for realm in new {
+        let (name, word) = (realm.name(), realm.word());
+        printer.say(&format!("no new authority of {name} was made beside it: --{word} makes one"));
+    }
+    (pending, Vec::new())
+}
+
+/// The day on which the new authority ends.
+fn ends(bundle: &Bundle, realm: Realm) -> String {
+    let ends = bundle.next(realm).map(|next| next.certificate.not_after().to_string());
+    ends.as_deref().and_then(|ends| ends.split('T').next()).unwrap_or_default().to_owned()
 }
 
 /// The secrets: those of the simulation, if that is meant. Those of the description are never changed for it. And what patches have

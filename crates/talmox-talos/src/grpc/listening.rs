@@ -62,10 +62,8 @@ pub(super) fn is_about_certificates(alert: AlertDescription) -> bool {
 
 /// The alert an error of a TLS connection is about.
 pub(super) fn alert(error: &io::Error) -> Option<AlertDescription> {
-    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
-        rustls::Error::AlertReceived(alert) => Some(*alert),
-        _ => None,
-    }
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    if let rustls::Error::AlertReceived(alert) = error { Some(*alert) } else { None }
 }
 
 /// The connection.

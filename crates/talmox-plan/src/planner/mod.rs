@@ -88,6 +88,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
         }
     }
     planner.refuse_unasked_pods();
+    planner.unfinished_first();
     planner.one_control_plane_at_a_time();
     planner.plan
 }

@@ -31,7 +31,9 @@ impl<'a> Planner<'a> {
         let at_once = self.request.upkeep.max_unavailable.map_or(1, std::num::NonZeroUsize::get);
         // The last step of each node that was changed before.
         let (mut controllers, mut workers): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
-        for one in living.iter().filter(|one| !others.contains(&one.node.name)) {
+        let mut in_turn: Vec<&Living<'a>> = living.iter().collect();
+        in_turn.sort_by_key(|one| self.turn_of(one.node));
+        for one in in_turn.into_iter().filter(|one| !others.contains(&one.node.name)) {
             // Its Talos cannot become the described one: nothing else is done to it either.
             if self.refused.contains(&one.node.name) {
                 continue;

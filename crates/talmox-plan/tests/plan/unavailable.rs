@@ -203,9 +203,7 @@ fn close(observed: &mut Observed, node: &str) {
 }
 
 fn runs(observed: &mut Observed, node: &str, version: &str) {
-    let Some(SeenMachine::Configured(seen)) = observed.talos.get_mut(&name(node)) else {
-        panic!("it lives")
-    };
+    let Some(SeenMachine::Configured(seen)) = observed.talos.get_mut(&name(node)) else { panic!("it lives") };
     version.clone_into(&mut seen.version);
 }
 

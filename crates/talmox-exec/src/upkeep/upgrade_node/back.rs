@@ -71,7 +71,9 @@ impl Order<'_> {
                     Some(now) if now.boot == boot => {
                         return Ok(self.wrong_image(&now).or_else(|| self.wrong_version(&now)));
                     }
-                    Some(now) => (boot, complaint) = (now.boot, Some("it has restarted once more".to_owned())),
+                    Some(now) => {
+                        (boot, complaint) = (now.boot, Some("it has restarted once more".to_owned()));
+                    }
                     None => complaint = Some("it does not say what it runs".to_owned()),
                 }
                 well = 0;

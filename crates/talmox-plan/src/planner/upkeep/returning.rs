@@ -42,8 +42,13 @@ impl<'a> Planner<'a> {
         if returns.is_empty() {
             return;
         }
-        let goes_down: BTreeSet<NodeName> =
-            self.plan.steps.iter().filter(|step| takes_away(step.effect)).filter_map(|s| s.node.clone()).collect();
+        let goes_down: BTreeSet<NodeName> = self
+            .plan
+            .steps
+            .iter()
+            .filter(|step| takes_away(step.effect))
+            .filter_map(|s| s.node.clone())
+            .collect();
         for (node, back) in &returns {
             let before = self.needed_for(back);
             let peers = |other: &NodeName| {

@@ -13,6 +13,7 @@ mod returning;
 mod rotation;
 mod snapshot;
 mod talos;
+mod written;
 
 use talmox_types::desired::{Node, Role};
 

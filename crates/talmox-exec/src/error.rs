@@ -81,6 +81,16 @@ pub enum StepError {
     /// Somebody else's change stays on trial. Ours on top of it would go back to theirs, and that would stay.
     #[error("{node} has a change of somebody else on trial, still after {}", minutes(*.limit))]
     OtherTrial { node: NodeName, address: IpAddr, limit: Duration },
+    /// A machine has a configuration on its disk that is not in force. Sending another would lose it.
+    #[error(
+        "{node} has a configuration that waits for its restart; Kubernetes is not upgraded before, or that one would be lost"
+    )]
+    WaitsForRestart { node: NodeName },
+    /// A machine has a configuration in force that is not on its disk. Sending another would keep it.
+    #[error(
+        "{node} has a configuration on trial, which ends by itself; Kubernetes is not upgraded meanwhile"
+    )]
+    TrialRuns { node: NodeName },
     /// What a machine is to be configured with cannot be told.
     #[error("{node} has no configuration: {reason}")]
     NoConfig { node: NodeName, reason: String },
@@ -189,6 +199,8 @@ impl StepError {
             | Self::ReadBack { .. }
             | Self::TakenBack { .. }
             | Self::OtherTrial { .. }
+            | Self::WaitsForRestart { .. }
+            | Self::TrialRuns { .. }
             | Self::NoConfig { .. }
             | Self::NoPhase { .. }
             | Self::NoReach { .. }
@@ -345,6 +357,14 @@ impl StepError {
                 "kubectl get poddisruptionbudgets -A".to_owned(),
             ],
             Self::Undrained { .. } => vec!["kubectl get pods -A -o wide shows who is still there".to_owned()],
+            Self::WaitsForRestart { node } => vec![
+                "apply --allow-reboot restarts it first".to_owned(),
+                format!("talmox diff {node} shows what waits; talosctl reboot brings it into force too"),
+            ],
+            Self::TrialRuns { node } => vec![
+                format!("whoever began it (talosctl apply-config --mode=try) can end it; talmox diff {node} shows it"),
+                AGAIN.to_owned(),
+            ],
             Self::NoConfig { .. } => {
                 vec!["put that right and run this again: what was done is not done twice".to_owned()]
             }

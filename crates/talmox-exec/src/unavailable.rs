@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use talmox_k8s::Node;
-use talmox_plan::{Effect, Plan, Planned, Until, kept_off, must_be_ready};
+use talmox_plan::{Effect, Plan, Planned, Until, brings_back, kept_off, must_be_ready, unfinished};
 use talmox_types::NodeName;
 use talmox_types::desired::{NodeAddress, Power, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -32,6 +32,8 @@ pub(crate) struct Beside {
     pub(crate) ours: BTreeSet<NodeName>,
     /// Nodes that are new and come up for the first time.
     pub(crate) new: BTreeSet<NodeName>,
+    /// Nodes the plan brings back, whoever closed them.
+    pub(crate) back: BTreeSet<NodeName>,
     /// How many may be away at a time.
     pub(crate) at_most: usize,
 }
@@ -44,7 +46,8 @@ impl Work<'_> {
         if sabotaged(Defect::AwayNotLookedFor) {
             return Ok(());
         }
-        let mut away = away(self.run, &beside.new.union(&beside.ours).cloned().collect()).await;
+        let but_for = beside.new.union(&beside.ours).cloned().collect();
+        let mut away = away(self.run, &but_for, &beside.back).await;
         if away.remove(node).is_some() {
             return Ok(());
         }
@@ -67,17 +70,27 @@ pub(crate) fn made_by(plan: &Plan) -> BTreeSet<NodeName> {
     made.filter_map(|step| step.node.clone()).collect()
 }
 
+/// Nodes a plan brings back, or does more to.
+pub(crate) fn brought_back_by(plan: &Plan) -> BTreeSet<NodeName> {
+    plan.steps.iter().filter_map(brings_back).cloned().collect()
+}
+
 /// Workers that are away now, if the plan takes others down.
 pub(crate) async fn away_beside(run: &Run<'_>, plan: &Plan) -> BTreeSet<NodeName> {
     if run.destroys_all() || !plan.steps.iter().any(|step| takes_away(run, step)) {
         return BTreeSet::new();
     }
-    away(run, &made_by(plan)).await.into_keys().collect()
+    away(run, &made_by(plan), &brought_back_by(plan)).await.into_keys().collect()
 }
 
-/// Workers that are to be there and are not, each with why, but for some. Nobody, where Kubernetes does not say: then nobody sees a node come
-/// back either, and the steps that wait for that end the run.
-async fn away(run: &Run<'_>, but_for: &BTreeSet<NodeName>) -> BTreeMap<NodeName, String> {
+/// Workers that are to be there and are not, each with why, but for some. Whoever an earlier run closed is away too, unless it is brought
+/// `back`. Nobody, where Kubernetes does not say: then nobody sees a node come back either, and the steps that wait for that end the
+/// run.
+async fn away(
+    run: &Run<'_>,
+    but_for: &BTreeSet<NodeName>,
+    back: &BTreeSet<NodeName>,
+) -> BTreeMap<NodeName, String> {
     let inside = run.request.looks_inside() && run.request.until >= Until::Configured;
     let Some(reach) = run.reach.filter(|_| inside) else { return BTreeMap::new() };
     let nodes = nodes(run, reach).await;
@@ -87,8 +100,15 @@ async fn away(run: &Run<'_>, but_for: &BTreeSet<NodeName>) -> BTreeMap<NodeName,
         Some((&node.name, nodes.iter().find(|known| known.name() == node.name.as_str())?))
     });
     let must_be_ready = must_be_ready(run.desired);
-    let asked: Vec<Asked<'_>> =
-        known.map(|(name, node)| Box::pin(absence(reach, must_be_ready, name, node)) as Asked<'_>).collect();
+    let closed = |name: &NodeName, node: &Node| {
+        node.cordoned_for().filter(|_| !back.contains(name)).map(|reason| (name.clone(), unfinished(reason)))
+    };
+    let asked: Vec<Asked<'_>> = known
+        .map(|(name, node)| match closed(name, node) {
+            Some(closed) => Box::pin(std::future::ready(Some(closed))) as Asked<'_>,
+            None => Box::pin(absence(reach, must_be_ready, name, node)) as Asked<'_>,
+        })
+        .collect();
     let absences = futures_util::stream::iter(asked).buffer_unordered(AT_ONCE);
     let mut away: BTreeMap<NodeName, String> =
         absences.filter_map(std::future::ready).collect::<BTreeMap<_, _>>().await;

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use talmox_types::desired::{Cni, Desired, Node, Power as WantedPower, Role};
 use talmox_types::{AwayWord, NodeName};
 
-use crate::{Identities, Observed, Power, SeenKubernetes, SeenMachine, SeenStage, identify};
+use crate::{
+    Identities, Observed, Planned, Power, SeenKubernetes, SeenMachine, SeenStage, Step, Upkeep, identify,
+};
 
 /// Nodes of the description that are to be off: described as stopped, or stopped when their host was drained. Nobody waits for
 /// them, and nobody wonders that Kubernetes still knows them.
@@ -35,6 +37,18 @@ pub(crate) fn absent_workers(
     let expected = workers.filter(|node| !kept_off.contains(&node.name));
     let whereabouts = Whereabouts { desired, observed, identities };
     expected.filter_map(|node| Some((node.name.clone(), whereabouts.absence(&node.name)?))).collect()
+}
+
+/// The node a step lets pods back onto in the end, or does more to. One that an earlier run closed and did not finish with counts as
+/// away unless the plan has such a step.
+pub fn brings_back(step: &Planned) -> Option<&NodeName> {
+    let returns = matches!(step.step, Step::Upkeep(Upkeep::ReturnNode { .. }));
+    step.node.as_ref().filter(|_| returns || step.effect.interrupts())
+}
+
+/// Why a worker that an earlier run closed counts as away.
+pub fn unfinished(reason: &str) -> String {
+    format!("an earlier run kept pods off it ({reason}) and did not finish")
 }
 
 struct Whereabouts<'a> {

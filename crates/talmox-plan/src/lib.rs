@@ -25,7 +25,7 @@ mod upkeep;
 mod view;
 mod window;
 
-pub use away::{kept_off, must_be_ready};
+pub use away::{brings_back, kept_off, must_be_ready, unfinished};
 pub use check::{Rule, Violation, check};
 pub use component::{Component, image_version};
 pub use identity::{Class, Identities, Owned, addresses, identify, macs};

@@ -47,6 +47,8 @@ pub struct SeenNode {
     pub config: Option<Vec<Change>>,
     /// Why it could not, if somebody tried.
     pub incomparable: Option<Incomparable>,
+    /// What its Talos has against the described configuration, in its own words, other than that it needs a restart.
+    pub refuses: Option<String>,
     /// Since when another configuration than the one on its disk is in force, on trial: seconds since 1970.
     pub on_trial: Option<u64>,
     /// Images its configuration names, by the place they are named at: `machine.kubelet.image`, `KubeletConfig image`.

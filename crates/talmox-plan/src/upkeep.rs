@@ -134,6 +134,8 @@ pub enum ChangeMode {
     TryFirst,
     /// Written down, then a restart.
     Reboot,
+    /// A restart with what is written down already; nothing is sent.
+    Restart,
     /// Written down; in effect after the next restart, which is somebody else's.
     Staged,
 }

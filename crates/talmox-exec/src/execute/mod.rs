@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::gate::{Door, Known};
 use crate::lease::Lease;
 use crate::run::{Because, Done, Failure, Outcome, Run, Skip, is_noticed, takes_down};
-use crate::unavailable::{Beside, away_beside, made_by, takes_away};
+use crate::unavailable::{Beside, away_beside, brought_back_by, made_by, takes_away};
 use crate::work::{Reserved, Result as StepResult, Work};
 use crate::{Event, StepError};
 use patience::carry_out;
@@ -135,6 +135,8 @@ struct Board<'a> {
     turns: Turns,
     /// Nodes that come up for the first time.
     new: BTreeSet<NodeName>,
+    /// Nodes the plan brings back.
+    back: BTreeSet<NodeName>,
     outcome: Outcome,
 }
 
@@ -155,6 +157,7 @@ impl<'a> Board<'a> {
             room: Room::new(run.limits),
             turns: Turns::new(run, away),
             new: made_by(plan),
+            back: brought_back_by(plan),
             outcome: Outcome::default(),
         }
     }
@@ -299,7 +302,7 @@ impl<'a> Board<'a> {
             return None;
         }
         let (ours, at_most) = self.turns.workers_beside(step);
-        Some(Beside { ours, new: self.new.clone(), at_most })
+        Some(Beside { ours, new: self.new.clone(), back: self.back.clone(), at_most })
     }
 
     fn end(&mut self, index: usize, result: StepResult) {

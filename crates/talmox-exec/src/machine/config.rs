@@ -10,7 +10,7 @@ use talmox_plan::{Applies, Change, Incomparable};
 use talmox_talos::{ApplyMode, Client, Deadlines, Kind, kinds};
 use talmox_types::{NodeName, Phases};
 
-use super::images;
+use super::{images, without_secrets};
 use crate::{MachineConfig, Reach, Whereabouts};
 
 /// Parts of `machine` that Talos takes over while it runs. Every other document is taken over too, and all of `cluster` but
@@ -46,6 +46,9 @@ const TRIAL_AT_MOST: Duration = Duration::from_hours(1);
 
 /// The first minor that takes every change without a word, and leaves it to others to know which need a restart.
 const SAYS_NOTHING: u64 = 14;
+
+/// What Talos says of a change that needs a restart, where it was told to do without.
+const NOT_IMMEDIATELY: &str = "can't be applied in immediate mode";
 
 /// What a machine has: on its disk, and in force.
 pub struct Held {
@@ -99,6 +102,8 @@ pub(super) struct Compared {
     pub(super) images: BTreeMap<String, String>,
     /// How far the machine is with authorities that are being replaced.
     pub(super) phases: Phases,
+    /// What the machine has against the described one, other than that it needs a restart.
+    pub(super) refuses: Option<String>,
     /// Since when another one is on trial, since 1970.
     pub(super) on_trial: Option<u64>,
 }
@@ -127,10 +132,11 @@ pub(super) async fn against(
                 changes: Some(Err(Incomparable::Wanted(reason))),
                 images,
                 phases,
-                on_trial: None,
+                ..Compared::default()
             };
         }
     };
+    let mut refuses = None;
     let changes = match compare(&kept, &wanted) {
         Ok(changes) if changes.is_empty() => match &held.active {
             Some(active) => {
@@ -139,33 +145,59 @@ pub(super) async fn against(
             }
             None => Ok(changes),
         },
-        Ok(changes) => Ok(judged(client, &wanted.text, changes).await),
+        Ok(changes) => {
+            let written = match held.active.as_ref().filter(|_| on_trial.is_none()) {
+                Some(active) => compare_without(active, &kept, &wanted.hidden).unwrap_or_default(),
+                None => Vec::new(),
+            };
+            let judged = judged(client, &wanted, changes, !written.is_empty()).await;
+            refuses = judged.refuses;
+            Ok([judged.changes, all(written, Applies::Written)].concat())
+        }
         Err(reason) => Err(reason),
     };
     let on_trial = on_trial.map(|since| since.as_secs());
-    Compared { changes: Some(changes.map_err(Incomparable::Wanted)), images, phases, on_trial }
+    Compared { changes: Some(changes.map_err(Incomparable::Wanted)), images, phases, refuses, on_trial }
 }
 
 fn all(changes: Vec<Change>, applies: Applies) -> Vec<Change> {
     changes.into_iter().map(|change| Change { applies, ..change }).collect()
 }
 
-/// Which changes need a restart: the machine itself says so, as long as its Talos does.
-async fn judged(client: &Client, wanted: &SecretString, changes: Vec<Change>) -> Vec<Change> {
-    let known = changes.clone().into_iter().map(by_place).collect();
+/// Changes and how each of them applies, and what the machine has against them.
+struct Judged {
+    changes: Vec<Change>,
+    refuses: Option<String>,
+}
+
+impl From<Vec<Change>> for Judged {
+    fn from(changes: Vec<Change>) -> Self {
+        Self { changes, refuses: None }
+    }
+}
+
+/// Which changes need a restart: the machine itself says so, as long as its Talos does. It says so of a configuration as a whole,
+/// and also because of what waits for a restart already.
+async fn judged(client: &Client, wanted: &MachineConfig, changes: Vec<Change>, waits: bool) -> Judged {
+    let known: Vec<Change> = changes.clone().into_iter().map(by_place).collect();
     let minor = client.version().await.ok().and_then(|release| minor(&release.tag));
     if minor.is_none_or(|minor| minor >= SAYS_NOTHING) {
-        return known;
+        return known.into();
     }
-    let text = Bytes::from(wanted.expose_secret().as_bytes().to_vec());
+    let text = Bytes::from(wanted.text.expose_secret().as_bytes().to_vec());
     let client = client.clone().with_deadlines(Deadlines::default());
     match client.apply_configuration(text, ApplyMode::NoReboot, true).await {
-        Ok(_) => changes.into_iter().map(taken_over).collect(),
+        Ok(_) => changes.into_iter().map(taken_over).collect::<Vec<_>>().into(),
         Err(error) if error.kind() == Kind::Refused => {
-            let is_named = known.iter().any(|change: &Change| change.applies == Applies::AfterReboot);
-            if is_named { known } else { all(changes, Applies::AfterReboot) }
+            let words = error.to_string();
+            if !words.contains(NOT_IMMEDIATELY) {
+                // An older Talos knows no newer Kubernetes, for one: that says nothing about restarts.
+                return Judged { changes: known, refuses: Some(without_secrets(&words, wanted)) };
+            }
+            let is_named = known.iter().any(|change| change.applies == Applies::AfterReboot);
+            if is_named || waits { known.into() } else { all(changes, Applies::AfterReboot).into() }
         }
-        Err(_) => known,
+        Err(_) => known.into(),
     }
 }
 

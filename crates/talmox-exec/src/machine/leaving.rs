@@ -89,6 +89,7 @@ async fn inside(client: &Client) -> Result<SeenNode, talmox_talos::Error> {
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config: None,
         incomparable: None,
+        refuses: None,
         on_trial: None,
         images: BTreeMap::new(),
         phases: Phases::default(),

@@ -195,7 +195,7 @@ async fn inside(
     };
     let (version, services, etcd, config) = join4(client.version(), client.services(), etcd, config).await;
     let version = version?;
-    let Compared { changes, images, phases, on_trial } = config;
+    let Compared { changes, images, phases, refuses, on_trial } = config;
     let (config, incomparable) = match changes {
         Some(Ok(changes)) => (Some(changes), None),
         Some(Err(reason)) => (None, Some(reason)),
@@ -220,6 +220,7 @@ async fn inside(
         unmet: state.unmet.into_iter().map(|unmet| format!("{}: {}", unmet.name, unmet.reason)).collect(),
         config,
         incomparable,
+        refuses,
         on_trial,
         images,
         phases,

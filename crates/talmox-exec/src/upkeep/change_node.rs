@@ -7,6 +7,7 @@
 //!  on trial first      the same with all but what needs a restart, which follows
 //!  with a restart      write down ─▶ restart ─▶ in force
 //!  for later           write down
+//!  what is written     restart ─▶ in force
 //! ```
 //!
 //! The machine is the VM: its uuid is compared before anything is sent. What is there already is not sent again.
@@ -68,6 +69,7 @@ pub(super) async fn run(
         ChangeMode::Try => change.on_trial().await,
         ChangeMode::TryFirst => change.live_part().await?.on_trial().await,
         ChangeMode::Reboot => change.with_restart().await,
+        ChangeMode::Restart => change.written_part().await?.with_restart().await,
         ChangeMode::Staged => change.for_later().await,
     }
 }
@@ -87,6 +89,7 @@ pub(super) struct Seen {
     kept: Vec<Change>,
     active: Vec<Change>,
     in_force: SecretString,
+    on_disk: SecretString,
     /// Whether somebody else's change is in force and not on the disk, and goes back by itself.
     on_trial: bool,
     /// Since when what is in force is younger than what is on the disk.
@@ -128,6 +131,12 @@ impl<'a> ChangeOrder<'a> {
         // What somebody tries is not what it has.
         let in_force = self.after_other_trials().await?.in_force;
         let text = live_part(&self.wanted.text, &in_force).map_err(failed)?;
+        Ok(Self { wanted: MachineConfig { text, ..self.wanted }, ..self })
+    }
+
+    /// The same order for what is on the machine's disk already: there is nothing to send.
+    async fn written_part(self) -> Result<Self> {
+        let text = self.after_other_trials().await?.on_disk;
         Ok(Self { wanted: MachineConfig { text, ..self.wanted }, ..self })
     }
 
@@ -342,8 +351,8 @@ impl<'a> ChangeOrder<'a> {
         };
         let on_trial = since.is_some() && !compare_texts(&kept, &in_force)?.is_empty();
         let against = |has| compare_texts(has, &self.wanted.text);
-        let (kept, active) = (against(&kept)?, against(&in_force)?);
-        Ok(Seen { client, kept, active, in_force, on_trial, tried })
+        let (on_disk, kept, active) = (kept.clone(), against(&kept)?, against(&in_force)?);
+        Ok(Seen { client, kept, active, in_force, on_disk, on_trial, tried })
     }
 
     /// Waits until everything runs with what was sent: pods of the control plane first, which the machine itself takes half a

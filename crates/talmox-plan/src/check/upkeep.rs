@@ -94,7 +94,7 @@ pub(super) fn is_honest(upkeep: &Upkeep, effect: Effect) -> bool {
         Upkeep::ChangeNode { mode, .. } => match mode {
             ChangeMode::NoReboot | ChangeMode::Try | ChangeMode::TryFirst => effect == Effect::ChangeLive,
             ChangeMode::Staged => effect == Effect::ChangePending,
-            ChangeMode::Reboot => effect == Effect::Reboot,
+            ChangeMode::Reboot | ChangeMode::Restart => effect == Effect::Reboot,
         },
         Upkeep::UpgradeNode { stage, .. } => {
             effect == if *stage { Effect::ChangePending } else { Effect::Reboot }
@@ -223,7 +223,7 @@ fn change(court: &mut Court<'_>, step: &Planned, vm: &Expected, mode: ChangeMode
         }
         Some(_) => {}
     }
-    if mode == ChangeMode::Reboot && !court.request.allow_reboot {
+    if matches!(mode, ChangeMode::Reboot | ChangeMode::Restart) && !court.request.allow_reboot {
         court.violate(Rule::AskedFor, step, "no reboot was allowed");
     }
     if mode == ChangeMode::Staged && !court.request.upkeep.stage {
@@ -235,7 +235,8 @@ fn change(court: &mut Court<'_>, step: &Planned, vm: &Expected, mode: ChangeMode
 fn pods_first(court: &mut Court<'_>, step: &Planned) {
     let comes_back = matches!(
         step.step,
-        Step::RebootVm { .. } | Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Reboot, .. })
+        Step::RebootVm { .. }
+            | Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Reboot | ChangeMode::Restart, .. })
     );
     if !comes_back && !matches!(step.step, Step::StopVm { .. }) {
         return;

@@ -152,7 +152,7 @@ pub(super) fn addresses_of_ours(planner: &mut Planner<'_>) {
         }
     }
     if waits {
-        planner.sort_by_needs();
+        planner.list_in_order();
     }
 }
 

@@ -90,6 +90,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
     }
     planner.refuse_unasked_pods();
     planner.drop_refused();
+    planner.unfinished_first();
     planner.one_control_plane_at_a_time();
     planner.plan
 }
@@ -357,23 +358,29 @@ impl<'a> Planner<'a> {
         id
     }
 
-    /// Puts every step behind those it needs, and else leaves them in their order.
-    fn sort_by_needs(&mut self) {
-        let known: BTreeSet<StepId> = self.plan.steps.iter().map(|planned| planned.id.clone()).collect();
+    /// Lists every step after those it needs, and else leaves them where they are.
+    fn list_in_order(&mut self) {
         let mut left = std::mem::take(&mut self.plan.steps);
-        let mut done: BTreeSet<StepId> = BTreeSet::new();
+        let mut listed: BTreeSet<StepId> = BTreeSet::new();
         while !left.is_empty() {
-            let is_ready = |planned: &Planned| {
-                planned.needs.iter().all(|need| done.contains(need) || !known.contains(need))
-            };
-            // In a circle nobody is: then the check says so.
-            let next = left.iter().position(is_ready).unwrap_or(0);
-            let planned = left.remove(next);
-            done.insert(planned.id.clone());
-            self.plan.steps.push(planned);
+            let before = left.len();
+            let mut waiting = Vec::new();
+            for step in left {
+                if step.needs.iter().all(|need| listed.contains(need)) {
+                    listed.insert(step.id.clone());
+                    self.plan.steps.push(step);
+                } else {
+                    waiting.push(step);
+                }
+            }
+            if waiting.len() == before {
+                // Nobody can put these in order; whoever checks the plan says so.
+                self.plan.steps.append(&mut waiting);
+            }
+            left = waiting;
         }
-        let steps = self.plan.steps.iter().enumerate();
-        self.shared = steps.filter(|(_, step)| step.node.is_none()).map(|(index, _)| index).collect();
+        let shared = self.plan.steps.iter().enumerate().filter(|(_, step)| step.node.is_none());
+        self.shared = shared.map(|(index, _)| index).collect();
     }
 
     /// Steps so far that belong to no node: few, however many nodes there are.

@@ -12,7 +12,7 @@ use talmox_types::desired::Role;
 use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::Planner;
-use crate::away::absent_workers;
+use crate::away::{absent_workers, brings_back, kept_off, unfinished};
 use crate::{Effect, Intent, Planned, Waiting};
 
 impl Planner<'_> {
@@ -20,7 +20,11 @@ impl Planner<'_> {
     /// built anew are looked at only when all that follows from it is planned.
     pub(super) fn keep_workers_up(&mut self, and_anew: bool) -> Vec<Intent> {
         let at_most = self.at_most_away();
-        let away = absent_workers(self.desired, self.observed, &self.identities);
+        let mut away = absent_workers(self.desired, self.observed, &self.identities);
+        // Who comes back is known only once everything is planned.
+        if and_anew {
+            away.extend(self.closed_workers());
+        }
         if away.len() < at_most || sabotaged(Defect::AwayNotCounted) {
             return Vec::new();
         }
@@ -44,6 +48,16 @@ impl Planner<'_> {
             self.wait_for_workers(away, nodes, at_most);
         }
         held
+    }
+
+    /// Workers an earlier run kept pods off and did not finish with, and which this plan does not bring back.
+    fn closed_workers(&self) -> BTreeMap<NodeName, String> {
+        let kept_off = kept_off(self.desired, self.observed);
+        let dealt_with: BTreeSet<&NodeName> = self.plan.steps.iter().filter_map(brings_back).collect();
+        let workers = self.desired.nodes.iter().filter(|node| node.role == Role::Worker);
+        let left = workers.filter(|node| !kept_off.contains(&node.name) && !dealt_with.contains(&node.name));
+        let closed = left.filter_map(|node| Some((node.name.clone(), self.closed_for(&node.name)?)));
+        closed.map(|(node, reason)| (node, unfinished(reason))).collect()
     }
 
     /// How many workers may be away at a time.
@@ -70,6 +84,6 @@ impl Planner<'_> {
 }
 
 /// Whether a worker is missed while a step is carried out. One that moves goes on running.
-fn takes_away(effect: Effect) -> bool {
+pub(super) fn takes_away(effect: Effect) -> bool {
     effect.interrupts() && effect != Effect::Move
 }

@@ -84,6 +84,7 @@ fn configured(desired: &Desired, node: &str) -> SeenNode {
         unmet: vec!["services: etcd not running".to_owned()],
         config: Some(Vec::new()),
         incomparable: None,
+        refuses: None,
         on_trial: None,
         images: BTreeMap::new(),
         phases: talmox_types::Phases::default(),

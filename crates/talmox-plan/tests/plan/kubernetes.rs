@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use talmox_plan::{
-    Applies, Change, Component, NoteKind, Observed, Plan, Request, Rule, SeenKubernetes, SeenMachine,
-    SeenNode, Step, Upkeep, UpkeepRequest, check,
+    Applies, Change, ChangeMode, Component, NoteKind, Observed, Plan, Request, Rule, SeenKubernetes,
+    SeenMachine, SeenNode, Step, Upkeep, UpkeepRequest, Waiting, check,
 };
 use talmox_types::desired::{Desired, Role};
 use talmox_types::support::{LINES, Pair, upgrade_path};
@@ -439,4 +439,110 @@ fn no_control_plane_goes_down_beside_it() {
     }
     let violations = check(&plan, &desired, &observed, &request());
     assert!(violations.iter().any(|violation| violation.rule == Rule::OneAtATime), "{violations:#?}");
+}
+
+/// Something of a node's configuration is written down and waits for its restart.
+fn waits(observed: &mut Observed, node: &str) {
+    let changes = seen_mut(observed, &name(node)).config.get_or_insert_default();
+    changes.push(Change {
+        key: "machine.env.A".to_owned(),
+        old: None,
+        new: Some("b".to_owned()),
+        applies: Applies::Written,
+        field: None,
+        sub: Vec::new(),
+    });
+}
+
+fn told(plan: &Plan) -> Vec<String> {
+    let waits = plan.waiting.iter().filter_map(|waiting| match waiting {
+        Waiting::Reboot { node, keys, .. } => Some(format!("{node}: {}", keys.join(", "))),
+        _ => None,
+    });
+    waits.collect()
+}
+
+#[test]
+fn what_waits_for_a_restart_comes_into_force_before_kubernetes_is_upgraded() {
+    let desired = described("1.13.9", "1.36.4");
+    let mut observed = from_to(("1.13.9", "1.36.3"), &desired);
+    for node in ["w-1", "cp-3"] {
+        waits(&mut observed, node);
+    }
+    let plan = planned(&desired, &observed, &Request { allow_reboot: true, ..request() });
+    assert_eq!(problems(&plan), [""; 0]);
+    assert_eq!(told(&plan), [""; 0], "something is done about it");
+    let kubernetes = plan.steps.iter().find(|step| step.step.word() == "upgrade-kubernetes").unwrap();
+    for back in ["cp-3/return", "w-1/return"] {
+        assert!(kubernetes.needs.iter().any(|need| need.as_str() == back), "{plan:#?}");
+    }
+    let restarts = plan.steps.iter().filter(|step| {
+        matches!(step.step, Step::Upkeep(Upkeep::ChangeNode { mode: ChangeMode::Restart, .. }))
+    });
+    let restarts: Vec<&str> = restarts.map(|step| step.id.as_str()).collect();
+    assert_eq!(restarts, ["cp-3/change-node", "w-1/change-node"], "the new images are not sent with it");
+}
+
+#[test]
+fn what_waits_for_a_restart_that_nobody_allowed_keeps_kubernetes_as_it_is() {
+    let desired = described("1.13.9", "1.36.4");
+    let mut observed = from_to(("1.13.9", "1.36.3"), &desired);
+    waits(&mut observed, "w-1");
+    let mut staged = Request { allow_reboot: true, ..request() };
+    staged.upkeep.stage = true;
+    for request in [Request { allow_reboot: false, ..request() }, staged] {
+        let plan = planned(&desired, &observed, &request);
+        assert_eq!(upgrade(&plan), None, "{plan:#?}");
+        assert_eq!(told(&plan), ["w-1: machine.env.A"]);
+        assert!(problems(&plan)[0].contains("waits for the restart of w-1: machine.env.A"), "{plan:#?}");
+        assert!(plan.refusals[0].choices[0].contains("--allow-reboot"), "{plan:#?}");
+    }
+}
+
+#[test]
+fn what_waits_for_a_restart_comes_with_that_of_talos() {
+    let desired = described("1.13.9", "1.36.3");
+    let mut observed = from_to(("1.12.6", "1.35.4"), &desired);
+    waits(&mut observed, "w-1");
+    let plan = planned(&desired, &observed, &Request { allow_reboot: false, ..request() });
+    assert_eq!(problems(&plan), [""; 0]);
+    assert_eq!(told(&plan), [""; 0]);
+    assert_eq!(upgrade(&plan), Some(upgraded("1.35.4", "1.36.3")), "{plan:#?}");
+}
+
+#[test]
+fn a_talos_that_is_only_installed_comes_after_the_kubernetes_it_needs_as_well() {
+    let desired = described("1.14.0", "1.32.1");
+    let mut observed = from_to(("1.13.9", "1.31.4"), &desired);
+    let mut staged = request();
+    staged.upkeep.stage = true;
+    let plan = planned(&desired, &observed, &staged);
+    assert_eq!(order(&plan).first(), Some(&None), "{:?}", steps(&plan));
+    let installs = plan.steps.iter().filter(|step| step.step.word() == "upgrade-node");
+    let installs: Vec<_> = installs.collect();
+    assert_eq!(installs.len(), 5, "{:?}", steps(&plan));
+    for step in installs {
+        assert!(step.needs.iter().any(|need| need.as_str() == "upgrade-kubernetes"), "{step:?}");
+    }
+    // Where Kubernetes has to wait, so has this.
+    observed.talos.insert(name("cp-3"), silent(&desired, "cp-3"));
+    let plan = planned(&desired, &observed, &staged);
+    assert!(plan.steps.iter().all(|step| step.step.word() != "upgrade-node"), "{:?}", steps(&plan));
+    assert!(later(&plan).contains(&"w-1/upgrade-node".to_owned()), "{:?}", later(&plan));
+}
+
+#[test]
+fn the_kubelet_of_a_node_that_does_not_answer_may_not_be_too_far_behind_either() {
+    let desired = described("1.13.9", "1.36.3");
+    let mut observed = from_to(("1.13.9", "1.35.4"), &desired);
+    observed.talos.insert(name("w-2"), silent(&desired, "w-2"));
+    let of_kubelet = |observed: &mut Observed, version: &str| {
+        let SeenKubernetes::Answers(cluster) = &mut observed.kubernetes else { panic!("no Kubernetes") };
+        version.clone_into(&mut cluster.nodes.get_mut("w-2").unwrap().version);
+    };
+    of_kubelet(&mut observed, "v1.33.4");
+    assert_eq!(problems(&planned(&desired, &observed, &request())), [""; 0]);
+    of_kubelet(&mut observed, "v1.32.4");
+    let plan = planned(&desired, &observed, &request());
+    assert!(problems(&plan)[0].contains("Kubernetes 1.32 cannot become 1.36 at once"), "{plan:#?}");
 }

@@ -194,3 +194,95 @@ fn a_host_is_not_drained_of_the_last_one_either() {
     let plan = planned(&desired, &observed, &Request { upkeep: at_most(2).upkeep, ..drain });
     assert_eq!((kept_up(&plan), interrupted(&plan)), (None, vec!["w-1".to_owned()]), "{:#?}", steps(&plan));
 }
+
+/// A run of ours was killed after it closed a node.
+fn close(observed: &mut Observed, node: &str) {
+    let SeenKubernetes::Answers(cluster) = &mut observed.kubernetes else { panic!("it answers") };
+    let seen = cluster.nodes.get_mut(node).unwrap();
+    (seen.schedulable, seen.cordoned_for) = (false, Some("upgrade".to_owned()));
+}
+
+fn runs(observed: &mut Observed, node: &str, version: &str) {
+    let Some(SeenMachine::Configured(seen)) = observed.talos.get_mut(&name(node)) else { panic!("it lives") };
+    version.clone_into(&mut seen.version);
+}
+
+fn needs(plan: &Plan, id: &str) -> Vec<String> {
+    let step = plan.steps.iter().find(|step| step.id.as_str() == id);
+    let step = step.unwrap_or_else(|| panic!("no {id}: {:#?}", steps(plan)));
+    step.needs.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn one_that_an_earlier_run_closed_comes_back_before_another_of_its_role_goes_down() {
+    let desired = desired(3, 3);
+    let mut observed = behind(&desired);
+    // Both were upgraded, and nobody has seen them well since.
+    for node in ["cp-3", "w-2"] {
+        runs(&mut observed, node, "v1.13.9");
+        close(&mut observed, node);
+    }
+    let plan = planned(&desired, &observed, &request());
+    for (id, back) in [("cp-1/drain", "cp-3/return"), ("cp-2/upgrade-node", "cp-3/return")] {
+        assert!(needs(&plan, id).contains(&back.to_owned()), "{id}: {:?}", needs(&plan, id));
+    }
+    for id in ["w-1/drain", "w-1/upgrade-node", "w-3/drain", "w-3/upgrade-node"] {
+        assert!(needs(&plan, id).contains(&"w-2/return".to_owned()), "{id}: {:?}", needs(&plan, id));
+    }
+    assert_eq!(needs(&plan, "w-2/return"), [""; 0]);
+    assert_eq!(kept_up(&plan), None);
+}
+
+#[test]
+fn one_that_was_closed_and_not_upgraded_is_the_first_of_its_role() {
+    let desired = desired(3, 3);
+    let mut observed = behind(&desired);
+    for node in ["cp-2", "w-2", "w-3"] {
+        close(&mut observed, node);
+    }
+    let plan = planned(&desired, &observed, &request());
+    assert_eq!(interrupted(&plan), ["cp-2", "cp-1", "cp-3", "w-2", "w-3", "w-1"]);
+    assert!(needs(&plan, "cp-1/drain").contains(&"cp-2/return".to_owned()));
+    let last = needs(&plan, "w-1/drain");
+    assert!(["w-2/return", "w-3/return"].iter().all(|back| last.contains(&(*back).to_owned())), "{last:?}");
+    assert!(!needs(&plan, "w-3/drain").contains(&"w-2/return".to_owned()), "turns decide that");
+}
+
+#[test]
+fn a_restart_for_a_configuration_waits_for_one_that_was_closed_too() {
+    let desired = desired(1, 3);
+    let mut observed = living(&desired);
+    for node in ["w-1", "w-2", "w-3"] {
+        let Some(SeenMachine::Configured(seen)) = observed.talos.get_mut(&name(node)) else {
+            panic!("it lives")
+        };
+        seen.config = Some(vec![Change {
+            key: "machine.env.A".to_owned(),
+            old: None,
+            new: Some("b".to_owned()),
+            applies: Applies::AfterReboot,
+            field: None,
+            sub: Vec::new(),
+        }]);
+    }
+    close(&mut observed, "w-3");
+    let plan = planned(&desired, &observed, &request());
+    assert_eq!(interrupted(&plan), ["w-3", "w-1", "w-2"]);
+    for id in ["w-1/drain", "w-2/drain"] {
+        assert!(needs(&plan, id).contains(&"w-3/return".to_owned()), "{id}: {:?}", needs(&plan, id));
+    }
+}
+
+#[test]
+fn one_that_was_closed_and_is_not_brought_back_counts_as_away() {
+    let desired = desired(1, 3);
+    let mut observed = behind(&desired);
+    close(&mut observed, "w-2");
+    let only = Request { targets: [name("w-1")].into(), ..request() };
+    let plan = planned(&desired, &observed, &only);
+    let why = "w-2: an earlier run kept pods off it (upgrade) and did not finish";
+    assert_eq!(kept_up(&plan), Some(held(why, &["w-1"])), "{plan:#?}");
+    assert_eq!(interrupted(&plan), [""; 0]);
+    let two = Request { targets: [name("w-1")].into(), ..at_most(2) };
+    assert_eq!(interrupted(&planned(&desired, &observed, &two)), ["w-1"]);
+}

@@ -93,6 +93,22 @@ async fn what_needs_a_restart_gets_one_if_it_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_that_is_not_about_restarts_is_told_and_restarts_nobody() {
+    let mut bed = bed(69, "").await;
+    bed.handed.patches = patch("machine: {sysctls: {vm.max_map_count: \"262144\"}}");
+    let refusal = CallFault::Answer {
+        code: Code::InvalidArgument as u16,
+        message: "version of Kubernetes is too new to be used with Talos".to_owned(),
+        happens: false,
+    };
+    bed.lab.nodes(|nodes| nodes.faults.call("*/ApplyConfiguration", 1, 4, refusal));
+    let plan = bed.plan(&healthy()).await;
+    assert_eq!(modes(&plan), [ChangeMode::NoReboot; 4], "{plan:#?}");
+    let said = plan.notes.iter().filter(|note| note.text.contains("version of Kubernetes is too new"));
+    assert_eq!(said.count(), 4, "{plan:#?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_etcd_reads_when_it_starts_needs_a_restart_though_talos_takes_it() {
     let mut bed = Bed::new(68, described(3, 0, ""));
     bed.converge(&healthy(), 1).await.unwrap();

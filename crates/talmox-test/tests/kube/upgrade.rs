@@ -1,6 +1,7 @@
 //! Upgrades that nothing disturbs.
 
-use talmox_plan::{Step, Upkeep};
+use talmox_plan::{Request, Step, Upkeep};
+use talmox_render::PatchText;
 use talmox_types::desired::Power;
 
 use crate::bed::Bed;
@@ -153,4 +154,42 @@ async fn a_jump_is_refused_before_anything_is_touched() {
     assert!(error.contains("Kubernetes 1.34 cannot become 1.36 at once"), "{error}");
     assert_eq!(writes(&bed, since), [""; 0]);
     assert_eq!(configurations(&bed), configured);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_left_for_the_next_restart_gets_it_first() {
+    let mut bed = Bed::new(90, usual(3, 1, PATCH.0));
+    bed.converge(&wanted(), 1).await.unwrap_or_else(|error| panic!("{error}"));
+    let text = "machine: {env: {A: b}}".to_owned();
+    bed.handed.patches = vec![PatchText { name: "patch.yaml".to_owned(), text }];
+    let mut staged = wanted();
+    staged.upkeep.stage = true;
+    bed.converge(&staged, 2).await.unwrap_or_else(|error| panic!("{error}"));
+    bed.desired = usual(3, 1, PATCH.1);
+    let plan = bed.plan(&Request { allow_reboot: false, ..wanted() }).await;
+    assert_eq!(plan.waiting.len(), 4, "{plan:#?}");
+    assert!(plan.refusals[0].problem.contains("machine.env"), "{plan:#?}");
+    let before = bed.accepted("/Reboot");
+    bed.converge(&wanted(), 3)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    runs(&bed, PATCH.1).await;
+    bed.is_healthy().await;
+    assert_eq!(bed.accepted("/Reboot") - before, 4, "nobody restarts twice");
+    let told = bed.told.lines();
+    let at = |line: &str| told.iter().position(|told| told == line);
+    assert!(at("worker-1/return done") < at("upgrade-kubernetes begins"), "{told:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_at_once_from_a_talos_that_does_not_know_the_new_kubernetes() {
+    let versions = |talos, kubernetes| Versions { talos, contract: "1.12", kubernetes };
+    let before = of(3, 1, versions("1.12.5", "1.35.2"), "");
+    let bed = brought_up(91, before, of(3, 1, versions("1.13.9", "1.36.3"), "")).await;
+    let request = Request { allow_reboot: false, ..wanted() };
+    bed.converge(&request, 2)
+        .await
+        .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    runs(&bed, "1.36.3").await;
+    assert!(bed.plan(&request).await.is_empty());
 }

@@ -1,6 +1,9 @@
 //! Upgrades in which something goes wrong: the run says what, nobody follows, and the next run goes on. What people see of it is with
 //! the command line (`commands/whole_runs`).
 
+use std::time::Duration;
+
+use futures_util::future::join;
 use talmox_sim_talos::{CallFault, Trouble};
 
 use crate::bed::{Bed, STUBBORN};
@@ -42,6 +45,38 @@ async fn an_image_that_does_not_boot_is_fallen_back_from() {
     assert_eq!(unwell(&bed.look(&request()).await), Vec::<String>::new(), "it takes pods again");
     bed.lab.nodes(|nodes| nodes.faults.mend(broken));
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
+    is_upgraded(&bed).await;
+}
+
+/// Lets the new Talos of a node answer, and fail before it proved itself.
+async fn answers_and_falls_back(bed: &Bed, node: &str) {
+    let answers = format!("{node}/upgrade-node waits for it to be well");
+    while !bed.told.lines().iter().any(|line| line.starts_with(&answers)) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let id = machine(bed, node);
+    bed.lab.nodes(|nodes| {
+        nodes.faults.trouble(id, Trouble::BootFails(NEW.to_owned()));
+        nodes.reset(id);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_talos_that_answers_and_then_falls_back_is_no_upgrade() {
+    let bed = behind(23, (3, 1)).await;
+    let request = request();
+    let (end, ()) = join(watched(&bed, &request, 2), answers_and_falls_back(&bed, "cp-2")).await;
+    let error = end.unwrap_err();
+    assert!(
+        error.contains(&format!("cp-2: Talos {NEW} did not come up; it came back with {OLD}")),
+        "{error}\n{}",
+        told(&bed)
+    );
+    assert_eq!(runs(&bed).await, [OLD, OLD, OLD, OLD], "nobody followed");
+    assert_eq!(bed.lab.calls().asking("CALL", "MachineService/Rollback").count(), 0);
+    assert_eq!(unwell(&bed.look(&request).await), Vec::<String>::new(), "it takes pods again");
+    bed.lab.nodes(|nodes| nodes.faults.mend(machine(&bed, "cp-2")));
+    watched(&bed, &request, 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
 }
 

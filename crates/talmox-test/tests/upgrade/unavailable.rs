@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::Either;
 use talmox_types::desired::Power;
 
 use crate::bed::Bed;
@@ -100,4 +101,44 @@ async fn one_that_is_described_as_stopped_keeps_nobody_up_and_is_not_waited_for(
     bed.desired.nodes[2].vm.power = Power::Running;
     watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
     is_upgraded(&bed).await;
+}
+
+/// Lets a run die as soon as it has told this.
+async fn killed_at(bed: &Bed, moment: &str, number: u32) {
+    let told = async {
+        while !bed.told.lines().iter().any(|line| line == moment) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let request = request();
+    let run = std::pin::pin!(watched(bed, &request, number));
+    match futures_util::future::select(run, std::pin::pin!(told)).await {
+        Either::Left((end, _)) => panic!("it ended before {moment}: {end:?}\n{}", self::told(bed)),
+        Either::Right(((), _)) => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_killed_run_the_next_one_goes_only_when_the_one_before_is_back() {
+    // Upgraded and not seen well; and closed before anything was done to it.
+    let cases = [
+        ("worker-1/return begins", "worker-1", ["worker-2", "worker-3"]),
+        ("worker-2/upgrade-node begins", "worker-2", ["worker-3", "worker-3"]),
+        ("cp-3/return begins", "cp-3", ["cp-2", "cp-1"]),
+    ];
+    for (seed, (moment, closed, others)) in (36..).zip(cases) {
+        let bed = behind(seed, if closed == "cp-3" { (3, 1) } else { (1, 3) }).await;
+        killed_at(&bed, moment, 2).await;
+        let before = bed.told.lines().len();
+        watched(&bed, &request(), 3).await.unwrap_or_else(|error| panic!("{error}\n{}", told(&bed)));
+        let lines = bed.told.lines().split_off(before);
+        let at = |line: &str| lines.iter().position(|one| one == line);
+        let back = at(&format!("{closed}/return done"));
+        assert!(back.is_some(), "{moment}: {lines:#?}");
+        for other in others {
+            let goes = at(&format!("{other}/drain begins"));
+            assert!(goes.is_none() || back < goes, "{moment}: {other} goes first\n{lines:#?}");
+        }
+        is_upgraded(&bed).await;
+    }
 }

@@ -451,6 +451,7 @@ fn configured(etcd: Option<SeenEtcd>) -> SeenMachine {
         unmet: Vec::new(),
         config: Some(Vec::new()),
         incomparable: None,
+        refuses: None,
         on_trial: None,
         images: BTreeMap::new(),
         phases: talmox_types::Phases::default(),

@@ -27,6 +27,7 @@ fn applied(mode: ChangeMode) -> &'static str {
         ChangeMode::Try => "on trial: goes back by itself unless seen to be well",
         ChangeMode::TryFirst => "on trial before the rest: goes back by itself unless seen to be well",
         ChangeMode::Reboot => "written down, with a restart",
+        ChangeMode::Restart => "written down before: with a restart",
         ChangeMode::Staged => "written down, for its next restart",
     }
 }
@@ -209,6 +210,7 @@ fn upkeep_parts(upkeep: &Upkeep) -> (Verb, String) {
                     "on trial before the rest: it takes it back itself unless all is well"
                 }
                 ChangeMode::Reboot => "with a restart",
+                ChangeMode::Restart => "with a restart into what is written down",
                 ChangeMode::Staged => "for its next restart",
             };
             let rest = format!("the configuration at {}, {how}", address.primary());

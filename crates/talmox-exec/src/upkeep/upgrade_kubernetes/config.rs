@@ -89,13 +89,11 @@ impl Upgrade<'_> {
         let kept = persistent.map(|found| text(found.spec.yaml_marshalled));
         if let Some(kept) = kept.filter(|kept| kept.expose_secret() != active.expose_secret()) {
             let same = read(&kept).is_ok_and(|kept| kept.differences(&config).is_empty());
-            if !same {
-                let what = if on_trial {
-                    "another one is on trial (talosctl --mode=try), which ends by itself"
-                } else {
-                    "another one waits for a restart"
-                };
-                return Err(failed(&format!("{what}: Kubernetes is not upgraded meanwhile")));
+            let node = member.name.clone();
+            match same {
+                true => {}
+                false if on_trial => return Err(StepError::TrialRuns { node }),
+                false => return Err(StepError::WaitsForRestart { node }),
             }
         }
         Ok(config)

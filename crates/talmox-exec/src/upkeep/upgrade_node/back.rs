@@ -38,18 +38,18 @@ impl Order<'_> {
         let complaint = self.judge(&seen, before.ready).await?;
         self.note(None).await;
         let Some(words) = complaint else { return Ok(End::Changed) };
+        let now = self.look_again().await.unwrap_or(seen);
         // What Talos itself went back from must not be gone back to.
-        match probe(self.reach, self.address, Some(&self.uuid)).await {
-            Probe::Configured(client) => match self.look(client).await {
-                Ok(now) if now.version == before.version && now.schematic == before.schematic => {
-                    Err(self.fell_back(&now))
-                }
-                Ok(_) | Err(_) => Err(self.take_back(&seen, words).await),
-            },
-            Probe::Unreachable { .. } | Probe::Maintenance { .. } | Probe::Stranger { .. } => {
-                Err(self.take_back(&seen, words).await)
-            }
+        if self.is_as_before(&now, before) {
+            return Err(self.fell_back(&now));
         }
+        Err(self.take_back(&now, words).await)
+    }
+
+    /// Whether what ran before the upgrade runs again.
+    fn is_as_before(&self, now: &Seen, before: &Seen) -> bool {
+        let same_image = now.version != self.to || now.schematic == before.schematic;
+        now.version == before.version && same_image
     }
 
     fn fell_back(&self, seen: &Seen) -> StepError {
@@ -59,14 +59,24 @@ impl Order<'_> {
         self.fault(UpgradeFault::FellBack { to, version })
     }
 
-    /// What is wrong with a machine that came back, if anything is once it had time.
-    async fn judge(&self, seen: &Seen, was_ready: bool) -> Result<Option<String>> {
-        let (begun, mut well) = (Instant::now(), 0);
+    /// What is wrong with a machine that came back, if anything is once it had time. What it runs is read when it is found well and
+    /// not before: a Talos that answers may still fall back to the one before, which is well too.
+    async fn judge(&self, first: &Seen, was_ready: bool) -> Result<Option<String>> {
+        let (begun, mut well, mut boot) = (Instant::now(), 0, first.boot.clone());
         loop {
-            let complaint = self.complaint(was_ready).await?;
+            let mut complaint = self.complaint(was_ready).await?;
             well = if complaint.is_none() { well + 1 } else { 0 };
             if well >= SURE {
-                return Ok(self.wrong_image().await.or_else(|| self.wrong_version(seen)));
+                match self.look_again().await {
+                    Some(now) if now.boot == boot => {
+                        return Ok(self.wrong_image(&now).or_else(|| self.wrong_version(&now)));
+                    }
+                    Some(now) => {
+                        (boot, complaint) = (now.boot, Some("it has restarted once more".to_owned()));
+                    }
+                    None => complaint = Some("it does not say what it runs".to_owned()),
+                }
+                well = 0;
             }
             let detail = complaint.unwrap_or_else(|| "it looks so; another look makes sure".to_owned());
             if begun.elapsed() > WELL_LIMIT {
@@ -77,17 +87,21 @@ impl Order<'_> {
         }
     }
 
+    /// What the machine runs now, if it says so.
+    async fn look_again(&self) -> Option<Seen> {
+        match probe(self.reach, self.address, Some(&self.uuid)).await {
+            Probe::Configured(client) => self.look(client).await.ok(),
+            Probe::Unreachable { .. } | Probe::Maintenance { .. } | Probe::Stranger { .. } => None,
+        }
+    }
+
     fn wrong_version(&self, seen: &Seen) -> Option<String> {
         (seen.version != self.to).then(|| format!("is described, and {} runs", seen.version))
     }
 
     /// Whether what runs is made from another schematic.
-    async fn wrong_image(&self) -> Option<String> {
+    fn wrong_image(&self, seen: &Seen) -> Option<String> {
         let wanted = self.schematic?;
-        let Probe::Configured(client) = probe(self.reach, self.address, Some(&self.uuid)).await else {
-            return None;
-        };
-        let seen = self.look(client).await.ok()?;
         let short = |id: &str| id.chars().take(12).collect::<String>();
         match seen.schematic.as_deref() {
             Some(has) if has == wanted => None,

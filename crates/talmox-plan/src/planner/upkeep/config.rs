@@ -16,8 +16,11 @@ use talmox_types::desired::Role;
 use super::Living;
 use crate::network::is_network;
 use crate::planner::{Draft, Planner};
-use crate::{Applies, Change, ChangeMode, Component, Effect, Expected, Owned, Step, StepId, Upkeep, Waiting};
+use crate::{
+    Applies, Change, ChangeMode, Component, Effect, Expected, NoteKind, Owned, Step, StepId, Upkeep, Waiting,
+};
 
+const INSTALL: &str = "machine.install";
 const INSTALLER: &str = "machine.install.image";
 
 /// How many keys a reason names.
@@ -31,7 +34,9 @@ impl<'a> Planner<'a> {
         let at_once = self.request.upkeep.max_unavailable.map_or(1, std::num::NonZeroUsize::get);
         // The last step of each node that was changed before.
         let (mut controllers, mut workers): (Vec<StepId>, Vec<StepId>) = (Vec::new(), Vec::new());
-        for one in living.iter().filter(|one| !others.contains(&one.node.name)) {
+        let mut in_turn: Vec<&Living<'a>> = living.iter().collect();
+        in_turn.sort_by_key(|one| self.turn_of(one.node));
+        for one in in_turn.into_iter().filter(|one| !others.contains(&one.node.name)) {
             // Its Talos cannot become the described one: nothing else is done to it either.
             if self.refused.contains(&one.node.name) {
                 continue;
@@ -66,11 +71,14 @@ impl<'a> Planner<'a> {
         let runs = one.seen.version.trim_start_matches('v');
         let other_talos = !runs.is_empty() && runs != self.desired.talos.version.to_string();
         if changes.iter().any(|change| images(&change)) || upgrades || other_talos {
-            let mut own = changes.iter().filter(|change| !images(change) && change.key != INSTALLER);
+            // Images and the installer come with those versions, and what is written down comes with a restart.
+            let own = changes.iter().filter(|change| !images(change) && change.key != INSTALLER);
+            let own: Vec<Change> = own.filter(|change| change.applies != Applies::Written).cloned().collect();
             let installer = changes.iter().any(|change| change.key == INSTALLER) && !other_talos;
-            if own.next().is_some() || installer || upgrades {
-                self.follow_change(name, changes, "once it runs the versions that are described");
+            if !own.is_empty() || installer || upgrades {
+                self.follow_change(name, &own, "once it runs the versions that are described");
             }
+            self.tell_written(name, changes);
             return None;
         }
         Some(changes)
@@ -85,13 +93,12 @@ impl<'a> Planner<'a> {
             self.plan.waiting.push(Waiting::Trial { node: name.clone(), keys, since: one.seen.on_trial });
             return None;
         }
+        self.say_what_talos_refuses(one);
         let mode = self.mode(changes);
         let is_written = changes.iter().all(|change| change.applies == Applies::Written);
         let waits = mode == ChangeMode::Reboot && !self.request.allow_reboot;
         if waits || (mode == ChangeMode::Staged && is_written) {
-            let keys = restarting(changes).map(|change| change.key.clone()).collect();
-            let (node, vmid) = (name.clone(), owned.mark.vmid);
-            self.plan.waiting.push(Waiting::Reboot { node, vmid, keys });
+            self.wait_for_restart(name, restarting(changes));
             return None;
         }
         if untold(changes).next().is_some() {
@@ -116,6 +123,14 @@ impl<'a> Planner<'a> {
         let last = vec![self.push(Draft { changes, ..draft })];
         let last = if mode == ChangeMode::Reboot { self.give_back(name, last) } else { last };
         last.into_iter().next()
+    }
+
+    /// Says what a machine has against the configuration it is to get, other than that it needs a restart.
+    fn say_what_talos_refuses(&mut self, one: &Living<'a>) {
+        if let Some(words) = &one.seen.refuses {
+            let text = format!("Talos does not take the described configuration: {words}");
+            self.note(Some(&one.node.name), NoteKind::Warning, text);
+        }
     }
 
     /// Nobody can tell which part needs the restart, so nothing can be tried before it.
@@ -153,8 +168,12 @@ impl<'a> Planner<'a> {
             }
             let seen = observed.talos.get(&node.name).and_then(crate::SeenMachine::configured);
             let Some(changes) = seen.and_then(|seen| seen.config.as_deref()) else { continue };
-            if !changes.is_empty() {
-                self.follow_change(&node.name, changes, "once it is back");
+            // What is written down is in force once it was restarted, whatever for.
+            let comes = self.restarts(&node.name);
+            let left = changes.iter().filter(|change| !comes || change.applies != Applies::Written);
+            let left: Vec<Change> = left.cloned().collect();
+            if !left.is_empty() {
+                self.follow_change(&node.name, &left, "once it is back");
             }
         }
     }
@@ -163,7 +182,7 @@ impl<'a> Planner<'a> {
         let mode = self.mode(changes);
         if mode == ChangeMode::Reboot {
             if !self.request.allow_reboot {
-                return;
+                return self.wait_for_restart(node, restarting(changes));
             }
             self.follow(Some(node), "drain", Effect::Drain, reason);
         }
@@ -193,13 +212,18 @@ fn untold(changes: &[Change]) -> impl Iterator<Item = &Change> {
 fn effect(mode: ChangeMode) -> Effect {
     match mode {
         ChangeMode::NoReboot | ChangeMode::Try | ChangeMode::TryFirst => Effect::ChangeLive,
-        ChangeMode::Reboot => Effect::Reboot,
+        ChangeMode::Reboot | ChangeMode::Restart => Effect::Reboot,
         ChangeMode::Staged => Effect::ChangePending,
     }
 }
 
+/// Whether nothing on a machine goes by a change before the next installer runs.
+fn is_for_installers(change: &Change) -> bool {
+    change.key == INSTALL || change.key.strip_prefix(INSTALL).is_some_and(|rest| rest.starts_with('.'))
+}
+
 /// The first of some keys.
-fn named<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
+pub(super) fn named<'a>(changes: impl Iterator<Item = &'a Change>) -> String {
     let mut keys: Vec<&str> = changes.map(|change| change.key.as_str()).collect();
     let others = keys.len().saturating_sub(NAMED);
     keys.truncate(NAMED);
@@ -212,12 +236,22 @@ fn reason(mode: ChangeMode, changes: &[Change]) -> String {
     let restarts = || named(restarting(changes));
     let network = || named(changes.iter().filter(|change| is_network(&change.key)));
     match mode {
-        ChangeMode::NoReboot => "Talos takes this over while it runs".to_owned(),
+        ChangeMode::NoReboot if changes.iter().all(is_for_installers) => {
+            "Talos keeps this, and the next upgrade goes by it".to_owned()
+        }
+        ChangeMode::NoReboot => {
+            let kept = changes.iter().filter(|change| is_for_installers(change));
+            let kept = named(kept);
+            let but =
+                if kept.is_empty() { String::new() } else { format!("; the next upgrade goes by {kept}") };
+            format!("Talos takes this over while it runs{but}")
+        }
         ChangeMode::Try => format!("{} could cut it off", network()),
         ChangeMode::TryFirst => {
             format!("{} could cut it off, so it is tried before {} is written down", network(), restarts())
         }
         ChangeMode::Reboot => format!("Talos takes {} over only when it starts", restarts()),
+        ChangeMode::Restart => format!("{} is written down and waits for it", restarts()),
         ChangeMode::Staged => {
             format!("Talos takes {} over only when it starts, which is left for later", restarts())
         }

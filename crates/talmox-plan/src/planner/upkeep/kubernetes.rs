@@ -37,6 +37,8 @@ struct Running {
     control_plane: BTreeSet<Version>,
     /// Of kubelets, as configured and as they run.
     kubelets: BTreeSet<Version>,
+    /// Of kubelets of nodes that do not answer, as far as Kubernetes remembers them: they come back as they are.
+    silent: BTreeSet<Version>,
     /// What is not as described, for the plan's reason.
     behind: Vec<String>,
 }
@@ -70,7 +72,8 @@ impl<'a> Planner<'a> {
             SeenKubernetes::Answers(cluster) => Some(cluster),
             SeenKubernetes::NotAsked | SeenKubernetes::Unreachable { .. } => None,
         };
-        let running = running(self.desired.kubernetes.kube_proxy, living, seen);
+        let mut running = running(self.desired.kubernetes.kube_proxy, living, seen);
+        running.silent = self.silent_kubelets(living, seen);
         if running.behind.is_empty() {
             return self.kubelets_to_come(living, seen);
         }
@@ -100,6 +103,9 @@ impl<'a> Planner<'a> {
         let Some(order) = self.order(&running, living, &to) else { return };
         if order == Order::Later {
             return self.follow(None, WORD, Effect::ChangeLive, "once every node runs the described Talos");
+        }
+        if !self.written_is_in_force(living, order == Order::First) {
+            return;
         }
         let of_role = |role: Role| {
             let nodes = living.iter().filter(|one| one.node.role == role);
@@ -135,6 +141,15 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// The kubelets of nodes that are not among those that answer, and are not built anew.
+    fn silent_kubelets(&self, living: &[Living<'a>], seen: Option<&SeenCluster>) -> BTreeSet<Version> {
+        let lives: BTreeSet<&str> = living.iter().map(|one| one.node.name.as_str()).collect();
+        let silent = self.desired.nodes.iter().map(|node| &node.name);
+        let silent = silent.filter(|name| !lives.contains(name.as_str()) && !self.anew.contains_key(*name));
+        let versions = silent.filter_map(|name| seen?.nodes.get(name.as_str()));
+        versions.filter_map(|node| Version::parse(&node.version).ok()).collect()
+    }
+
     /// Control planes that should be there and are not among those that answer: while one is away none may be restarted.
     fn missing_control_planes(&self, living: &[Living<'a>]) -> Vec<String> {
         let lives: BTreeSet<&str> = living.iter().map(|one| one.node.name.as_str()).collect();
@@ -159,7 +174,9 @@ impl<'a> Planner<'a> {
             return false;
         }
         let too_far = control_plane.iter().find(|minor| wanted.minor.saturating_sub(minor.minor) > 1);
-        let too_old = kubelets.iter().find(|minor| wanted.minor.saturating_sub(minor.minor) > KUBELET_SKEW);
+        let silent = minors(&running.silent);
+        let mut oldest = kubelets.iter().chain(&silent);
+        let too_old = oldest.find(|minor| wanted.minor.saturating_sub(minor.minor) > KUBELET_SKEW);
         if let Some(from) = too_far.or(too_old) {
             let lowest = running.control_plane.iter().min().or_else(|| running.lowest());
             let problem = format!(
@@ -184,6 +201,10 @@ impl<'a> Planner<'a> {
         let old_runs_new = talos.iter().all(|talos| runs(talos, to));
         let new_runs_old = running.all().all(|kubernetes| runs(&wanted, kubernetes));
         let upgrades = self.plan.steps.iter().any(|step| is_talos(step, |stage| !stage));
+        // What is installed comes with any restart, whoever makes that: then Kubernetes must be one it runs.
+        let comes_too_early =
+            !new_runs_old && self.plan.steps.iter().any(|step| is_talos(step, |stage| stage));
+        let upgrades = upgrades || comes_too_early;
         let later = talos.iter().any(|talos| talos.contract() != wanted.contract());
         match (upgrades, old_runs_new, new_runs_old) {
             (true, _, true) | (false, true, _) => Some(Order::Last),
@@ -222,7 +243,9 @@ impl<'a> Planner<'a> {
             .filter_map(|step| step.node.clone())
             .collect();
         let begins = |step: &Planned| {
-            step.effect.interrupts() && step.node.as_ref().is_some_and(|node| upgraded.contains(node))
+            let goes_down = step.effect.interrupts();
+            is_talos(step, |stage| stage)
+                || goes_down && step.node.as_ref().is_some_and(|node| upgraded.contains(node))
         };
         let put_off = self.put_off(begins, "once Kubernetes was upgraded, which the new Talos needs");
         self.plan.later.extend(put_off);

@@ -13,8 +13,9 @@ mod returning;
 mod rotation;
 mod snapshot;
 mod talos;
+mod written;
 
-use talmox_types::desired::Node;
+use talmox_types::desired::{Node, Role};
 
 use super::Planner;
 use crate::SeenNode;
@@ -40,5 +41,11 @@ impl<'a> Planner<'a> {
         self.kubernetes_upgrade(living);
         self.return_nodes(living);
         self.rotation(living);
+    }
+
+    /// By what nodes are put in turn where they go one after the other: control planes first, and of a role those that an earlier run
+    /// closed and did not finish with.
+    fn turn_of(&self, node: &Node) -> (Role, bool) {
+        (node.role, self.closed_for(&node.name).is_none())
     }
 }

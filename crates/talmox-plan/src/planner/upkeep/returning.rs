@@ -1,29 +1,90 @@
 //! Pods leave a node before it goes down, and come back after: also onto nodes that a run of ours did not finish with.
 
+use std::collections::BTreeSet;
+
 use talmox_types::desired::Role;
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{FamilyPair, NodeName};
 
 use super::Living;
+use crate::away::unfinished;
+use crate::planner::unavailable::takes_away;
 use crate::planner::{Draft, Planner};
-use crate::{Effect, SeenCluster, SeenKubernetes, SeenMachine, Step, StepId, Until, Upkeep};
+use crate::{Effect, Planned, SeenCluster, SeenKubernetes, SeenMachine, Step, StepId, Until, Upkeep};
 
 impl<'a> Planner<'a> {
     /// Lets pods back onto nodes that nothing is planned for any more.
     pub(super) fn return_nodes(&mut self, living: &[Living<'a>]) {
         for Living { node, seen } in living {
-            let cluster = self.kubernetes();
-            let kept_off = cluster.and_then(|cluster| cluster.nodes.get(node.name.as_str()));
-            let Some(reason) = kept_off.and_then(|seen| seen.cordoned_for.clone()) else { continue };
+            let Some(reason) = self.closed_for(&node.name) else { continue };
             // Nothing is done to a node that is refused; whoever decides about it decides about this too.
             let is_refused = self.refused.contains(&node.name);
             if is_refused || !self.request.covers(&node.name) || self.opens(&node.name) {
                 continue;
             }
-            let reason = format!("an earlier run kept pods off it ({reason}) and did not finish");
+            let reason = unfinished(reason);
             let step = Step::Upkeep(Upkeep::ReturnNode { node: node.name.clone(), address: seen.address });
             self.push(Draft::new(Some(&node.name), step, &reason, Effect::ChangeLive));
         }
+    }
+
+    /// Why an earlier run of ours kept pods off a node, if it did not finish with it.
+    pub(in crate::planner) fn closed_for(&self, node: &NodeName) -> Option<&'a str> {
+        self.kubernetes()?.nodes.get(node.as_str())?.cordoned_for.as_deref()
+    }
+
+    /// Has nodes an earlier run did not finish with come back before another one of their role goes down: else two were closed at
+    /// once, and one of them nobody has seen well. If one does not come back, none of the others follows.
+    pub(in crate::planner) fn unfinished_first(&mut self) {
+        let returns: Vec<(NodeName, StepId)> = self.plan.steps.iter().filter_map(returned).collect();
+        let returns: Vec<(NodeName, StepId)> =
+            returns.into_iter().filter(|(node, _)| self.closed_for(node).is_some()).collect();
+        if returns.is_empty() {
+            return;
+        }
+        let goes_down: BTreeSet<NodeName> = self
+            .plan
+            .steps
+            .iter()
+            .filter(|step| takes_away(step.effect))
+            .filter_map(|step| step.node.clone())
+            .collect();
+        for (node, back) in &returns {
+            let before = self.needed_for(back);
+            let peers = |other: &NodeName| {
+                let (own, role) = (self.role_of(node), self.role_of(other));
+                // Both are closed, and both have to go down once more: which is first makes no difference.
+                let alike = goes_down.contains(node) && returns.iter().any(|(closed, _)| closed == other);
+                other != node && !alike && (role.is_none() || role == own)
+            };
+            let waits = |step: &Planned| {
+                takes_away(step.effect) && step.node.as_ref().is_some_and(peers) && !before.contains(&step.id)
+            };
+            let waiting: BTreeSet<StepId> =
+                self.plan.steps.iter().filter(|step| waits(step)).map(|step| step.id.clone()).collect();
+            for step in self.plan.steps.iter_mut().filter(|step| waiting.contains(&step.id)) {
+                if !step.needs.contains(back) {
+                    step.needs.push(back.clone());
+                }
+            }
+            self.list_in_order();
+        }
+    }
+
+    fn role_of(&self, node: &NodeName) -> Option<Role> {
+        self.names.get(node.as_str()).map(|node| node.role)
+    }
+
+    /// All that has to be done before a step.
+    fn needed_for(&self, last: &StepId) -> BTreeSet<StepId> {
+        let mut needed = BTreeSet::from([last.clone()]);
+        // Each is listed after what it needs.
+        for step in self.plan.steps.iter().rev() {
+            if needed.contains(&step.id) {
+                needed.extend(step.needs.iter().cloned());
+            }
+        }
+        needed
     }
 
     /// Whether this plan lets pods back onto a node, or keeps them off for good.
@@ -117,4 +178,10 @@ impl<'a> Planner<'a> {
         let reason = "the next one goes only when it is back";
         vec![self.push(Draft::new(Some(node), step, reason, Effect::ChangeLive).after(needs))]
     }
+}
+
+/// The node a step lets pods back onto, and the step.
+fn returned(step: &Planned) -> Option<(NodeName, StepId)> {
+    let Step::Upkeep(Upkeep::ReturnNode { node, .. }) = &step.step else { return None };
+    Some((node.clone(), step.id.clone()))
 }

@@ -54,8 +54,8 @@ impl<'a> Planner<'a> {
         self.say_losses(&upgrades);
         self.say_what_waits(&upgrades);
         let control_planes = control_planes(living);
-        // Within a role they stay in turn: whoever leads etcd is the last control plane.
-        upgrades.sort_by_key(|upgrade| upgrade.living.node.role);
+        // Within a role they stay in turn: whoever leads etcd is the last control plane. Those an earlier run has closed come first.
+        upgrades.sort_by_key(|upgrade| self.turn_of(upgrade.living.node));
         let mut before: Vec<StepId> = Vec::new();
         for upgrade in upgrades {
             let (name, role) = (&upgrade.living.node.name, upgrade.living.node.role);

@@ -123,6 +123,70 @@ fn configurations_change_in_the_mildest_way() {
 }
 
 #[test]
+fn what_installers_go_by_is_said_to_wait_for_the_next_of_them() {
+    let desired = desired(1, 0);
+    let reason = |changes: &[Change]| {
+        let plan = planned(&desired, &differing(&desired, changes), &healthy());
+        plan.steps.iter().find(|step| step.id.as_str() == "cp-1/change-node").unwrap().reason.clone()
+    };
+    let install = change("machine.install.wipe", Applies::Now);
+    assert_eq!(reason(std::slice::from_ref(&install)), "Talos keeps this, and the next upgrade goes by it");
+    let both = [install, change("machine.sysctls.a", Applies::Now)];
+    assert_eq!(
+        reason(&both),
+        "Talos takes this over while it runs; the next upgrade goes by machine.install.wipe"
+    );
+}
+
+#[test]
+fn what_needs_a_restart_is_told_beside_an_upgrade_of_talos_too() {
+    let desired = desired(1, 1);
+    let changes = [
+        change("machine.env.A", Applies::AfterReboot),
+        // A dry run says of a configuration as a whole that it needs a restart.
+        change("machine.install.image", Applies::AfterReboot),
+    ];
+    let mut observed = differing(&desired, &changes);
+    for machine in observed.talos.values_mut() {
+        let SeenMachine::Configured(seen) = machine else { panic!("it lives") };
+        "v1.13.6".clone_into(&mut seen.version);
+    }
+    let mut request = healthy();
+    request.upkeep.no_snapshot = true;
+    let plan = planned(&desired, &observed, &request);
+    let keys = plan.waiting.iter().filter_map(|waiting| match waiting {
+        Waiting::Reboot { node, keys, .. } => Some(format!("{node}: {}", keys.join(", "))),
+        _ => None,
+    });
+    assert_eq!(keys.collect::<Vec<_>>(), ["cp-1: machine.env.A", "w-1: machine.env.A"]);
+    let intents = |changes: &[Change]| {
+        let mut observed = observed.clone();
+        for machine in observed.talos.values_mut() {
+            let SeenMachine::Configured(seen) = machine else { panic!("it lives") };
+            seen.config = Some(changes.to_vec());
+        }
+        later(&planned(&desired, &observed, &request))
+    };
+    // The installer comes with the new Talos, and nobody restarts for it.
+    assert!(intents(&changes[1..]).contains(&"cp-1/change-node".to_owned()), "{:?}", intents(&changes[1..]));
+}
+
+#[test]
+fn what_talos_has_against_a_configuration_is_said() {
+    let desired = desired(1, 0);
+    let mut observed = differing(&desired, &[change("machine.sysctls.a", Applies::Now)]);
+    for machine in observed.talos.values_mut() {
+        let SeenMachine::Configured(seen) = machine else { panic!("it lives") };
+        seen.refuses = Some("unknown keys found".to_owned());
+    }
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(about(&plan, "cp-1"), ["cp-1/change-node change_live"]);
+    let said = plan.notes.iter().find(|note| note.kind == talmox_plan::NoteKind::Warning);
+    let said = said.map(|note| note.text.as_str());
+    assert_eq!(said, Some("Talos does not take the described configuration: unknown keys found"));
+}
+
+#[test]
 fn what_could_cut_a_machine_off_is_tried_whatever_comes_with_it() {
     let desired = desired(3, 1);
     let changed = |changes: &[Change], request: &Request| {

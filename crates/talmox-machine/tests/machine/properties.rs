@@ -14,10 +14,14 @@ fn part() -> impl Strategy<Value = String> {
         let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}: {value}")).collect();
         format!("{{{}}}", entries.join(", "))
     });
-    let interface = (prop::sample::select(vec!["eth0", "eth1"]), words.clone(), any::<bool>()).prop_map(
-        |(name, addresses, dhcp)| format!("{{interface: {name}, addresses: {addresses}, dhcp: {dhcp}}}"),
-    );
-    let interfaces = vec(interface, 0..3).prop_map(|items| format!("[{}]", items.join(", ")));
+    // Each name once: of two entries that say the same, Talos merges into the first, and then the order of patches tells.
+    let names = prop::sample::select(vec!["eth0", "eth1"]);
+    let interfaces = btree_map(names, (words.clone(), any::<bool>()), 0..3).prop_map(|map| {
+        let item = |(name, (addresses, dhcp)): (&&str, &(String, bool))| {
+            format!("{{interface: {name}, addresses: {addresses}, dhcp: {dhcp}}}")
+        };
+        format!("[{}]", map.iter().map(item).collect::<Vec<_>>().join(", "))
+    });
     prop_oneof![
         words.clone().prop_map(|words| format!("machine: {{certSANs: {words}}}")),
         map.clone().prop_map(|map| format!("machine: {{sysctls: {map}}}")),

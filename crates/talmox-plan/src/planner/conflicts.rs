@@ -159,9 +159,9 @@ pub(super) fn addresses_of_ours(planner: &mut Planner<'_>) {
 /// The steps after which nothing is left of a VM; none if it stays.
 fn last_of(planner: &Planner<'_>, owned: &Owned) -> Vec<StepId> {
     let own = || planner.plan.steps.iter().filter(|planned| planned.node.as_ref() == Some(&owned.mark.node));
-    let removes = |planned: &&Planned| matches!(&planned.step, Step::RemoveVm { vm, .. } if vm.mark.vmid == owned.mark.vmid);
+    let is_removal = |planned: &&Planned| matches!(&planned.step, Step::RemoveVm { vm, .. } if vm.mark.vmid == owned.mark.vmid);
     let forgets = |planned: &&Planned| matches!(planned.step, Step::Upkeep(Upkeep::ForgetNode { .. }));
-    let removed: Vec<StepId> = own().filter(removes).map(|planned| planned.id.clone()).collect();
+    let removed: Vec<StepId> = own().filter(is_removal).map(|planned| planned.id.clone()).collect();
     if removed.is_empty() {
         return removed;
     }

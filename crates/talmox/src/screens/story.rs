@@ -181,10 +181,8 @@ fn nodes_in_order<'p>(plan: &'p Plan, desired: &'p Desired) -> Vec<&'p NodeName>
 fn vm_acts<'p>(plan: &'p Plan, node: &'p NodeName) -> Vec<Act<'p>> {
     let steps: Vec<&Planned> = plan.steps.iter().filter(|step| step.node.as_ref() == Some(node)).collect();
     let later: Vec<&Intent> = plan.later.iter().filter(|intent| intent.node.as_ref() == Some(node)).collect();
-    let going = steps.iter().filter_map(|planned| match &planned.step {
-        Step::RemoveVm { vm, .. } => Some(vm.vmid()),
-        _ => None,
-    });
+    let removed = steps.iter().filter(|planned| matches!(planned.step, Step::RemoveVm { .. }));
+    let going = removed.filter_map(|planned| planned.step.vm().map(talmox_plan::Expected::vmid));
     let mut others: BTreeSet<VmId> = going.collect();
     // The first is told with all that has no VM of its own.
     others.pop_first();

@@ -16,7 +16,6 @@ mod print;
 mod random;
 mod read;
 mod resolve;
-#[cfg(feature = "sample")]
 pub mod sample;
 mod scalar;
 mod schema;

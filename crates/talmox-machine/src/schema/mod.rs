@@ -71,7 +71,6 @@ pub(crate) fn kind(name: &str) -> Option<&'static Kind> {
 }
 
 /// All kinds that have a name.
-#[cfg(any(test, feature = "sample"))]
 pub(crate) fn kinds() -> &'static [Kind] {
     kinds::KINDS
 }

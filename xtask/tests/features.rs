@@ -41,7 +41,14 @@ fn each_selection_of_packages_shares_the_build_of_the_workspace() {
 
 fn tree(selection: &[&str]) -> BTreeSet<Built> {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--prefix=none", "--edges=normal,build,dev", "--format={p}|{f}"])
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--prefix=none",
+            "--edges=normal,build,dev",
+            "--format={p}|{f}",
+        ])
         .args(selection)
         .current_dir(root())
         .output()

@@ -18,11 +18,12 @@ use talmox_sim_talos::serve::{Api, Beside, NodesServer};
 use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::{ClusterName, Url};
 
+use crate::args::{Connection, Simulate};
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
 
-/// Simulated seconds per second: a shutdown takes one, a copy of a disk two, and bars still move.
+/// Simulated seconds per second unless `--speed` says otherwise: a shutdown takes one, a copy of a disk two, and bars still move.
 const SPEED: f64 = 10.0;
 /// A round trip within a rack. Like the speed, this is for people who wait.
 const LATENCY: Duration = Duration::from_millis(3);
@@ -40,11 +41,10 @@ pub(crate) struct Simulated {
 /// and serves it.
 pub(crate) async fn open(
     (desired, named): (&Desired, &[TemplateRef]),
-    folder: Option<&Path>,
-    fault: Option<&Path>,
+    connection: &Connection,
     printer: &Printer,
 ) -> anyhow::Result<Simulated> {
-    let path = folder.map_or_else(|| default_folder(&desired.name), |path| Ok(path.to_owned()))?;
+    let path = folder_of(connection, &desired.name)?;
     let folder = StateFolder::open(&path).map_err(in_words)?;
     let mut world = match folder.load().map_err(in_words)? {
         Some(world) => world,
@@ -60,31 +60,37 @@ pub(crate) async fn open(
         Failure::new(format!("the simulated Proxmox in {} cannot be extended: {error}", path.display()))
             .with_hint("repair it with talmox sim --state, or begin anew with another folder: --simulate=DIR")
     })?;
-    serve(world, Some(desired), folder, path, fault, printer).await
+    serve(world, Some(desired), (folder, path), connection, printer).await
 }
 
 /// Opens the world kept for a cluster of that name, or makes one as its owner would have it before talmox comes.
 pub(crate) async fn open_as_it_is(
     name: &ClusterName,
-    folder: Option<&Path>,
-    fault: Option<&Path>,
+    connection: &Connection,
     printer: &Printer,
 ) -> anyhow::Result<Simulated> {
-    let path = folder.map_or_else(|| default_folder(name), |path| Ok(path.to_owned()))?;
+    let path = folder_of(connection, name)?;
     let folder = StateFolder::open(&path).map_err(in_words)?;
     let world = match folder.load().map_err(in_words)? {
         Some(world) => world,
         None => new_world(|seed, now| Starter::new(1, seed, now).build())?,
     };
-    serve(world, None, folder, path, fault, printer).await
+    serve(world, None, (folder, path), connection, printer).await
+}
+
+/// Where the world is kept.
+fn folder_of(connection: &Connection, name: &ClusterName) -> anyhow::Result<PathBuf> {
+    match &connection.simulate {
+        Simulate::Folder(folder) => Ok(folder.clone()),
+        Simulate::Here | Simulate::Off => default_folder(name),
+    }
 }
 
 async fn serve(
     world: World,
     desired: Option<&Desired>,
-    folder: StateFolder,
-    path: PathBuf,
-    fault: Option<&Path>,
+    (folder, path): (StateFolder, PathBuf),
+    connection: &Connection,
     printer: &Printer,
 ) -> anyhow::Result<Simulated> {
     let token = world.starter_token().ok_or_else(|| {
@@ -92,10 +98,10 @@ async fn serve(
             .with_hint("begin anew with another folder: --simulate=DIR")
     })?;
     let beside = nodes::beside(&world, desired, random_seed()?);
-    let simulation = faults::simulation(world, &beside, fault, printer)?;
+    let simulation = faults::simulation(world, &beside, connection.fault.as_deref(), printer)?;
     let settings = Settings {
         latency: LATENCY,
-        speed: SPEED,
+        speed: connection.speed.unwrap_or(SPEED),
         keep: Keep::World(folder),
         companion: Some(Arc::<Beside>::clone(&beside)),
         ..Settings::default()
@@ -249,6 +255,10 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
+    fn kept_in(scratch: &Scratch) -> Connection {
+        Connection { simulate: Simulate::Folder(scratch.0.clone()), fault: None, speed: None }
+    }
+
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -298,7 +308,7 @@ mod tests {
         let (desired, pve) = (homelab(), HostName::parse("pve").unwrap());
         let talos = [TemplateRef::Name("talos".to_owned())];
         let begun = runtime().block_on(async {
-            let simulated = open((&desired, &talos), Some(&scratch.0), None, &quiet()).await.unwrap();
+            let simulated = open((&desired, &talos), &kept_in(&scratch), &quiet()).await.unwrap();
             let clone = CloneVm {
                 newid: vmid(2000),
                 name: Some("cp-1".into()),
@@ -311,7 +321,7 @@ mod tests {
             // Everything ends here as in a process that is killed: nothing more is saved.
         });
         runtime().block_on(async {
-            let simulated = open((&desired, &talos), Some(&scratch.0), None, &quiet()).await.unwrap();
+            let simulated = open((&desired, &talos), &kept_in(&scratch), &quiet()).await.unwrap();
             let client = client(&simulated);
             client.follow(&begun, "the clone of a run before", LIMIT, &Silent).await.unwrap();
             assert_eq!(client.vm_status(&pve, vmid(2000)).await.unwrap().status, VmPower::Stopped);
@@ -322,9 +332,9 @@ mod tests {
     #[tokio::test]
     async fn a_folder_says_who_has_it() {
         let scratch = Scratch::new("in-use");
-        let simulated = open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
+        let simulated = open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.unwrap();
         let second =
-            open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.err().unwrap().to_string();
+            open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.err().unwrap().to_string();
         let here = format!("is used by another simulator, process {}", std::process::id());
         assert!(second.ends_with(&here), "{second}");
         simulated.close().await.unwrap();
@@ -333,7 +343,7 @@ mod tests {
     #[tokio::test]
     async fn people_are_told_that_it_is_simulated() {
         let scratch = Scratch::new("banner");
-        let simulated = open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.unwrap();
+        let simulated = open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.unwrap();
         assert_eq!(
             simulated.banner(Path::new("examples/homelab")),
             format!(
@@ -350,7 +360,7 @@ mod tests {
         let scratch = Scratch::new("no-world");
         std::fs::create_dir_all(&scratch.0).unwrap();
         std::fs::write(scratch.0.join("world.json"), "{}").unwrap();
-        let error = open((&homelab(), &[]), Some(&scratch.0), None, &quiet()).await.err().unwrap();
+        let error = open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.err().unwrap();
         assert!(format!("{error:#}").contains("could not read"), "{error:#}");
         #[expect(clippy::disallowed_methods, reason = "a file of the test's own")]
         let left = std::fs::read_to_string(scratch.0.join("world.json")).unwrap();

@@ -231,6 +231,9 @@ pub(crate) struct Connection {
     /// File that says what goes wrong on the simulated Proxmox, and when; needs --simulate
     #[arg(long, env = "TALMOX_FAULT", value_name = "FILE")]
     pub fault: Option<PathBuf>,
+    /// How much faster than real time the simulated Proxmox and its machines are (default: 10); needs --simulate
+    #[arg(long, env = "TALMOX_SPEED", value_name = "FACTOR", value_parser = others::running_speed)]
+    pub speed: Option<f64>,
 }
 
 /// Whether the world is simulated, and where it is kept.

@@ -45,7 +45,7 @@ pub(crate) struct Sim {
     )]
     pub latency: u64,
     /// How much faster than real time tasks run; 0 stops the clock
-    #[arg(long, env = "TALMOX_SPEED", value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, env = "TALMOX_SPEED", value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
     /// Where ids, addresses and secrets come from; the same seed makes the same (default: a new one)
     #[arg(long, env = "TALMOX_SEED", value_name = "N")]
@@ -143,4 +143,23 @@ pub(crate) struct Man {
 pub(crate) struct Version {
     #[command(flatten)]
     pub output: Output,
+}
+
+/// A slower or faster clock helps no one and ends in numbers that no longer fit.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
+
+/// The factor of a clock that runs.
+pub(super) fn running_speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if SPEEDS.contains(&factor) => Ok(factor),
+        Ok(_) | Err(_) => Err("1 is real time, 60 makes a minute a second".to_owned()),
+    }
+}
+
+/// The factor of a clock that may stand still.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if factor == 0.0 => Ok(factor),
+        Ok(_) | Err(_) => running_speed(text).map_err(|hint| format!("{hint}, 0 stops the clock")),
+    }
 }

@@ -18,9 +18,6 @@ use crate::failure::Failure;
 use crate::printer::{BOLD, Printer};
 use crate::simulate::faults;
 
-/// A slower or faster clock than this helps nobody and ends in numbers that no longer fit.
-const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
-
 pub(super) fn run(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
     match &args.what {
         Some(SimWhat::Behaviours(args)) => behaviours(args, printer),
@@ -30,10 +27,6 @@ pub(super) fn run(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
 
 fn serve(args: &Sim, printer: &Printer) -> anyhow::Result<()> {
     let versions = versions(args)?;
-    if args.speed != 0.0 && !SPEEDS.contains(&args.speed) {
-        let hint = "1 is real time, 60 makes a minute a second, 0 stops the clock";
-        return Err(Failure::new(format!("--speed {} is no speed", args.speed)).with_hint(hint).into());
-    }
     let (keep, _temporary) = keep(args.state.as_deref())?;
     let world = world(args, versions.as_ref(), &keep)?;
     let beside = Arc::new(Beside::of_world(&world, random_seed()?));

@@ -58,19 +58,13 @@ impl Session {
         connection: &Connection,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
-        let folder = match &connection.simulate {
-            Simulate::Off => {
-                if let Some(file) = &connection.fault {
-                    return Err(not_for_the_real_thing(file).into());
-                }
-                return Self::real(desired, description, printer);
-            }
-            Simulate::Here => None,
-            Simulate::Folder(folder) => Some(folder.as_path()),
-        };
+        if connection.simulate == Simulate::Off {
+            only_for_simulations(connection)?;
+            return Self::real(desired, description, printer);
+        }
         // The world is large, and so is what waits for it.
         let simulated =
-            Box::pin(simulate::open((desired, named), folder, connection.fault.as_deref(), printer)).await?;
+            Box::pin(simulate::open((desired, named), connection, printer)).await?;
         printer.say(&format!("{}\n", simulated.banner(description)));
         Self::simulated(simulated)
     }
@@ -81,11 +75,7 @@ impl Session {
         connection: &Connection,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
-        let folder = match &connection.simulate {
-            Simulate::Folder(folder) => Some(folder.as_path()),
-            Simulate::Here | Simulate::Off => None,
-        };
-        let opening = simulate::open_as_it_is(name, folder, connection.fault.as_deref(), printer);
+        let opening = simulate::open_as_it_is(name, connection, printer);
         Self::simulated(Box::pin(opening).await?)
     }
 
@@ -180,12 +170,17 @@ impl Session {
     }
 }
 
-fn not_for_the_real_thing(file: &Path) -> Failure {
-    Failure::new(format!(
-        "{} says what goes wrong on a simulated Proxmox, and this is a real one",
-        file.display()
-    ))
-    .with_hint("add --simulate, or leave --fault (TALMOX_FAULT) out")
+/// Refuses flags that mean nothing on a real Proxmox.
+fn only_for_simulations(connection: &Connection) -> Result<(), Failure> {
+    if let Some(file) = &connection.fault {
+        let said = format!("{} says what goes wrong on a simulated Proxmox, and this is a real one", file.display());
+        return Err(Failure::new(said).with_hint("add --simulate, or leave --fault (TALMOX_FAULT) out"));
+    }
+    if connection.speed.is_some() {
+        return Err(Failure::new("only a simulated Proxmox has a speed, and this is a real one")
+            .with_hint("add --simulate, or leave --speed (TALMOX_SPEED) out"));
+    }
+    Ok(())
 }
 
 /// The folder paths in a description are relative to.

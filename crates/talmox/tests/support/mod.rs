@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// How fast simulated tasks run in tests. A person may like to watch them; a test would only wait.
+pub(crate) const SPEED: &str = "100";
+
 /// What came of a run.
 pub(crate) struct Run {
     pub(crate) code: i32,
@@ -43,6 +46,9 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command.args(arguments).current_dir(root()).env_clear();
     // Most tests are about VMs; those about more take it back.
     command.env("TALMOX_UNTIL", "vms");
+    if arguments.iter().any(|argument| argument.starts_with("--simulate")) {
+        command.env("TALMOX_SPEED", SPEED);
+    }
     command
 }
 

@@ -18,7 +18,7 @@ docs:
 
 # Reports of the faulty inputs, anew; read the difference.
 bless:
-    TALMOX_BLESS=1 cargo test --package talmox-config --test faulty
+    TALMOX_BLESS=1 cargo test --package talmox-config --test it faulty
 
 # The benchmarks.
 bench:

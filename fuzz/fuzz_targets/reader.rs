@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/talmox-config/tests/support/exercise.rs"]
+#[path = "../../crates/talmox-config/tests/it/support/exercise.rs"]
 mod exercise;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| exercise::exercise(bytes));

@@ -1,4 +1,4 @@
 //! Holds no code. Its `Cargo.toml` names the features that other crates are built with, so that every selection of packages
 //! (`cargo run -p talmox`, `cargo test --workspace`, `cargo test -p talmox-plan`) shares one build of them.
 //!
-//! `xtask/tests/features.rs` names what is missing from that list.
+//! `xtask/tests/it/features.rs` names what is missing from that list.

@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "the table is what a benchmark is for")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run has nothing to say")]
 
-#[path = "../tests/support/tls.rs"]
+#[path = "../tests/it/support/tls.rs"]
 mod tls;
 
 use std::collections::BTreeMap;

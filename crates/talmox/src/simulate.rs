@@ -333,8 +333,7 @@ mod tests {
     async fn a_folder_says_who_has_it() {
         let scratch = Scratch::new("in-use");
         let simulated = open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.unwrap();
-        let second =
-            open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.err().unwrap().to_string();
+        let second = open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.err().unwrap().to_string();
         let here = format!("is used by another simulator, process {}", std::process::id());
         assert!(second.ends_with(&here), "{second}");
         simulated.close().await.unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use talmox_types::sabotage::Defect;
 
-use super::guards::Guard;
+use super::guards::{Guard, ProgramName};
 
 /// The packages whose tests are asked, and which of their targets.
 const TESTS: &[&str] = &[
@@ -17,16 +17,8 @@ const TESTS: &[&str] = &[
     "--package=talmox-plan",
     "--package=talmox-pve",
     "--lib",
-    "--test=bringup",
-    "--test=etcd",
-    "--test=rotate",
-    "--test=exec",
-    "--test=gate",
-    "--test=line",
+    "--test=it",
     "--test=plan",
-    "--test=pve",
-    "--test=scale",
-    "--test=upgrade",
 ];
 
 /// A test program.
@@ -35,6 +27,12 @@ pub(super) struct Program {
     executable: PathBuf,
     /// Where cargo would run it.
     folder: PathBuf,
+}
+
+impl Program {
+    fn is(&self, name: ProgramName) -> bool {
+        self.target == name.target && self.folder.ends_with(name.package)
+    }
 }
 
 /// What tests said: the first that failed, or how many passed.
@@ -92,8 +90,8 @@ pub(super) fn run(
     defect: Option<Defect>,
     limit: Duration,
 ) -> Result<Verdict> {
-    let found = programs.iter().find(|program| program.target == guard.target);
-    let program = found.ok_or_else(|| anyhow!("there is no test target {}", guard.target))?;
+    let found = programs.iter().find(|program| program.is(guard.program));
+    let program = found.ok_or_else(|| anyhow!("there is no test program {}", guard.program))?;
     let mut child = Command::new(&program.executable)
         .arg(guard.filter)
         .current_dir(&program.folder)
@@ -137,7 +135,7 @@ impl Verdict {
     fn hear(&mut self, line: &str, guard: Guard) {
         let Some(test) = line.strip_prefix("test ") else { return };
         if let Some((name, "FAILED")) = test.split_once(" ... ") {
-            self.failed = Some(format!("{}: {name}", guard.target));
+            self.failed = Some(format!("{}: {name}", guard.program));
         } else if test.ends_with("... ok") {
             self.passed += 1;
         }
@@ -147,27 +145,31 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sabotage::guards::engine;
 
     #[test]
     fn the_first_failure_is_the_one_that_is_told() {
-        let guard = Guard { target: "exec", filter: "remove::" };
+        let guard = engine("exec::remove::");
         let mut verdict = Verdict { failed: None, passed: 0 };
         for line in [
             "running 2 tests",
-            "test remove::a ... ok",
-            "test remove::b ... FAILED",
+            "test exec::remove::a ... ok",
+            "test exec::remove::b ... FAILED",
             "test result: FAILED. 1",
         ] {
             verdict.hear(line, guard);
         }
-        assert_eq!((verdict.failed.as_deref(), verdict.passed), (Some("exec: remove::b"), 1));
+        assert_eq!((verdict.failed.as_deref(), verdict.passed), (Some("talmox-test/it: exec::remove::b"), 1));
     }
 
     #[test]
     fn messages_of_cargo_name_programs() {
-        let message = r#"{"executable": "/t/exec-1", "manifest_path": "/w/crates/x/Cargo.toml", "target": {"name": "exec"}}"#;
+        let message = r#"{"executable": "/t/it-1", "manifest_path": "/w/crates/talmox-test/Cargo.toml", "target": {"name": "it"}}"#;
         let found = program(message).unwrap();
-        assert_eq!((found.target.as_str(), found.folder.to_str()), ("exec", Some("/w/crates/x")));
+        assert!(found.is(engine("").program));
+        // Several packages have a target of that name.
+        let message = message.replace("talmox-test", "talmox-pve");
+        assert!(!program(&message).unwrap().is(engine("").program));
         assert!(program(r#"{"reason": "build-finished"}"#).is_none());
     }
 }

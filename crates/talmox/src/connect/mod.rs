@@ -63,8 +63,7 @@ impl Session {
             return Self::real(desired, description, printer);
         }
         // The world is large, and so is what waits for it.
-        let simulated =
-            Box::pin(simulate::open((desired, named), connection, printer)).await?;
+        let simulated = Box::pin(simulate::open((desired, named), connection, printer)).await?;
         printer.say(&format!("{}\n", simulated.banner(description)));
         Self::simulated(simulated)
     }
@@ -173,7 +172,8 @@ impl Session {
 /// Refuses flags that mean nothing on a real Proxmox.
 fn only_for_simulations(connection: &Connection) -> Result<(), Failure> {
     if let Some(file) = &connection.fault {
-        let said = format!("{} says what goes wrong on a simulated Proxmox, and this is a real one", file.display());
+        let said =
+            format!("{} says what goes wrong on a simulated Proxmox, and this is a real one", file.display());
         return Err(Failure::new(said).with_hint("add --simulate, or leave --fault (TALMOX_FAULT) out"));
     }
     if connection.speed.is_some() {

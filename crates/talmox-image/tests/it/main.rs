@@ -1,0 +1,7 @@
+//! All integration tests of the crate: one program, since each would be linked with everything it tests.
+
+mod canonical;
+mod client;
+mod install;
+mod parse;
+mod urls;

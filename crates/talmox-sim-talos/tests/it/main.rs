@@ -1,0 +1,5 @@
+//! All integration tests of the crate: one program, since each would be linked with everything it tests.
+
+mod kube;
+mod nodes;
+mod serve;

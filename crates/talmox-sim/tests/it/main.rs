@@ -1,0 +1,6 @@
+//! All integration tests of the crate: one program, since each would be linked with everything it tests.
+
+mod faults;
+mod flows;
+mod support;
+mod wire;

@@ -49,7 +49,7 @@ impl Script {
 fn scripted(answers: impl IntoIterator<Item = Answer>) -> (Arc<Script>, Client) {
     let script =
         Arc::new(Script { answers: Mutex::new(answers.into_iter().collect()), asked: Mutex::default() });
-    let identity = support::Authority::new().identity("admin");
+    let identity = crate::support::Authority::new().identity("admin");
     let access = Access { server: Server::new("10.0.0.5", 6443), identity };
     (Arc::clone(&script), Client::new(script, access))
 }

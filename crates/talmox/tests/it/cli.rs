@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Scratch, command, finish, run};
+use crate::support::{self, Scratch, command, finish, run};
 use insta::assert_snapshot;
 
 const FAULTY: &str = "crates/talmox-config/tests/faulty";

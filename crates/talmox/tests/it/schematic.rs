@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
-use crate::support::{Scratch, command, finish, run};
+use crate::support::{self, Scratch, command, finish, run};
 use talmox_image::client::{FactoryClient, HttpTransport, Settings};
 
 const AGENT: &str = "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515";

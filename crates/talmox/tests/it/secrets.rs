@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::{Run, Scratch, command, finish};
+use crate::support::{self, Run, Scratch, command, finish};
 use secrecy::ExposeSecret as _;
 use talmox_secrets::SystemRandom;
 use talmox_secrets::age::Identity;

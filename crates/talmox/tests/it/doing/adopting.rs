@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::doing::Lab;
-use crate::doing::support::{command, finish};
+use crate::support::{command, finish};
 
 /// Somebody tidies up: the VM loses everything that says whose it is, and gets more memory.
 fn tidy_up(lab: &Lab, vmid: &str) {

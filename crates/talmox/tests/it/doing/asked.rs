@@ -6,8 +6,8 @@ use secrecy::ExposeSecret as _;
 
 use crate::doing::Lab;
 use crate::doing::connecting::Remote;
-use crate::doing::support::command;
-use crate::doing::support::terminal::Terminal;
+use crate::support::command;
+use crate::support::terminal::Terminal;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn init_offers_what_is_there_and_asks_again() {

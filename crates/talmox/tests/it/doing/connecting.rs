@@ -6,8 +6,8 @@ use secrecy::SecretString;
 use talmox_sim::serve::{Server, Settings};
 use talmox_sim::{Fit, FitHost, FitStorage, FitTemplate, Starter};
 
-use crate::doing::support::{Run, Scratch, command, finish};
 use crate::doing::{CLUSTER, NODES};
+use crate::support::{Run, Scratch, command, finish};
 
 /// A simulated Proxmox that listens, and a description that names it.
 pub(crate) struct Remote {

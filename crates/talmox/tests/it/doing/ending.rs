@@ -7,8 +7,8 @@ use secrecy::ExposeSecret as _;
 use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_types::Contract;
 
-use crate::doing::support::{command, finish};
 use crate::doing::{CLUSTER, Lab, Run};
+use crate::support::{command, finish};
 
 const DAY: i64 = 86_400;
 /// How long authorities live that Talos and we make.

@@ -4,9 +4,9 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::doing::support::finish;
-use crate::doing::support::terminal::Terminal;
 use crate::doing::{CLUSTER, Lab, NODES, Run};
+use crate::support::finish;
+use crate::support::terminal::Terminal;
 
 const PRECIOUS: &str = "\
 apiVersion: v1

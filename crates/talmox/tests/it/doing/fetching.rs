@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::doing::support::finish;
 use crate::doing::{CLUSTER, Lab, NODES, Run};
+use crate::support::finish;
 
 const HOST: &str = "config.lab.example";
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use talmox_machine::{Bundle, SystemRandom, Time};
 use talmox_types::Contract;
 
-use crate::doing::support::{command, finish};
 use crate::doing::{CLUSTER, Lab, Run};
+use crate::support::{command, finish};
 
 const ALONE: &str = "nodes: [{name: cp-1, address: 10.0.7.11, controller: true}]\n";
 

@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use secrecy::ExposeSecret as _;
 
 use crate::doing::connecting::Remote;
-use crate::doing::support::{Run, Scratch, command, finish};
+use crate::support::{Run, Scratch, command, finish};
 
 /// Runs init into a folder of its own; gives what it said and what it wrote.
 async fn init(remote: &Remote, arguments: &[&str], variables: &[(&str, &str)]) -> (Run, String) {

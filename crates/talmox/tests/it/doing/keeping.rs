@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use talmox_sim::{Calls, Fault};
 
 use crate::doing::broken::remote;
-use crate::doing::support::command;
-use crate::doing::support::terminal::Terminal;
+use crate::support::command;
+use crate::support::terminal::Terminal;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_apply_makes_the_secrets_and_none_is_made_beside_vms() {

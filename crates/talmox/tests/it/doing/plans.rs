@@ -5,8 +5,8 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::doing::support::run;
 use crate::doing::{CLUSTER, Lab, NODES};
+use crate::support::run;
 
 #[test]
 fn a_plan_that_was_kept_is_carried_out() {

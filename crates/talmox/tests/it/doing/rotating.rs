@@ -7,8 +7,8 @@ use talmox_machine::client::{ClientFile, Kubeconfig, Talosconfig};
 use talmox_machine::{Bundle, Source, SystemRandom, Time};
 use talmox_types::Contract;
 
-use crate::doing::support::{command, finish};
 use crate::doing::{Lab, Run};
+use crate::support::{command, finish};
 
 const NODES: &str =
     "nodes:\n- {name: cp-1, address: 10.0.7.11, controller: true}\n- {name: worker-1, address: 10.0.7.12}\n";

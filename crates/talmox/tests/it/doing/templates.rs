@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::doing::support::{Run, Scratch, command, finish, run};
 use crate::doing::{CLUSTER, Lab, NODES, filtered};
+use crate::support::{Run, Scratch, command, finish, run};
 
 /// Manifests in a folder of their own, beside a description of three hosts.
 struct Yard {
@@ -170,8 +170,7 @@ fn templates_somebody_else_made_are_found_on_every_host() {
     let run = yard.run(&["build", "--plan-only", "-o", "json"], "both.yaml").succeeded();
     let plan: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(plan["summary"]["create"], 7);
-    let schema: Value =
-        serde_json::from_str(&crate::doing::support::run(&["schema", "plan"]).stdout).unwrap();
+    let schema: Value = serde_json::from_str(&crate::support::run(&["schema", "plan"]).stdout).unwrap();
     assert!(jsonschema::draft7::new(&schema).unwrap().is_valid(&plan));
 }
 

@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::doing::support::finish;
 use crate::doing::{Lab, NODES, Run};
+use crate::support::finish;
 
 const CLUSTER: &str = "\
 cluster_name: lab

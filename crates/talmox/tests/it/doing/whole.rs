@@ -2,8 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::doing::support::finish;
 use crate::doing::{CLUSTER, Lab, NODES, Run};
+use crate::support::finish;
 
 /// Runs without a limit on how far.
 fn run(lab: &Lab, arguments: &[&str]) -> Run {

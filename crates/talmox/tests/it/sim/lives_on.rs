@@ -6,8 +6,8 @@ use talmox_pve::client::{CreateVm, VmPower};
 use talmox_pve::property::VmConfig;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
 
-use crate::sim::support::Scratch;
 use crate::sim::{client, fast, follow, pve1, vmid, world};
+use crate::support::Scratch;
 
 fn kept(scratch: &Scratch) -> (StateFolder, Settings) {
     let folder = StateFolder::open(&scratch.0.join("lab")).unwrap();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use talmox_pve::client::{Endpoint, Trust};
 
 use crate::sim::client_with;
-use crate::sim::support::{Scratch, command, run};
+use crate::support::{Scratch, command, run};
 
 /// A running simulator; killed if a test fails before it ends.
 struct Running(Child);

@@ -119,7 +119,7 @@ async fn read(client: &Client, method: &str, path: &str) -> Option<Result<(), Er
 
 #[tokio::test(start_paused = true)]
 async fn every_success_is_read() {
-    let Some(Value::Array(pairs)) = support::json("pve-transcripts.json") else { return };
+    let Some(Value::Array(pairs)) = crate::support::json("pve-transcripts.json") else { return };
     let mut read_by_call = BTreeMap::new();
     for pair in pairs.iter().filter(|pair| pair["response"]["status"] == 200) {
         let method = pair["request"]["method"].as_str().unwrap();
@@ -163,7 +163,7 @@ const RECORDED: &[&str] = &[
 async fn every_success_of_production_servers_is_read() {
     let mut count = 0;
     for name in RECORDED {
-        let Some(recording) = support::json(&format!("recorded/{name}.json")) else { return };
+        let Some(recording) = crate::support::json(&format!("recorded/{name}.json")) else { return };
         for exchange in recording["exchanges"].as_array().unwrap() {
             let (status, reason) = exchange["status"].as_str().and_then(|line| line.split_once(' ')).unwrap();
             let status: u16 = status.parse().unwrap();
@@ -210,7 +210,7 @@ const UNCLASSED: &[&str] = &[
 
 #[tokio::test(start_paused = true)]
 async fn every_refusal_has_a_class_and_proxmoxs_words() {
-    let Some(Value::Array(pairs)) = support::json("pve-transcripts.json") else { return };
+    let Some(Value::Array(pairs)) = crate::support::json("pve-transcripts.json") else { return };
     let mut refusals = 0;
     for pair in
         pairs.iter().filter(|pair| pair["response"]["status"].as_u64().is_some_and(|status| status >= 400))
@@ -228,7 +228,7 @@ async fn every_refusal_has_a_class_and_proxmoxs_words() {
 
 #[tokio::test(start_paused = true)]
 async fn every_failed_task_has_a_class() {
-    let Some(Value::Array(pairs)) = support::json("pve-transcripts.json") else { return };
+    let Some(Value::Array(pairs)) = crate::support::json("pve-transcripts.json") else { return };
     let mut failures = 0;
     for pair in &pairs {
         let upid = pair["response"]["body"]["data"]["upid"].as_str().and_then(|text| Upid::parse(text).ok());

@@ -71,7 +71,7 @@ fn configs(body: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn every_value_a_server_showed() {
-    let Some(Value::Array(pairs)) = support::json("pve-transcripts.json") else { return };
+    let Some(Value::Array(pairs)) = crate::support::json("pve-transcripts.json") else { return };
     let mut seen = BTreeSet::new();
     for pair in &pairs {
         let body = &pair["response"]["body"];
@@ -90,7 +90,7 @@ fn every_value_a_server_showed() {
 
 #[test]
 fn every_value_a_server_accepted() {
-    let Some(Value::Array(pairs)) = support::json("pve-transcripts.json") else { return };
+    let Some(Value::Array(pairs)) = crate::support::json("pve-transcripts.json") else { return };
     let mut seen = BTreeSet::new();
     for pair in &pairs {
         let request = &pair["request"];
@@ -131,7 +131,7 @@ fn example(schema: &Value) -> String {
 
 #[test]
 fn every_option_of_every_format() {
-    let Some(formats) = support::json("pve-formats.json.gz") else { return };
+    let Some(formats) = crate::support::json("pve-formats.json.gz") else { return };
     let properties = formats["qemu_config_properties"].as_object().expect("a table of properties");
     let mut options = 0;
     for (key, property) in properties {

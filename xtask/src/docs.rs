@@ -64,6 +64,19 @@ const VERBS: [&[&str]; 49] = [
 /// Half of it is written by people.
 const SIMULATOR: &str = "docs/simulator.md";
 
+/// Written by people, but for the table of verbs.
+const SECURITY: &str = "docs/security.md";
+
+/// The document with the table of what each verb may cause between its marks.
+fn with_verbs(document: &str) -> anyhow::Result<String> {
+    const MARKS: [&str; 2] = ["<!-- verbs -->\n", "<!-- /verbs -->"];
+    let between =
+        document.split_once(MARKS[0]).and_then(|(before, rest)| Some((before, rest.split_once(MARKS[1])?.1)));
+    let (before, after) =
+        between.with_context(|| format!("{SECURITY} has no place for the table of verbs"))?;
+    Ok(format!("{before}{}{}{}{after}", MARKS[0], talmox_trust::table(), MARKS[1]))
+}
+
 /// A document as it is.
 #[expect(clippy::disallowed_methods, reason = "a document of the project")]
 fn committed(path: &str) -> String {
@@ -81,6 +94,7 @@ fn documents() -> anyhow::Result<Vec<(&'static str, String)>> {
         ("docs/reference/problems.md", talmox_config::describe::codes_reference()),
         ("docs/reference/command-line.md", command_line()?),
         ("docs/images/mistakes.svg", picture()?),
+        (SECURITY, with_verbs(&committed(SECURITY))?),
         (SIMULATOR, simulator::document(&committed(SIMULATOR))?),
     ])
 }

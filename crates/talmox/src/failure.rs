@@ -59,7 +59,8 @@ fn hints_of(error: &(dyn StdError + 'static)) -> Vec<String> {
         let mut hints = call.hints();
         if let ErrorKind::Certificate(certificate) = call.kind() {
             hints.push(format!(
-                "in cluster.yaml that is\n      proxmox_fingerprints: [\"{}\"]",
+                "on a terminal talmox asks once and keeps the answer (talmox trust); for a pipeline:\n      \
+                 export TALMOX_FINGERPRINT={}",
                 certificate.fingerprint
             ));
         }

@@ -8,7 +8,7 @@ use crate::args::Cli;
 
 /// Groups of verbs. A verb in none of them is not shown, which a test forbids.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Before", &["init", "validate", "check"]),
+    ("Before", &["init", "validate", "check", "trust"]),
     ("Doing", &["plan", "apply", "status", "health", "destroy"]),
     (
         "Pieces",

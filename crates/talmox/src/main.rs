@@ -10,13 +10,16 @@ mod help;
 mod plan_file;
 mod printer;
 mod private_file;
+mod private_folder;
 mod progress;
 mod prompt;
+mod regular_file;
 mod screens;
 mod secrets_file;
 mod simulate;
 mod snapshot_file;
 mod sops;
+mod trust;
 mod variables_file;
 mod wrap;
 

@@ -1,6 +1,5 @@
 //! The secrets bundle: where it lies, and what is in it.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -12,7 +11,8 @@ use talmox_types::desired::Desired;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
-use crate::sops;
+use crate::trust::Folder;
+use crate::{regular_file, sops};
 
 /// Names a bundle has if the description gives it none, in the order they are looked for: ours and `talosctl`'s, then
 /// those of talhelper.
@@ -31,18 +31,18 @@ pub(crate) struct Loaded {
 
 /// The file of the bundle: the one the description names, there or not, else the first there is of the usual names.
 /// `folder` is the description's.
-pub(crate) fn find(desired: &Desired, folder: &Path) -> Option<PathBuf> {
+pub(crate) fn find(desired: &Desired, folder: &Folder) -> Option<PathBuf> {
     match &desired.talos.secrets_file {
-        Some(file) => Some(folder.join(file)),
-        None => NAMES.into_iter().map(|name| folder.join(name)).find(|path| path.exists()),
+        Some(file) => Some(folder.path().join(file)),
+        None => NAMES.into_iter().map(|name| folder.path().join(name)).find(|path| path.exists()),
     }
 }
 
 /// Reads the bundle. What is wrong with it is told without what is in it.
-pub(crate) fn load(desired: &Desired, folder: &Path) -> Result<Loaded, Failure> {
+pub(crate) fn load(desired: &Desired, folder: &Folder) -> Result<Loaded, Failure> {
     let Some(path) = find(desired, folder) else {
-        let here = folder.as_os_str().is_empty() || folder == Path::new(".");
-        let place = if here { "this folder".to_owned() } else { folder.display().to_string() };
+        let here = folder.path().as_os_str().is_empty() || folder.path() == Path::new(".");
+        let place = if here { "this folder".to_owned() } else { folder.path().display().to_string() };
         return Err(missing(format!("there is no secrets bundle: {place} has none of {}", NAMES.join(", "))));
     };
     if !path.exists() {
@@ -51,6 +51,7 @@ pub(crate) fn load(desired: &Desired, folder: &Path) -> Result<Loaded, Failure> 
             "there is no secrets bundle at {place}, where secrets_file of the description says"
         )));
     }
+    folder.readable_path(&path)?;
     parse(path)
 }
 
@@ -64,7 +65,11 @@ fn parse(path: PathBuf) -> Result<Loaded, Failure> {
 
 /// The bundle of a simulated cluster: the description's own if it has one, else one that was made for the simulation and
 /// lies with it. `simulation` is its folder.
-pub(crate) fn load_simulated(desired: &Desired, folder: &Path, simulation: &Path) -> anyhow::Result<Loaded> {
+pub(crate) fn load_simulated(
+    desired: &Desired,
+    folder: &Folder,
+    simulation: &Path,
+) -> anyhow::Result<Loaded> {
     let path = simulation.join("secrets.yaml");
     if find(desired, folder).is_some_and(|path| path.exists()) {
         let own = load(desired, folder)?;
@@ -135,13 +140,8 @@ fn missing(message: String) -> Failure {
 /// The text of a file with secrets in it, in the clear; SOPS files are decrypted.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let name = path.display().to_string();
-    let failed = |error: std::io::Error| Failure::new(format!("could not read {name}: {error}"));
-    let mut text = Zeroizing::new(String::new());
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let read = file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
-    if read as u64 > MAX_SIZE {
-        return Err(Failure::new(format!("{name} is too large for a file of secrets")));
-    }
+    let text = regular_file::text(path, MAX_SIZE)
+        .map_err(|error| Failure::new(format!("could not read the secrets in {name}: {error}")))?;
     if is_sops(&text) {
         let opened = sops::open(path, &text)?.to_yaml();
         return Ok(Zeroizing::new(opened.expose_secret().to_owned()));
@@ -160,13 +160,17 @@ mod tests {
     }
 
     /// A folder that is gone at the end.
-    struct Folder(PathBuf);
+    struct Place(PathBuf);
 
-    impl Folder {
+    impl Place {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("talmox-bundle-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&path).unwrap();
             Self(path)
+        }
+
+        fn closed(&self) -> Folder {
+            Folder::closed(&self.0)
         }
 
         fn write(&self, name: &str, text: &str) {
@@ -174,7 +178,7 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
+    impl Drop for Place {
         fn drop(&mut self) {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -182,37 +186,37 @@ mod tests {
 
     #[test]
     fn the_usual_names_are_looked_for_in_order() {
-        let folder = Folder::new("names");
+        let folder = Place::new("names");
         let usual = desired("");
-        assert_eq!(find(&usual, &folder.0), None);
+        assert_eq!(find(&usual, &folder.closed()), None);
         for name in NAMES.iter().rev() {
             folder.write(name, "");
-            assert_eq!(find(&usual, &folder.0), Some(folder.0.join(name)));
+            assert_eq!(find(&usual, &folder.closed()), Some(folder.0.join(name)));
         }
     }
 
     #[test]
     fn what_the_description_names_is_the_file_there_or_not() {
-        let folder = Folder::new("named");
+        let folder = Place::new("named");
         folder.write("secrets.yaml", "");
         let named = desired("secrets_file: keys/lab.yaml\n");
-        assert_eq!(find(&named, &folder.0), Some(folder.0.join("keys/lab.yaml")));
-        let failure = load(&named, &folder.0).unwrap_err().to_string();
+        assert_eq!(find(&named, &folder.closed()), Some(folder.0.join("keys/lab.yaml")));
+        let failure = load(&named, &folder.closed()).unwrap_err().to_string();
         assert!(failure.contains("keys/lab.yaml, where secrets_file"), "{failure}");
     }
 
     #[test]
     fn a_simulated_cluster_without_a_bundle_gets_one_of_its_own_and_keeps_it() {
-        let (folder, simulation) = (Folder::new("described"), Folder::new("simulated"));
+        let (folder, simulation) = (Place::new("described"), Place::new("simulated"));
         let plain = desired("");
-        let made = load_simulated(&plain, &folder.0, &simulation.0).unwrap();
+        let made = load_simulated(&plain, &folder.closed(), &simulation.0).unwrap();
         assert_eq!(made.path, simulation.0.join("secrets.yaml"));
-        let again = load_simulated(&plain, &folder.0, &simulation.0).unwrap();
+        let again = load_simulated(&plain, &folder.closed(), &simulation.0).unwrap();
         assert_eq!(again.bundle.cluster_id, made.bundle.cluster_id);
         // What the description has comes first.
         folder.write("secrets.yaml", made.bundle.to_yaml().expose_secret());
         assert_eq!(
-            load_simulated(&plain, &folder.0, &simulation.0).unwrap().path,
+            load_simulated(&plain, &folder.closed(), &simulation.0).unwrap().path,
             folder.0.join("secrets.yaml")
         );
         // Why a file could not be written is told, and not only that it could not.
@@ -222,8 +226,8 @@ mod tests {
 
     #[test]
     fn a_missing_bundle_is_told_with_the_names_that_were_looked_for() {
-        let folder = Folder::new("missing");
-        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        let folder = Place::new("missing");
+        let failure = load(&desired(""), &folder.closed()).unwrap_err().to_string();
         for name in NAMES {
             assert!(failure.contains(name), "{failure}");
         }
@@ -231,23 +235,23 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_without_what_is_in_it() {
-        let folder = Folder::new("wrong");
+        let folder = Place::new("wrong");
         folder.write("secrets.yaml", "cluster: {id: abc, secret: hush-hush}\n");
-        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        let failure = load(&desired(""), &folder.closed()).unwrap_err().to_string();
         assert!(failure.contains("cluster.secret"), "{failure}");
         assert!(!failure.contains("hush-hush"), "{failure}");
     }
 
     #[test]
     fn a_file_for_others_is_told_without_what_is_in_it() {
-        let folder = Folder::new("sops");
+        let folder = Place::new("sops");
         let stranger = talmox_secrets::age::Identity::generate(&mut talmox_secrets::SystemRandom).unwrap();
         let rule = talmox_secrets::sops::Rule::for_recipients(vec![stranger.recipient().clone()]);
         let text = "cluster: {id: hush-hush}\n";
         let random = &mut talmox_secrets::SystemRandom;
         let file = talmox_secrets::sops::encrypt(text, &rule, "2026-11-15T12:00:00Z", random).unwrap();
         folder.write("secrets.sops.yaml", &file);
-        let failure = load(&desired(""), &folder.0).unwrap_err().to_string();
+        let failure = load(&desired(""), &folder.closed()).unwrap_err().to_string();
         assert!(failure.contains(&stranger.recipient().to_string()), "{failure}");
         assert!(!failure.contains("hush-hush"), "{failure}");
     }

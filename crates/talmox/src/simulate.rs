@@ -256,7 +256,13 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     fn kept_in(scratch: &Scratch) -> Connection {
-        Connection { simulate: Simulate::Folder(scratch.0.clone()), fault: None, speed: None }
+        Connection {
+            simulate: Simulate::Folder(scratch.0.clone()),
+            fault: None,
+            fingerprint: Vec::new(),
+            ca_file: None,
+            speed: None,
+        }
     }
 
     struct Scratch(PathBuf);

@@ -1,6 +1,5 @@
 //! SOPS files as commands meet them: where keys and rules are, and what to say when a file does not open.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,6 +10,7 @@ use talmox_secrets::{CreationRules, KeySource, RulesError, gather};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::regular_file;
 
 /// Secrets are pages of text; a file that is larger is the wrong one.
 const MAX_SIZE: u64 = 4 << 20;
@@ -21,14 +21,8 @@ const RULES: &str = ".sops.yaml";
 /// Reads a file that may hold secrets.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let name = path.display();
-    let failed = |error: std::io::Error| Failure::new(format!("could not read {name}: {error}"));
-    let mut text = Zeroizing::new(String::new());
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let size = file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
-    if size as u64 > MAX_SIZE {
-        return Err(Failure::new(format!("{name} is too large to be a file of secrets")));
-    }
-    Ok(text)
+    regular_file::text(path, MAX_SIZE)
+        .map_err(|error| Failure::new(format!("could not read {name}: {error}")))
 }
 
 /// Opens a SOPS file with the keys at hand.

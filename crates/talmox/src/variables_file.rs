@@ -1,27 +1,35 @@
 //! Variables for patches: the environment, and the file talhelper's users keep them in.
 
-use std::path::Path;
-
 use talmox_render::Variables;
 use talmox_yaml::NodeKind;
 
 use crate::failure::Failure;
 use crate::secrets_file;
+use crate::trust::Folder;
 
 /// Names of the file beside the description, in the order they are looked for.
-const NAMES: [&str; 4] = ["talenv.sops.yaml", "talenv.sops.yml", "talenv.yaml", "talenv.yml"];
+pub(crate) const NAMES: [&str; 4] = ["talenv.sops.yaml", "talenv.sops.yml", "talenv.yaml", "talenv.yml"];
 
 /// The variables of the environment, and over them those of the file, as talhelper has it.
-pub(crate) fn load(folder: &Path) -> Result<Variables, Failure> {
+pub(crate) fn load(folder: &Folder) -> Result<Variables, Failure> {
     let mut variables: Variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    if let Some(path) = NAMES.into_iter().map(|name| folder.join(name)).find(|path| path.exists()) {
+    if let Some(path) = NAMES.into_iter().map(|name| folder.path().join(name)).find(|path| path.exists()) {
+        folder.readable_path(&path)?;
         let name = path.display().to_string();
         let text = secrets_file::read(&path)?;
         variables.keep(parse(&name, &text)?);
     }
     Ok(variables)
+}
+
+/// Names that patches use and only the environment has.
+pub(crate) fn wanted_of_environment(
+    _outcome: &talmox_config::Outcome,
+    _folder: &Folder,
+) -> Result<Vec<String>, Failure> {
+    Ok(Vec::new())
 }
 
 /// `NAME: value`, one below the other. What is wrong is told without values.

@@ -78,15 +78,16 @@ fn talmox(programs: &Programs, place: &Place, phase: Phase) -> anyhow::Result<Ru
     let environment = vec![
         ("PROXMOX_VE_ENDPOINT", place.ready.endpoint.clone()),
         ("PROXMOX_VE_API_TOKEN", place.ready.token.clone()),
+        ("TALMOX_CA_FILE", place.ready.ca_file.clone()),
     ];
     Ok(Run { command, environment, input: String::new() })
 }
 
 /// Workers, but for the one control plane a cluster must have; none of them runs, as with the other tools.
 fn description(place: &Place, memory: u32) -> String {
-    let Ready { endpoint, ca_file, .. } = &place.ready;
+    let Ready { endpoint, .. } = &place.ready;
     let mut text = format!(
-        "cluster_name: bench\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: {endpoint}\nproxmox_ca_file: {ca_file}\n\
+        "cluster_name: bench\ncluster_uid: \"8c1f6a2b90d347e5\"\nproxmox_endpoint: {endpoint}\n\
          proxmox_storage: local-zfs\nproxmox_bridge: vmbr0\nnode_cidr: 10.0.0.0/16\nnode_gateway: 10.0.0.1\n\
          cluster_api_addr: 10.0.0.10\ntalos_version: 1.13.9\nkubernetes_version: 1.36.3\ntemplate: 9000\n\
          cloud_init: \"off\"\nplacement: {{cpu_overcommit: 100}}\nproxmox_vm_defaults: {{cores: 2, memory: {memory}, disk_size: 10, vm_power: stopped}}\nnodes:\n"

@@ -99,8 +99,41 @@ impl Decrypted {
 
     /// The value of a key; `a.b` is `b` in `a`, and a number that of a list. None if nothing stands there, or no value.
     pub fn value(&self, key: &str) -> Option<SecretString> {
+        self.text_of(key, |_| true)
+    }
+
+    /// The value of a key, if it was encrypted: then nobody without the data key put it there. A plain value may have been
+    /// written by anybody, even where the MAC is good (`mac_only_encrypted`).
+    pub fn encrypted_value(&self, key: &str) -> Option<SecretString> {
+        self.text_of(key, |scalar| scalar.sealed)
+    }
+
+    /// The plain text with one more value beside that of a key: `a.b` and `c` give `a.c`. None if there is no such key, or if
+    /// something stands there already.
+    pub fn with_text_beside(&self, key: &str, name: &str, text: &str) -> Option<SecretString> {
+        let mut documents = self.documents.clone();
+        let mut place = documents.first_mut()?;
+        let mut rest = key;
+        while find(place, rest).is_none() {
+            let at =
+                rest.match_indices('.').map(|(at, _)| at).find(|at| find(place, &rest[..*at]).is_some())?;
+            let (parent, inner) = (&rest[..at], &rest[at + 1..]);
+            let member = |part: &&mut Part<super::tree::Entry>| matches!(part, Part::Member(entry) if entry.key == parent);
+            let Part::Member(entry) = place.iter_mut().find(member)? else { return None };
+            let Value::Mapping(mapping) = &mut entry.value else { return None };
+            (place, rest) = (mapping, inner);
+        }
+        if find(place, name).is_some() {
+            return None;
+        }
+        let value = Value::Scalar(Scalar::text(text));
+        place.push(Part::Member(super::tree::Entry { key: name.to_owned(), value }));
+        Some(SecretString::from(print(&documents)))
+    }
+
+    fn text_of(&self, key: &str, fits: impl Fn(&Scalar) -> bool) -> Option<SecretString> {
         let root = self.documents.first()?;
-        let scalar = lookup_in_mapping(root, key)?;
+        let scalar = lookup_in_mapping(root, key).filter(|scalar| fits(scalar))?;
         if matches!(scalar.data, Data::Null) {
             return None;
         }
@@ -244,7 +277,7 @@ impl Visitor for Opener<'_> {
         if encrypted {
             match self.open(scalar, stop)? {
                 Opened::Comment(text) => return Ok(Turned::Comment(Comment { text, inline: false })),
-                Opened::Data(data) => *scalar = Scalar::made(data),
+                Opened::Data(data) => *scalar = Scalar::opened(data),
             }
         }
         self.mac.add(&scalar.data, encrypted);

@@ -222,7 +222,7 @@ impl Reader<'_> {
         };
         // What a tag says is in the data; written without it, it would mean something else.
         let kept = node.tag.is_none().then(|| (written.text.clone(), written.style));
-        Ok(Value::Scalar(Scalar { data, written: kept }))
+        Ok(Value::Scalar(Scalar { data, written: kept, sealed: false }))
     }
 }
 

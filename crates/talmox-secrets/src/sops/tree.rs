@@ -38,6 +38,8 @@ pub(super) enum Value {
 pub(super) struct Scalar {
     pub(super) data: Data,
     pub(super) written: Option<(String, Style)>,
+    /// Whether it was encrypted in the file it came from.
+    pub(super) sealed: bool,
 }
 
 /// What a scalar means to SOPS.
@@ -56,7 +58,12 @@ pub(super) enum Data {
 
 impl Scalar {
     pub(super) fn made(data: Data) -> Self {
-        Self { data, written: None }
+        Self { data, written: None, sealed: false }
+    }
+
+    /// What was encrypted in a file.
+    pub(super) fn opened(data: Data) -> Self {
+        Self { data, written: None, sealed: true }
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {

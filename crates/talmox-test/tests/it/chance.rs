@@ -19,7 +19,8 @@ impl Chance {
     }
 
     pub(crate) fn small(&self, least: usize, most: usize) -> usize {
-        usize::try_from(self.number(least as u64, most as u64)).expect("it is at most `most`, which is a usize")
+        usize::try_from(self.number(least as u64, most as u64))
+            .expect("it is at most `most`, which is a usize")
     }
 
     pub(crate) fn percent(&self, percent: u64) -> bool {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use talmox_secrets::age::Recipient;
-use talmox_types::{ClusterName, Fingerprint, NodeName};
+use talmox_types::{ClusterName, NodeName};
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, TrustArgs};
 
 /// Take VMs, or whole clusters, that are there into a description
 ///
@@ -118,18 +118,14 @@ pub(crate) struct AdoptCluster {
     /// Where the API token is, as in a description: `env:NAME`, `file:PATH` … (default: `env:PROXMOX_VE_API_TOKEN`)
     #[arg(long, env = "TALMOX_API_TOKEN", value_name = "REFERENCE", requires = "endpoint")]
     pub api_token: Option<String>,
-    /// Fingerprint of the certificate the endpoint must show
-    #[arg(long, env = "TALMOX_FINGERPRINT", value_name = "SHA256", requires = "endpoint")]
-    pub fingerprint: Option<Fingerprint>,
-    /// CA certificate that signs the endpoint's, relative to the folder
-    #[arg(long, env = "TALMOX_CA_FILE", value_name = "FILE", requires = "endpoint")]
-    pub ca_file: Option<String>,
     /// Public keys of age that may read the secrets, with commas between them (default: those of .sops.yaml)
     #[arg(long, env = "TALMOX_AGE", value_name = "RECIPIENT", value_delimiter = ',')]
     pub age: Vec<Recipient>,
     /// Show what would be written, and write nothing
     #[arg(long, env = "TALMOX_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]

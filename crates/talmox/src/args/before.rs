@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use talmox_types::Fingerprint;
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, TrustArgs};
 
 /// Write a description to start from
 ///
@@ -31,9 +30,8 @@ pub(crate) struct Init {
     /// Proxmox API
     #[arg(long, env = "TALMOX_ENDPOINT", value_name = "URL")]
     pub endpoint: Option<String>,
-    /// Fingerprint of the certificate the endpoint must show, to trust it without being asked
-    #[arg(long, env = "TALMOX_FINGERPRINT", value_name = "SHA256")]
-    pub fingerprint: Option<Fingerprint>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     #[command(flatten)]
     pub connection: Connection,
     /// Proxmox host for the VMs
@@ -86,10 +84,15 @@ pub(crate) struct Init {
   talmox validate                               the description in this folder
   talmox validate -f examples/homelab           another one
   talmox validate -v                            notes too: keys that other tools read
+  talmox validate --untrusted                   a stranger's: nothing outside its folder is read, nothing of this environment seen
   talmox validate -o json | jq '.[].message'    for programs")]
 pub(crate) struct Validate {
     #[command(flatten)]
     pub description: Description,
+    /// Treat the description as a stranger's: no file outside its folder, no program, no network, no variable, and a limit
+    /// of time and memory
+    #[arg(long, env = "TALMOX_UNTRUSTED", value_parser = FalseyValueParser::new(), help_heading = "Trust")]
+    pub untrusted: bool,
     #[command(flatten)]
     pub output: Output,
 }

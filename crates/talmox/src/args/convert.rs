@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
-use super::Output;
+use super::{Output, TrustArgs};
 
 /// Turn files of other tools into a description
 #[derive(Args)]
@@ -37,6 +37,8 @@ pub(crate) struct ConvertTalhelper {
     /// Folder to write the files to (default: nothing is written)
     #[arg(long, env = "TALMOX_TO", value_name = "DIR")]
     pub to: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     /// Replace files that are there
     #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
     pub force: bool,

@@ -162,7 +162,8 @@ pub(crate) enum LogFormat {
   talmox plan --target worker-2 --allow-reboot  one node, and let it restart
   talmox plan --ignore-drift tags               as if nobody cared about tags
   talmox plan --out homelab.plan                keep it, for: talmox apply homelab.plan
-  talmox plan -o markdown                       for a pull request; json and yaml for programs")]
+  talmox plan -o markdown                       for a pull request; json and yaml for programs
+  talmox plan --untrusted --simulate            a stranger's pull request, without anything of yours")]
 pub(crate) struct Plan {
     #[command(flatten)]
     pub description: Description,
@@ -186,6 +187,10 @@ pub(crate) struct Plan {
     /// Exit with 2 if there are changes
     #[arg(long, env = "TALMOX_DETAILED_EXITCODE", value_parser = FalseyValueParser::new())]
     pub detailed_exitcode: bool,
+    /// With --simulate: treat the description as a stranger's: no file outside its folder, no program, no network, no
+    /// variable, and a limit of time and memory
+    #[arg(long, env = "TALMOX_UNTRUSTED", value_parser = FalseyValueParser::new(), conflicts_with = "out", help_heading = "Trust")]
+    pub untrusted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

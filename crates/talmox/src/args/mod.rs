@@ -12,6 +12,7 @@ mod pieces;
 mod schematic;
 mod secrets;
 mod template;
+mod trust;
 
 pub(crate) use adopt::{Adopt, AdoptCluster, AdoptWhat, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
@@ -29,6 +30,7 @@ pub(crate) use secrets::{
     Secrets, SecretsCheck, SecretsDecrypt, SecretsEncrypt, SecretsGenerate, SecretsRotateCa,
     SecretsRotateClient, SecretsShow, SecretsWhat,
 };
+pub(crate) use trust::Trust;
 
 pub(crate) use template::{
     PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
@@ -41,6 +43,7 @@ use std::str::FromStr;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use talmox_types::Fingerprint;
 
 #[derive(Parser)]
 #[command(name = "talmox", version, about, max_term_width = 100)]
@@ -118,6 +121,7 @@ pub(crate) enum Command {
     Convert(Convert),
     Template(Template),
     Host(Host),
+    Trust(Trust),
     Sim(Sim),
     Schema(Schema),
     Completion(Completion),
@@ -154,6 +158,7 @@ impl Command {
             | Self::Convert(_)
             | Self::Template(_)
             | Self::Host(_)
+            | Self::Trust(_)
             | Self::Sim(_) => false,
         }
     }
@@ -188,6 +193,25 @@ pub(crate) struct Description {
     /// Description: a folder with cluster.yaml and nodes.yaml, or one file
     #[arg(short, long, env = "TALMOX_FILE", value_name = "PATH", default_value = ".")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub trust: TrustArgs,
+}
+
+/// What the person allows a description in this run, beside what `talmox trust` keeps.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct TrustArgs {
+    /// Allow the description this, in this run: grants as YAML, as `talmox trust --print` writes them
+    #[arg(
+        long,
+        env = "TALMOX_TRUST",
+        value_name = "GRANTS",
+        allow_hyphen_values = true,
+        help_heading = "Trust"
+    )]
+    pub trust: Vec<String>,
+    /// The same from a file, which must not lie beside or above the description
+    #[arg(long, env = "TALMOX_TRUST_FILE", value_name = "FILE", help_heading = "Trust")]
+    pub trust_file: Option<PathBuf>,
 }
 
 /// How data is printed.
@@ -231,6 +255,18 @@ pub(crate) struct Connection {
     /// File that says what goes wrong on the simulated Proxmox, and when; needs --simulate
     #[arg(long, env = "TALMOX_FAULT", value_name = "FILE")]
     pub fault: Option<PathBuf>,
+    /// Fingerprint of a certificate that Proxmox may show; repeat it, or separate fingerprints by commas
+    #[arg(
+        long,
+        env = "TALMOX_FINGERPRINT",
+        value_name = "SHA256",
+        value_delimiter = ',',
+        help_heading = "Trust"
+    )]
+    pub fingerprint: Vec<Fingerprint>,
+    /// Certificate authority that vouches for Proxmox, as PEM: /etc/pve/pve-root-ca.pem of a host
+    #[arg(long, env = "TALMOX_CA_FILE", value_name = "FILE", help_heading = "Trust")]
+    pub ca_file: Option<PathBuf>,
     /// How much faster than real time the simulated Proxmox and its machines are (default: 10); needs --simulate
     #[arg(long, env = "TALMOX_SPEED", value_name = "FACTOR", value_parser = others::running_speed)]
     pub speed: Option<f64>,

@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use talmox_types::Version;
 
-use super::{Connection, Description, Output, RenderAll, RenderConfig};
+use super::{Connection, Description, Output, RenderAll, RenderConfig, TrustArgs};
 
 /// Show what a node gets and where each value came from
 #[derive(Args)]
@@ -92,6 +92,8 @@ pub(crate) struct RenderInstallImage {
     /// Description: a folder with cluster.yaml and nodes.yaml, or one file (default: this folder, if it has one)
     #[arg(short, long, env = "TALMOX_FILE", value_name = "PATH")]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     #[command(flatten)]
     pub output: Output,
 }

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use talmox_image::{Arch, Artifact, Bootloader, EnrollKeys, MetaValue, Platform};
 use talmox_types::{Url, Version};
 
-use super::Output;
+use super::{Output, TrustArgs};
 
 /// Say what an image is made of, its id, and where it is
 #[derive(Args)]
@@ -98,6 +98,8 @@ pub(crate) struct MadeOf {
     /// wanted)
     #[arg(short, long, env = "TALMOX_FILE", value_name = "PATH")]
     pub file: Option<PathBuf>,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     /// A system extension; may be given several times
     #[arg(long = "extension", env = "TALMOX_EXTENSION", value_name = "NAME", value_delimiter = ',')]
     pub extensions: Vec<String>,

@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use talmox_secrets::age::Recipient;
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, TrustArgs};
 
 /// Make, show, check, convert and rotate the cluster's secrets
 ///
@@ -103,6 +103,8 @@ pub(crate) struct SecretsEncrypt {
     /// The plain file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub trust: TrustArgs,
     /// File to write (default: FILE with .sops before its .yaml)
     #[arg(long, env = "TALMOX_TO", value_name = "FILE")]
     pub to: Option<PathBuf>,

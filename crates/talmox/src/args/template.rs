@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
-use super::{Approval, Connection, Output, PlanFormat};
+use super::{Approval, Connection, Output, PlanFormat, TrustArgs};
 
 /// List, show, build and remove templates VMs are cloned from
 ///
@@ -35,6 +35,8 @@ pub(crate) struct TemplateSource {
     /// objects. For manifests Proxmox is reached as the environment says, or as the cluster.yaml beside them does
     #[arg(short, long, env = "TALMOX_FILE", value_name = "PATH", default_value = ".")]
     pub file: PathBuf,
+    #[command(flatten)]
+    pub trust: TrustArgs,
 }
 
 /// List templates and their images: where they are, whose, in what state

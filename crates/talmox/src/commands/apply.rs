@@ -22,11 +22,13 @@ use crate::plan_file::{PlanFile, differences};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::safe;
-use crate::secrets_file;
+use crate::{private_folder, secrets_file};
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
+    private_folder::clean_up();
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::Apply, &args.description, &args.connection, printer).await?;
         let result = apply(&job, args, printer).await;
         job.session.close().await?;
         result.map(|()| Exit::Done)
@@ -67,6 +69,9 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     };
     let result = carry_out.run(&plan, gatekeeper, printer).await;
     server.close().await;
+    for left_out in inside.left_out() {
+        printer.say(&left_out);
+    }
     for (_, path) in inside.kept().iter() {
         printer.say(&format!("snapshot of etcd: {}", path.display()));
     }

@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use talmox_exec::preflight::{Account, Facts, Login, Preflight, Trusted, collect, report, setup};
+use talmox_trust::Verb;
 use talmox_types::desired::Desired;
 
 use super::read;
@@ -12,6 +13,7 @@ use crate::connect::ShownCertificates;
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::screens::{CheckData, check_text};
+use crate::trust::Folder;
 
 const DAY: u64 = 86_400;
 /// What the token of the lines to paste is called.
@@ -28,7 +30,7 @@ pub(super) fn run(args: &Check, printer: &Printer) -> anyhow::Result<()> {
 }
 
 async fn check(args: &Check, printer: &Printer) -> anyhow::Result<()> {
-    let job = Job::open(&args.description, &args.connection, printer).await?;
+    let job = Job::open(Verb::Check, &args.description, &args.connection, printer).await?;
     let facts = ask(&job).await;
     let flags = job.flags.clone();
     job.session.close().await?;
@@ -65,14 +67,15 @@ fn now() -> u64 {
 
 /// Lines are wanted most before there is a token. So whatever cannot be asked is left open instead of an error.
 async fn print_setup(args: &Check, printer: &Printer) -> anyhow::Result<()> {
-    let (desired, facts) = match Job::open(&args.description, &args.connection, printer).await {
+    let (desired, facts) = match Job::open(Verb::Check, &args.description, &args.connection, printer).await {
         Ok(job) => {
             let facts = ask(&job).await;
             job.session.close().await?;
             (job.desired, facts?)
         }
         Err(error) => {
-            let (_, desired) = read(&args.description.file, printer)?;
+            let (_, desired) =
+                read(&Folder::open(&args.description.file, &args.description.trust)?, printer)?;
             printer.say(&format!("Proxmox was not asked: {error}"));
             (desired, unasked())
         }

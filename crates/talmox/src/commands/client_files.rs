@@ -17,11 +17,12 @@ use super::configs::{Workshop, now, open_secrets, read_text};
 use super::shared::boxed;
 use super::standing::Standing;
 use crate::args;
-use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::private_file;
 use crate::screens::Ending;
+use crate::trust::Folder;
+use talmox_trust::Verb;
 
 /// A certificate is renewed when less than this share of its life is left: a year's has four months then, time enough
 /// for whoever runs this now and then.
@@ -30,14 +31,15 @@ const RENEWED_AT: i64 = 3;
 const WORTH_IT: i64 = 86_400;
 
 pub(super) fn talosconfig(args: &args::Talosconfig, printer: &Printer) -> anyhow::Result<()> {
-    let workshop = Workshop::open(&args.making, printer)?;
+    let workshop = Workshop::open(Verb::Talosconfig, &args.making, printer)?;
     let made = workshop.talosconfig(now(), printer)?;
     place(&args.file, &made, default_talosconfig, printer)
 }
 
 pub(super) fn kubeconfig(args: &args::Kubeconfig, printer: &Printer) -> anyhow::Result<()> {
-    let (_, desired) = boxed(&args.description.file, printer)?;
-    let secrets = open_secrets(&desired, &folder(&args.description.file), None, printer)?;
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (_, desired) = boxed(&folder, printer)?;
+    let secrets = open_secrets(&desired, &folder, None, printer)?;
     if let Some(remark) = Standing::default().remark(&secrets.bundle, Realm::Kubernetes) {
         printer.say(&remark);
     }

@@ -11,6 +11,7 @@ use talmox_machine::{Bundle, Time};
 use talmox_plan::{Given, Observed, View, given_by_an_empty_proxmox, view};
 use talmox_pve::property::Smbios;
 use talmox_render::{Common, PatchText, RenderError, Rendered, Renderer, Variables, Whereabouts};
+use talmox_trust::Verb;
 use talmox_types::desired::{Cni, Desired, Node, NodeAddress, Patch, Role};
 use talmox_types::{FamilyPair, NodeName, Realm};
 
@@ -19,11 +20,11 @@ use super::shared::{Job, block_on, boxed};
 use super::standing::Standing;
 use super::unknown_node;
 use crate::args::{Making, Simulate};
-use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 pub(super) use crate::secrets_file::now;
 use crate::secrets_file::{self, Loaded};
+use crate::trust::{Aim, Folder, needs, settle};
 use crate::variables_file;
 
 /// A description, its secrets, and all that configs are made with.
@@ -31,8 +32,7 @@ pub(super) struct Workshop {
     outcome: Box<Outcome>,
     pub(super) desired: Desired,
     pub(super) secrets: Loaded,
-    /// What paths in the description are relative to.
-    folder: PathBuf,
+    folder: Folder,
     world: World,
     standing: Standing,
 }
@@ -45,10 +45,9 @@ pub(super) struct Ingredients {
 }
 
 impl Ingredients {
-    /// `folder` is what paths in the description are relative to.
-    pub(super) fn read(desired: &Desired, folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(desired: &Desired, folder: &Folder) -> Result<Self, Failure> {
         let manifest = match &desired.kubernetes.cni {
-            Cni::Manifest(file) => Some(read_text(&folder.join(file))?),
+            Cni::Manifest(file) => Some(folder.text(file)?),
             Cni::Flannel | Cni::None | Cni::Urls(_) => None,
         };
         let described = &desired.talos.install_images;
@@ -71,13 +70,12 @@ enum World {
 }
 
 impl Workshop {
-    pub(super) fn open(making: &Making, printer: &Printer) -> anyhow::Result<Self> {
-        let folder = folder(&making.description.file);
+    pub(super) fn open(verb: Verb, making: &Making, printer: &Printer) -> anyhow::Result<Self> {
         if making.live || making.connection.simulate != Simulate::Off {
             return block_on(async {
-                let job = Job::open(&making.description, &making.connection, printer).await?;
+                let job = Job::open(verb, &making.description, &making.connection, printer).await?;
                 let observed = looked_at(&job).await;
-                let Job { outcome, desired, session, .. } = job;
+                let Job { outcome, desired, session, folder, .. } = job;
                 let simulation = session.simulated_in().map(Path::to_owned);
                 session.close().await?;
                 let (observed, standing) = observed?;
@@ -86,7 +84,9 @@ impl Workshop {
                 Ok(Self { outcome, desired, secrets, folder, world, standing })
             });
         }
-        let (outcome, desired) = boxed(&making.description.file, printer)?;
+        let folder = Folder::open(&making.description.file, &making.description.trust)?;
+        let (outcome, desired) = boxed(&folder, printer)?;
+        settle(&needs(Aim { verb, simulated: true }, &outcome, &desired, &folder)?, &folder, printer)?;
         let world = World::Empty(given_by_an_empty_proxmox(&desired));
         let secrets = open_secrets(&desired, &folder, None, printer)?;
         Ok(Self { outcome, desired, secrets, folder, world, standing: Standing::default() })
@@ -145,7 +145,12 @@ impl Workshop {
     }
 
     fn whole(&self) -> Whole<'_> {
-        Whole { outcome: &self.outcome, desired: &self.desired, bundle: &self.secrets.bundle }
+        Whole {
+            outcome: &self.outcome,
+            desired: &self.desired,
+            bundle: &self.secrets.bundle,
+            folder: &self.folder,
+        }
     }
 
     fn render_member(
@@ -226,6 +231,7 @@ pub(super) struct Whole<'a> {
     pub(super) outcome: &'a Outcome,
     pub(super) desired: &'a Desired,
     pub(super) bundle: &'a Bundle,
+    pub(super) folder: &'a Folder,
 }
 
 impl<'a> Whole<'a> {
@@ -261,8 +267,11 @@ impl<'a> Whole<'a> {
         renderer: &Renderer<'_>,
     ) -> Result<Rendered, Unrendered> {
         let patches = self.outcome.description.patches(member);
-        let patches: Vec<PatchText> =
-            patches.iter().map(patch_text).collect::<Result<_, _>>().map_err(Unrendered::File)?;
+        let patches: Vec<PatchText> = patches
+            .iter()
+            .map(|written| patch_text(written, self.folder))
+            .collect::<Result<_, _>>()
+            .map_err(Unrendered::File)?;
         renderer.render(node, whereabouts, &patches).map_err(Unrendered::Error)
     }
 }
@@ -311,7 +320,7 @@ pub(super) fn named(nodes: &[NodeName]) -> String {
 /// needs that one says so. `simulation` is the folder of a simulated world.
 pub(super) fn open_secrets(
     desired: &Desired,
-    folder: &Path,
+    folder: &Folder,
     simulation: Option<&Path>,
     printer: &Printer,
 ) -> anyhow::Result<Loaded> {
@@ -346,7 +355,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, Failure> {
     }
 }
 
-fn patch_text(written: &WrittenPatch) -> Result<PatchText, Failure> {
+fn patch_text(written: &WrittenPatch, folder: &Folder) -> Result<PatchText, Failure> {
     match &written.patch {
         Patch::Inline(text) => {
             Ok(PatchText { name: format!("{} (inline)", written.place), text: text.clone() })
@@ -354,7 +363,7 @@ fn patch_text(written: &WrittenPatch) -> Result<PatchText, Failure> {
         Patch::File(file) => {
             let path = written.folder.join(file);
             let name = path.strip_prefix(".").unwrap_or(&path).display().to_string();
-            Ok(PatchText { name, text: read_text(&path)? })
+            Ok(PatchText { name, text: folder.text(file)? })
         }
     }
 }

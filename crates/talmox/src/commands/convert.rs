@@ -15,6 +15,7 @@ use crate::args::{ConvertTalhelper, ConvertWhat, Format};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::conversion_text;
+use crate::trust::Folder;
 
 /// What talhelper keeps a cluster's secrets in.
 const SECRETS: [&str; 4] = ["talsecret.sops.yaml", "talsecret.sops.yml", "talsecret.yaml", "talsecret.yml"];
@@ -26,11 +27,11 @@ pub(super) fn run(args: &crate::args::Convert, printer: &Printer) -> anyhow::Res
 }
 
 /// The folder of a talconfig.yaml, and the environment.
-struct Beside<'a>(&'a Path);
+struct Beside<'a>(&'a Folder);
 
 impl Surroundings for Beside<'_> {
     fn file(&self, name: &str) -> Result<String, String> {
-        read(&self.0.join(name)).map_err(|error| error.to_string())
+        self.0.text(name).map_err(|failure| failure.to_string())
     }
 
     #[expect(clippy::disallowed_methods, reason = "names of variables come from the file")]
@@ -66,15 +67,15 @@ impl<'a> From<&'a Field> for FieldData<'a> {
 }
 
 fn talhelper(args: &ConvertTalhelper, printer: &Printer) -> anyhow::Result<()> {
-    let folder = args.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut converted = convert_path(&args.file, &Beside(folder));
+    let folder = Folder::open(&args.file, &args.trust)?;
+    let mut converted = convert_path(&args.file, &Beside(&folder));
     show_problems(&converted, printer);
     if converted.has_errors() {
         let name = args.file.display();
         return Err(Failure::new(format!("{name} could not be converted; nothing was written")).into());
     }
     if let Some(to) = &args.to {
-        complete(&mut converted, folder, to)?;
+        complete(&mut converted, folder.real(), to)?;
         write(&converted, to, args.force, printer)?;
     }
     match args.output.output {

@@ -15,10 +15,11 @@ use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::left_behind;
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &Destroy, printer: &Printer) -> anyhow::Result<Exit> {
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::Destroy, &args.description, &args.connection, printer).await?;
         let result = destroy(&job, args, printer).await;
         job.session.close().await?;
         result.map(|()| Exit::Done)

@@ -14,6 +14,7 @@ use crate::args::{Diff, Format};
 use crate::failure::Failure;
 use crate::printer::{BOLD, DIM, GREEN, Printer, RED};
 use crate::screens::plural;
+use talmox_trust::Verb;
 
 /// A difference, for programs.
 #[derive(Serialize)]
@@ -42,7 +43,7 @@ pub(super) fn run(args: &Diff, printer: &Printer) -> anyhow::Result<Exit> {
 
 /// Against a machine configuration that somebody kept; gives its name too.
 fn with_file(args: &Diff, against: &Path, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
-    let workshop = Workshop::open(&args.making, printer)?;
+    let workshop = Workshop::open(Verb::Diff, &args.making, printer)?;
     let node = workshop.node(&args.node)?;
     let path = if against.is_dir() {
         against.join(file_name(&workshop.desired, &node.name))
@@ -58,7 +59,7 @@ fn with_file(args: &Diff, against: &Path, printer: &Printer) -> anyhow::Result<(
 
 /// Against what the running node has.
 async fn with_node(args: &Diff, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
-    let job = Job::open(&args.making.description, &args.making.connection, printer).await?;
+    let job = Job::open(Verb::Diff, &args.making.description, &args.making.connection, printer).await?;
     let result = running(&job, &args.node, printer).await;
     job.session.close().await?;
     result

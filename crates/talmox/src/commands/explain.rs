@@ -10,18 +10,21 @@ use super::{read, unknown_node};
 use crate::args::{Explain, Format, Simulate};
 use crate::failure::Failure;
 use crate::printer::{BOLD, DIM, Printer};
+use crate::trust::Folder;
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &Explain, printer: &Printer) -> anyhow::Result<()> {
     if args.live || args.connection.simulate != Simulate::Off {
         return block_on(async {
-            let job = Job::open(&args.description, &args.connection, printer).await?;
+            let job = Job::open(Verb::Explain, &args.description, &args.connection, printer).await?;
             let observed = job.observe().await;
             job.session.close().await?;
             let seen = Some((&job.desired, &observed?));
             answer(args, &job.outcome, seen.as_ref().copied(), printer)
         });
     }
-    let (outcome, _) = read(&args.description.file, printer)?;
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (outcome, _) = read(&folder, printer)?;
     answer(args, &outcome, None, printer)
 }
 

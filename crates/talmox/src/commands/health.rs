@@ -11,10 +11,11 @@ use crate::args::{Format, Health};
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::screens::{HealthData, health_line, health_text};
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &Health, printer: &Printer) -> anyhow::Result<()> {
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::Health, &args.description, &args.connection, printer).await?;
         let result = health(&job, args, printer).await;
         job.session.close().await?;
         result

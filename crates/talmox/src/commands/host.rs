@@ -2,6 +2,8 @@
 
 use talmox_plan::{Goal, HostsRequest, Plan, Request, Until, UpkeepRequest};
 
+use talmox_trust::Verb;
+
 use super::Exit;
 use super::apply::refuse_without_uid;
 use super::carry_out::{CarryOut, Gatekeeper};
@@ -16,6 +18,7 @@ use crate::prompt;
 pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
     let deed = match &args.what {
         HostWhat::Drain(args) => Deed {
+            verb: Verb::HostDrain,
             hosts: HostsRequest { drain: Some(args.host.clone()), ..HostsRequest::default() },
             upkeep: UpkeepRequest { max_unavailable: args.max_unavailable, ..UpkeepRequest::default() },
             command: format!("host drain {}", args.host),
@@ -24,6 +27,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
             with: (&args.description, &args.connection, &args.plan, &args.approval),
         },
         HostWhat::Return(args) => Deed {
+            verb: Verb::HostReturn,
             hosts: HostsRequest {
                 back: Some(args.host.clone()),
                 move_back: args.move_back,
@@ -38,7 +42,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
     };
     block_on(async {
         let (description, connection, ..) = deed.with;
-        let job = Job::open(description, connection, printer).await?;
+        let job = Job::open(deed.verb, description, connection, printer).await?;
         let result = deed.run(&job, printer).await;
         job.session.close().await?;
         result.map(|()| Exit::Done)
@@ -47,6 +51,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
 
 /// What is done to a host: planned, shown, asked about, carried out.
 struct Deed<'a> {
+    verb: Verb,
     hosts: HostsRequest,
     upkeep: UpkeepRequest,
     /// To be typed again.

@@ -13,25 +13,34 @@ use talmox_config::describe::{FileKind, json_schema};
 use talmox_config::init::{Answers, CLUSTER_SCHEMA, NODES_SCHEMA, SCHEMA_FOLDER, cluster_yaml, nodes_yaml};
 use talmox_config::{Files, read_files};
 use talmox_pve::client::Endpoint;
+use talmox_trust::Certificate;
 use talmox_types::desired::VmIdRange;
 use talmox_types::{
-    BridgeName, Cidr, ClusterName, ClusterUid, Contract, HostName, PoolName, StorageId, Url, VmId,
+    BridgeName, Cidr, ClusterName, ClusterUid, Contract, Fingerprint, HostName, PoolName, StorageId, Url,
+    VmId,
 };
 
 use super::secrets::FirstBundle;
 use crate::args::{Init, Simulate};
-use crate::connect::visit;
+use crate::connect::{allow_typed, visit};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::prompt;
+use crate::trust::Folder;
+
+/// Where the description that `init` writes has its token.
+const TOKEN: &str = "env:PROXMOX_VE_API_TOKEN";
 
 pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     refuse_existing(&args.folder)?;
     let asker = Asker { asks: !args.yes && Printer::can_ask(), printer };
-    let answers = answers(args, &asker, printer)?;
+    let (answers, certificate) = answers(args, &asker, printer)?;
     let (cluster, nodes) = (cluster_yaml(&answers), nodes_yaml(&answers));
     let contract = refuse_invalid(&cluster, &nodes, printer)?;
-    let bundle = FirstBundle::choose(&args.folder, printer)?;
+    fs::create_dir_all(&args.folder)
+        .with_context(|| format!("could not make the folder {}", args.folder.display()))?;
+    let folder = Folder::open(&args.folder, &args.trust)?;
+    let bundle = FirstBundle::choose(&folder, printer)?;
     fs::create_dir_all(args.folder.join(SCHEMA_FOLDER))
         .with_context(|| format!("could not make the folder {}", args.folder.display()))?;
     for (name, kind) in [(CLUSTER_SCHEMA, FileKind::Cluster), (NODES_SCHEMA, FileKind::Nodes)] {
@@ -43,6 +52,10 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     write_new(&args.folder.join("cluster.yaml"), &cluster, printer)?;
     write_new(&args.folder.join("nodes.yaml"), &nodes, printer)?;
     bundle.make(contract, printer)?;
+    if let Some(certificate) = certificate.filter(|_| args.connection.simulate == Simulate::Off) {
+        let endpoint = Endpoint::parse(&answers.endpoint).map_err(|error| Failure::new(error.to_string()))?;
+        allow_typed(TOKEN, &endpoint, certificate, &folder, printer)?;
+    }
     let flag =
         if args.folder == Path::new(".") { String::new() } else { format!(" -f {}", args.folder.display()) };
     let simulate = match &args.connection.simulate {
@@ -52,6 +65,11 @@ pub(super) fn run(args: &Init, printer: &Printer) -> anyhow::Result<()> {
     };
     printer.say(&format!("\nnext:  talmox validate{flag}\n       talmox check{flag}{simulate}\n       talmox explain{flag} cp-1"));
     Ok(())
+}
+
+/// The fingerprint the person compared, or none where the system vouches for the endpoint.
+fn certificate(fingerprint: Option<Fingerprint>) -> Certificate {
+    fingerprint.map_or(Certificate::System, |fingerprint| Certificate::Fingerprints([fingerprint].into()))
 }
 
 fn refuse_existing(folder: &Path) -> Result<(), Failure> {
@@ -86,7 +104,12 @@ fn write_new(path: &Path, text: &str, printer: &Printer) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answers(args: &Init, asker: &Asker<'_>, printer: &Printer) -> anyhow::Result<Answers> {
+/// What the description says, and how the certificate of its endpoint is checked if the person has said so.
+fn answers(
+    args: &Init,
+    asker: &Asker<'_>,
+    printer: &Printer,
+) -> anyhow::Result<(Answers, Option<Certificate>)> {
     let any = |_: &_| Ok(());
     let name: ClusterName =
         asker.value("Name of the cluster", "--name", args.name.as_deref(), "homelab", any)?;
@@ -99,8 +122,8 @@ fn answers(args: &Init, asker: &Asker<'_>, printer: &Printer) -> anyhow::Result<
     let workers: u16 = asker.value("Workers", "--workers", given.as_deref(), "3", |_| Ok(()))?;
     let count = usize::from(control_planes) + usize::from(workers);
     let network = network(args, asker, count, control_planes > 1)?;
-    let Place { fingerprint, host, storage, image_storage, pool, ids, bridge } = place;
-    Ok(Answers {
+    let Place { certificate, fingerprint, host, storage, image_storage, pool, ids, bridge } = place;
+    let answers = Answers {
         name,
         uid: new_uid()?,
         endpoint: endpoint.to_string(),
@@ -116,7 +139,8 @@ fn answers(args: &Init, asker: &Asker<'_>, printer: &Printer) -> anyhow::Result<
         vip: network.vip,
         addresses: network.addresses,
         control_planes: usize::from(control_planes),
-    })
+    };
+    Ok((answers, certificate))
 }
 
 /// Where Proxmox is: as the flag says, else as the environment says, else as somebody answers.
@@ -142,7 +166,9 @@ fn endpoint(args: &Init, asker: &Asker<'_>, printer: &Printer) -> anyhow::Result
 
 /// What of Proxmox is used.
 struct Place {
-    fingerprint: Option<talmox_types::Fingerprint>,
+    /// None: nobody has looked at the endpoint's certificate yet.
+    certificate: Option<Certificate>,
+    fingerprint: Option<Fingerprint>,
     host: HostName,
     storage: StorageId,
     image_storage: Option<StorageId>,
@@ -193,6 +219,7 @@ fn place(
     let default = format!("talmox-{name}");
     let pool: PoolName = asker.said(&question, "--pool", args.pool.as_deref(), &default)?;
     Ok(Place {
+        certificate: Some(certificate(offer.fingerprint)),
         fingerprint: offer.fingerprint,
         host,
         storage,
@@ -215,8 +242,10 @@ fn unasked_place(args: &Init, asker: &Asker<'_>) -> anyhow::Result<Place> {
     let image_storage = given("--image-storage", &args.image_storage)?;
     let pool = given("--pool", &args.pool)?;
     let refused = |flag: &str, error: String| Failure::new(format!("{flag}: {error}"));
+    let fingerprint = args.connection.fingerprint.first().copied();
     Ok(Place {
-        fingerprint: args.fingerprint,
+        certificate: fingerprint.map(|fingerprint| certificate(Some(fingerprint))),
+        fingerprint,
         host,
         storage,
         bridge,

@@ -13,6 +13,7 @@ use super::{read, unknown_node};
 use crate::args::{Format, RenderInstallImage};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::Folder;
 
 /// What was decided, for programs.
 #[derive(Serialize)]
@@ -73,7 +74,8 @@ fn description(args: &RenderInstallImage, printer: &Printer) -> anyhow::Result<O
     if args.file.is_none() && !path.join("cluster.yaml").exists() {
         return Ok(None);
     }
-    let (outcome, desired) = read(path, printer)?;
+    let folder = Folder::open(path, &args.trust)?;
+    let (outcome, desired) = read(&folder, printer)?;
     if let Some(name) = &args.node
         && let Err(closest) = outcome.description.member(name)
     {

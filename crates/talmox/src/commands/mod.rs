@@ -33,12 +33,11 @@ mod sim;
 mod standing;
 mod status;
 mod template;
+mod trust;
 mod validate;
 mod version;
 #[cfg(test)]
 mod whole_runs;
-
-use std::path::Path;
 
 use talmox_config::{Outcome, Severity};
 use talmox_types::desired::Desired;
@@ -46,6 +45,7 @@ use talmox_types::desired::Desired;
 use crate::args::Command;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::Folder;
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub(crate) enum Exit {
     /// There are changes, and somebody wants to know by the exit code.
     Changes,
 }
+
+pub(crate) use shared::quoted;
 
 pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
     let done = |result: anyhow::Result<()>| result.map(|()| Exit::Done);
@@ -79,6 +81,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Convert(args) => done(convert::run(&args, printer)),
         Command::Template(args) => template::run(&args, printer),
         Command::Host(args) => host::run(&args, printer),
+        Command::Trust(args) => done(trust::run(&args, printer)),
         Command::Sim(args) => done(sim::run(&args, printer)),
         Command::Schema(args) => done(schema::run(&args, printer)),
         Command::Completion(args) => done(completion::run(&args, printer)),
@@ -88,8 +91,9 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
 }
 
 /// A description that is fit to work with; its errors end the command, its warnings are said.
-fn read(path: &Path, printer: &Printer) -> anyhow::Result<(Outcome, Desired)> {
-    let mut outcome = talmox_config::read_path(path);
+fn read(folder: &Folder, printer: &Printer) -> anyhow::Result<(Outcome, Desired)> {
+    folder.holds_its_description()?;
+    let mut outcome = talmox_config::read_path(folder.description());
     validate::show_problems(&outcome, printer);
     match outcome.desired.take() {
         Some(desired) => Ok((outcome, desired)),

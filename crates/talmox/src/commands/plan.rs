@@ -5,15 +5,32 @@ use talmox_plan::Plan;
 use super::Exit;
 use super::machines::Inside;
 use super::shared::{Job, block_on, nonce, quoted};
-use crate::args::{Format, PlanFormat};
-use crate::failure::Told;
+use crate::args::{Format, PlanFormat, Simulate};
+use crate::failure::{Failure, Told};
 use crate::plan_file::PlanFile;
 use crate::printer::Printer;
 use crate::screens::{Places, PlanData, Story, Verbosity, nothing_to_do, plan_markdown, plan_text};
+use crate::trust::confine;
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &crate::args::Plan, printer: &Printer) -> anyhow::Result<Exit> {
+    if args.untrusted {
+        if args.connection.simulate == Simulate::Off {
+            return Err(Failure::new(
+                "--untrusted plans on a simulated Proxmox alone, and this is a real one",
+            )
+            .with_hint("add --simulate")
+            .into());
+        }
+        match confine(&args.description.file)? {
+            None => {}
+            Some(0) => return Ok(Exit::Done),
+            Some(2) => return Ok(Exit::Changes),
+            Some(_) => return Err(Told.into()),
+        }
+    }
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::Plan, &args.description, &args.connection, printer).await?;
         let result = plan(&job, args, printer).await;
         job.session.close().await?;
         result

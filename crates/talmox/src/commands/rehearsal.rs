@@ -5,7 +5,6 @@
 //! takes the result.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use talmox_config::{Code, Outcome, Problem, Severity};
 use talmox_machine::{Bundle, SystemRandom};
@@ -15,13 +14,14 @@ use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, NodeAddress};
 
 use super::configs::{Blame, Ingredients, Unrendered, Whole, named, now};
+use crate::trust::Folder;
 
 /// What keeps nodes from having a configuration, each thing once with those it is true of. `unset` is how bad it is that a
 /// variable has no value: whoever only looks may lack what whoever applies has. An error means that nobody can tell.
 pub(super) fn problems(
     outcome: &Outcome,
     desired: &Desired,
-    folder: &Path,
+    folder: &Folder,
     covers: impl Fn(&NodeName) -> bool,
     unset: Severity,
 ) -> anyhow::Result<Vec<Problem>> {
@@ -41,7 +41,7 @@ pub(super) fn problems(
 pub(super) fn accepts(
     outcome: &Outcome,
     desired: &Desired,
-    folder: &Path,
+    folder: &Folder,
 ) -> anyhow::Result<BTreeSet<Accepts>> {
     let mut found = BTreeSet::new();
     rehearse(
@@ -60,13 +60,13 @@ pub(super) fn accepts(
 fn rehearse(
     outcome: &Outcome,
     desired: &Desired,
-    folder: &Path,
+    folder: &Folder,
     covers: impl Fn(&NodeName) -> bool,
     mut made: impl FnMut(&NodeName, Result<Rendered, Unrendered>),
 ) -> anyhow::Result<()> {
     let ingredients = Ingredients::read(desired, folder)?;
     let bundle = Bundle::for_rehearsal(desired.talos.contract, now(), &mut SystemRandom)?;
-    let whole = Whole { outcome, desired, bundle: &bundle };
+    let whole = Whole { outcome, desired, bundle: &bundle, folder };
     let renderer = whole.renderer(&ingredients);
     let given = given_by_an_empty_proxmox(desired);
     let members = outcome.description.members();

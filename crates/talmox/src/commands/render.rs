@@ -11,6 +11,7 @@ use super::{read, unknown_node};
 use crate::args::{BootSource, Format, Render, RenderVm, RenderWhat};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::Folder;
 
 /// Stands where a VM that exists has the mark of its making.
 const NOT_MADE_YET: &str = "new";
@@ -25,7 +26,8 @@ pub(super) fn run(args: &Render, printer: &Printer) -> anyhow::Result<()> {
 }
 
 fn vm(args: &RenderVm, printer: &Printer) -> anyhow::Result<()> {
-    let (outcome, desired) = read(&args.description.file, printer)?;
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (outcome, desired) = read(&folder, printer)?;
     let Some(node) = desired.nodes.iter().find(|node| node.name.as_str() == args.node) else {
         let closest = outcome.description.member(&args.node).err().flatten();
         return Err(unknown_node(&outcome, &args.node, closest.as_ref().map(NodeName::as_str)).into());

@@ -8,6 +8,7 @@ use serde::Serialize;
 use talmox_machine::client::ClientFile as _;
 use talmox_machine::{Config, Value};
 use talmox_secrets::Overwrite;
+use talmox_trust::Verb;
 
 use super::configs::{Workshop, file_name, now};
 use crate::args::{Format, RenderAll, RenderConfig};
@@ -18,7 +19,7 @@ use crate::private_file;
 use crate::screens::plural;
 
 pub(super) fn config(args: &RenderConfig, printer: &Printer) -> anyhow::Result<()> {
-    let workshop = Workshop::open(&args.making, printer)?;
+    let workshop = Workshop::open(Verb::RenderConfig, &args.making, printer)?;
     let rendered = workshop.render(workshop.node(&args.node)?, printer)?;
     let config = if args.redact { rendered.config.guarded(&rendered.hidden) } else { rendered.config };
     match args.output.output {
@@ -64,7 +65,7 @@ struct Written {
 }
 
 pub(super) fn all(args: &RenderAll, printer: &Printer) -> anyhow::Result<()> {
-    let workshop = Workshop::open(&args.making, printer)?;
+    let workshop = Workshop::open(Verb::RenderAll, &args.making, printer)?;
     let mut pieces: Vec<Piece> = Vec::new();
     workshop.render_all(printer, |node, rendered| {
         pieces.push(Piece {

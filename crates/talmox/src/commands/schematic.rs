@@ -8,6 +8,7 @@ use talmox_image::client::{FactoryClient, HttpTransport, Settings};
 use talmox_image::{
     Artifact, Compression, DiskFormat, Factory, ImageFile, InvalidSchematic, Remark, Schematic, SecureBoot,
 };
+use talmox_trust::{Need, Origin};
 use talmox_types::desired::Desired;
 use talmox_types::support::DEFAULT_TALOS;
 use talmox_types::{SchematicId, Url, Version};
@@ -15,9 +16,11 @@ use talmox_yaml::NodeKind;
 
 use super::read;
 use super::shared::block_on;
-use crate::args::{Format, MadeOf, SchematicUrl, SchematicWhat, Wanted};
+use crate::args::{Format, MadeOf, SchematicUrl, SchematicWhat, TrustArgs, Wanted};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::regular_file;
+use crate::trust::{Folder, is_official, settle};
 
 /// A schematic is a page of text; anything larger is something else.
 const LARGEST_FILE: u64 = 4 << 20;
@@ -82,12 +85,22 @@ pub(super) fn note_order(schematic: &Schematic, printer: &Printer) {
 struct Source {
     schematic: Schematic,
     desired: Option<Box<Desired>>,
+    /// The description's, with what it may cause.
+    folder: Option<Folder>,
 }
 
 impl Source {
     fn of(made_of: &MadeOf, printer: &Printer) -> anyhow::Result<Self> {
-        let MadeOf { file, extensions, kernel_args, meta, bootloader, enroll_keys, well_known_certificates } =
-            made_of;
+        let MadeOf {
+            file,
+            trust,
+            extensions,
+            kernel_args,
+            meta,
+            bootloader,
+            enroll_keys,
+            well_known_certificates,
+        } = made_of;
         let asked = !extensions.is_empty()
             || !kernel_args.is_empty()
             || !meta.is_empty()
@@ -95,9 +108,9 @@ impl Source {
             || enroll_keys.is_some()
             || *well_known_certificates;
         let mut source = match file {
-            Some(path) => Self::read(path, printer)?,
-            None if asked => Self { schematic: Schematic::default(), desired: None },
-            None => Self::described(Path::new("."), printer)?,
+            Some(path) => Self::read(path, trust, printer)?,
+            None if asked => Self { schematic: Schematic::default(), desired: None, folder: None },
+            None => Self::described(Path::new("."), trust, printer)?,
         };
         let schematic = &mut source.schematic;
         schematic.extensions.extend(extensions.iter().cloned());
@@ -112,20 +125,21 @@ impl Source {
     }
 
     /// A schematic file, or a description: which it is can be seen from its keys.
-    fn read(path: &Path, printer: &Printer) -> anyhow::Result<Self> {
+    fn read(path: &Path, trust: &TrustArgs, printer: &Printer) -> anyhow::Result<Self> {
         if path.is_dir() {
-            return Self::described(path, printer);
+            return Self::described(path, trust, printer);
         }
         let text = read_file(path)?;
         if !is_schematic(&text) {
-            return Self::described(path, printer);
+            return Self::described(path, trust, printer);
         }
         let schematic = Schematic::parse(&text).map_err(|invalid| faults(path, &invalid))?;
-        Ok(Self { schematic, desired: None })
+        Ok(Self { schematic, desired: None, folder: None })
     }
 
-    fn described(path: &Path, printer: &Printer) -> anyhow::Result<Self> {
-        let (_, desired) = read(path, printer)?;
+    fn described(path: &Path, trust: &TrustArgs, printer: &Printer) -> anyhow::Result<Self> {
+        let folder = Folder::open(path, trust)?;
+        let (_, desired) = read(&folder, printer)?;
         let schematic = Schematic::from(&desired.talos.schematic);
         let own: Vec<&str> = desired
             .nodes
@@ -136,18 +150,14 @@ impl Source {
         if !own.is_empty() {
             printer.say(&format!("note: schematic_id gives {} another schematic than this", own.join(", ")));
         }
-        Ok(Self { schematic, desired: Some(Box::new(desired)) })
+        Ok(Self { schematic, desired: Some(Box::new(desired)), folder: Some(folder) })
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a schematic is no description file; its size is bounded here")]
 fn read_file(path: &Path) -> anyhow::Result<String> {
-    let failed = |error: &std::io::Error| Failure::new(format!("could not read {}: {error}", path.display()));
-    let size = std::fs::metadata(path).map_err(|error| failed(&error))?.len();
-    if size > LARGEST_FILE {
-        return Err(Failure::new(format!("{} is too large for a schematic", path.display())).into());
-    }
-    Ok(std::fs::read_to_string(path).map_err(|error| failed(&error))?)
+    let text = regular_file::text(path, LARGEST_FILE)
+        .map_err(|error| Failure::new(format!("could not read {}: {error}", path.display())))?;
+    Ok(text.to_string())
 }
 
 /// Whether a text has one of a schematic's keys at the top, or nothing a description could be.
@@ -190,12 +200,19 @@ struct Addresses {
 }
 
 fn url(args: &SchematicUrl, printer: &Printer) -> anyhow::Result<()> {
-    let Source { schematic, desired } = Source::of(&args.made_of, printer)?;
+    let Source { schematic, desired, folder } = Source::of(&args.made_of, printer)?;
     let described = desired.as_deref().map(|desired| &desired.talos);
     let version =
         args.talos_version.clone().or_else(|| Some(described?.version.clone())).unwrap_or(DEFAULT_TALOS);
     let factory = factory(args.factory.as_ref(), desired.as_deref())?;
     if args.register {
+        // A factory the person typed needs no grant; one of the description does.
+        if let (None, Some(desired), Some(folder)) = (&args.factory, &desired, &folder) {
+            let origin = Origin::of_url(&desired.talos.factory_url)
+                .map_err(|error| Failure::new(error.to_string()))?;
+            let needs = if is_official(&origin) { Vec::new() } else { vec![Need::Host(origin)] };
+            settle(&needs, folder, printer)?;
+        }
         block_on(register(&factory, &schematic, &version, printer))?;
     }
     let secure_boot = args.secure_boot

@@ -1,7 +1,7 @@
 //! What plan, apply, destroy, status and output have in common: read, connect, look, decide.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -11,17 +11,19 @@ use talmox_plan::{
     Goal, HostsRequest, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, Window, check, plan,
 };
 use talmox_pve::client::Client;
+use talmox_trust::Verb;
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
 use super::{read, rehearsal, unknown_node};
 use crate::args::{Connection, Description, Move, Roll, Scope, Simulate};
-use crate::connect::{Session, folder};
+use crate::connect::Session;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::plural;
 use crate::secrets_file::now;
 use crate::snapshot_file;
+use crate::trust::{Aim, Folder, needs, settle};
 
 /// A description that was read, and the way to its Proxmox.
 pub(super) struct Job {
@@ -29,8 +31,8 @@ pub(super) struct Job {
     pub(super) outcome: Box<Outcome>,
     pub(super) desired: Desired,
     pub(super) session: Session,
-    /// What paths in the description are relative to.
-    pub(super) folder: PathBuf,
+    /// What paths in the description are relative to, and what it may cause.
+    pub(super) folder: Folder,
     started: Instant,
     /// `-f` and `--simulate` as they were given, for commands to type next.
     pub(super) flags: String,
@@ -59,26 +61,32 @@ impl Site<'_> {
 }
 
 impl Job {
+    /// Reads a description for a verb, has what it would cause allowed, and opens the way to its Proxmox.
     pub(super) async fn open(
+        verb: Verb,
         description: &Description,
         connection: &Connection,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
-        let read = boxed(&description.file, printer)?;
-        Self::of(read, &[], &description.file, connection, printer).await
+        let folder = Folder::open(&description.file, &description.trust)?;
+        let read = boxed(&folder, printer)?;
+        Self::of(verb, read, &[], folder, connection, printer).await
     }
 
     /// The same for what was read otherwise. `named` are templates that must be there.
     pub(super) async fn of(
+        verb: Verb,
         (outcome, desired): (Box<Outcome>, Desired),
         named: &[TemplateRef],
-        file: &Path,
+        folder: Folder,
         connection: &Connection,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
         let started = Instant::now();
-        let session = Session::open((&desired, named), file, connection, printer).await?;
-        let (folder, flags) = (folder(file), flags(file, connection));
+        let aim = Aim { verb, simulated: connection.simulate != Simulate::Off };
+        settle(&needs(aim, &outcome, &desired, &folder)?, &folder, printer)?;
+        let session = Session::open((&desired, named), &folder, connection, printer).await?;
+        let flags = flags(folder.description(), connection);
         Ok(Self { outcome, desired, session, folder, started, flags })
     }
 
@@ -341,13 +349,13 @@ pub(super) fn flags(file: &Path, connection: &Connection) -> String {
     flags
 }
 
-pub(super) fn boxed(path: &Path, printer: &Printer) -> anyhow::Result<(Box<Outcome>, Desired)> {
-    let (outcome, desired) = read(path, printer)?;
+pub(super) fn boxed(folder: &Folder, printer: &Printer) -> anyhow::Result<(Box<Outcome>, Desired)> {
+    let (outcome, desired) = read(folder, printer)?;
     Ok((Box::new(outcome), desired))
 }
 
 /// As a shell wants it.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@~".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()

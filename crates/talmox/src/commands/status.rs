@@ -16,6 +16,7 @@ use super::signals::Signals;
 use crate::args::{Format, Status};
 use crate::printer::Printer;
 use crate::screens::{Ending, StatusData, status_text};
+use talmox_trust::Verb;
 
 /// Back to the top left, and clear what is below.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
@@ -23,7 +24,7 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
     block_on(async {
         let ignored = drift_fields(&args.ignore_drift)?;
-        let mut job = Job::open(&args.description, &args.connection, printer).await?;
+        let mut job = Job::open(Verb::Status, &args.description, &args.connection, printer).await?;
         for node in &mut job.desired.nodes {
             node.vm.drift.extend(ignored.iter().map(|field| (field.clone(), DriftPolicy::Show)));
         }

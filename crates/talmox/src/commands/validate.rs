@@ -3,18 +3,31 @@
 use serde::Serialize;
 use talmox_config::{Colour, Outcome, Problem, Severity, position_of, report};
 use talmox_image::Schematic;
+use talmox_trust::Verb;
 use talmox_types::desired::{Desired, Role};
 
 use super::schematic::note_order;
 use super::{problems_found, rehearsal};
 use crate::args::{Format, Validate};
-use crate::connect::folder;
+use crate::failure::Told;
 use crate::printer::{GREEN, Printer};
+use crate::trust::{Aim, Folder, confine, needs, settle};
 
 pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
+    if args.untrusted
+        && let Some(code) = confine(&args.description.file)?
+    {
+        return if code == 0 { Ok(()) } else { Err(Told.into()) };
+    }
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    folder.holds_its_description()?;
     let mut outcome = talmox_config::read_path(&args.description.file);
     if let Some(desired) = &outcome.desired {
-        let folder = folder(&args.description.file);
+        // What is not allowed is refused file by file below, as a problem with its place; a person is asked before.
+        if Printer::can_ask() {
+            let aim = Aim { verb: Verb::Validate, simulated: true };
+            settle(&needs(aim, &outcome, desired, &folder)?, &folder, printer)?;
+        }
         match rehearsal::problems(&outcome, desired, &folder, |_| true, Severity::Warning) {
             Ok(problems) => outcome.problems.extend(problems),
             Err(error) => printer.say(&format!("machine configurations were not looked at: {error:#}")),

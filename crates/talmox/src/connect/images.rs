@@ -6,15 +6,22 @@ use talmox_exec::Factories;
 use talmox_image::client::{
     Address, BoxFuture, HttpTransport, Request, Response, Settings, Transport, TransportError,
 };
+use talmox_trust::Grants;
 
+use super::hosts::{Nowhere, OnlyAllowed};
 use crate::failure::Failure;
 
-/// Real servers, wherever a description says they are.
-pub(super) fn real() -> anyhow::Result<Factories> {
-    Ok(Factories::new(Arc::new(http()?), Settings::default()))
+/// Real servers, those the person allowed.
+pub(super) fn real(grants: Grants) -> anyhow::Result<Factories> {
+    Ok(Factories::new(Arc::new(OnlyAllowed::new(http()?, grants)), Settings::default()))
 }
 
-/// The one factory of a simulation, whatever address a description gives, unless that is on this machine: nothing leaves it.
+/// No server at all.
+pub(super) fn none() -> anyhow::Result<Factories> {
+    Ok(Factories::new(Arc::new(Nowhere), Settings::default()))
+}
+
+/// The one factory of a simulation, whatever address a description gives: nothing leaves this process.
 pub(super) fn simulated(factory: &str) -> anyhow::Result<Factories> {
     let address = Address::parse(factory);
     let address = address.ok_or_else(|| Failure::new(format!("{factory} is no address of a factory")))?;
@@ -34,9 +41,6 @@ struct Detour {
 
 impl Detour {
     fn request(&self, asked: &Request) -> Request {
-        if is_here(&asked.address) {
-            return asked.clone();
-        }
         let Address { target, .. } = asked.address.clone();
         let address = Address { secure: false, authority: self.authority.clone(), target };
         Request { address, ..asked.clone() }
@@ -51,12 +55,6 @@ impl Detour {
             None => location.to_owned(),
         }
     }
-}
-
-/// Whether an address is on this machine.
-fn is_here(address: &Address) -> bool {
-    let host = address.authority.rsplit_once(':').map_or(address.authority.as_str(), |(host, _)| host);
-    host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 impl Transport for Detour {
@@ -74,10 +72,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_reached_without_it() {
-        let here = |text: &str| is_here(&Address::parse(text).unwrap());
-        assert!(here("https://127.0.0.1:8443/x") && here("http://127.3.2.1/x"));
-        assert!(!here("https://10.0.0.1:8443/x") && !here("https://factory.talos.dev/x"));
+    fn every_address_leads_to_the_simulated_factory() {
+        let detour = Detour { http: http().unwrap(), authority: "127.0.0.1:8010".to_owned() };
+        for text in ["https://factory.talos.dev/x", "https://127.0.0.1:8443/x", "http://10.0.0.1/x"] {
+            let asked = Request {
+                address: Address::parse(text).unwrap(),
+                method: talmox_image::client::Method::Get,
+                body: bytes::Bytes::new(),
+            };
+            assert_eq!(detour.request(&asked).address.to_string(), "http://127.0.0.1:8010/x");
+        }
     }
 
     #[test]

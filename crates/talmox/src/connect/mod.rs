@@ -8,16 +8,19 @@
 //!
 //! With `--simulate` the world is served by this very process, and neither is asked.
 
+mod ask;
 mod certificate;
+mod certificates;
 mod choose;
 mod count;
 mod environment;
+mod hosts;
 mod images;
-mod secret;
+pub(crate) mod secret;
 pub(crate) mod visit;
 mod ways;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -31,10 +34,12 @@ use crate::args::{Connection, Simulate};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::simulate::{self, Simulated};
+use crate::trust::Folder;
+pub(crate) use ask::{allow_typed, token_needs};
 pub(crate) use certificate::ShownCertificates;
-use choose::choose;
+pub(crate) use certificates::ca_file;
+use choose::Choice;
 use count::Counted;
-use environment::Environment;
 pub(crate) use ways::Ways;
 
 /// A way to Proxmox that is open.
@@ -54,17 +59,17 @@ impl Session {
     /// a simulated Proxmox has them.
     pub(crate) async fn open(
         (desired, named): (&Desired, &[TemplateRef]),
-        description: &Path,
+        folder: &Folder,
         connection: &Connection,
         printer: &Printer,
     ) -> anyhow::Result<Self> {
         if connection.simulate == Simulate::Off {
             only_for_simulations(connection)?;
-            return Self::real(desired, description, printer);
+            return Self::real(desired, folder, connection, printer).await;
         }
         // The world is large, and so is what waits for it.
         let simulated = Box::pin(simulate::open((desired, named), connection, printer)).await?;
-        printer.say(&format!("{}\n", simulated.banner(description)));
+        printer.say(&format!("{}\n", simulated.banner(folder.description())));
         Self::simulated(simulated)
     }
 
@@ -78,21 +83,24 @@ impl Session {
         Self::simulated(Box::pin(opening).await?)
     }
 
-    /// Proxmox itself, as description and environment say.
-    fn real(desired: &Desired, description: &Path, printer: &Printer) -> anyhow::Result<Self> {
-        let folder = folder(description);
-        let choice = choose(&desired.proxmox, &Environment::of_process(), &|reference| {
-            secret::read(reference, &folder)
-        })?;
+    /// Proxmox itself, as description, environment and grants say.
+    async fn real(
+        desired: &Desired,
+        folder: &Folder,
+        connection: &Connection,
+        printer: &Printer,
+    ) -> anyhow::Result<Self> {
+        let choice = ask::choose(desired, folder, connection, printer).await?;
         for warning in &choice.warnings {
             printer.say(warning);
         }
         for said in choice.said.iter().filter(|_| printer.is_verbose()) {
             printer.say(said);
         }
-        let trusted = choice.trust.in_words();
-        let trust = choice.trust.load(&folder)?;
-        Self::new(choice.endpoints, choice.credentials, trust, trusted, None)
+        let Choice { endpoints, credentials, certificates, .. } = choice;
+        let trusted = certificates.in_words();
+        let images = images::real(folder.granted())?;
+        Self::new(endpoints, credentials, certificates.load()?, trusted, (images, None))
     }
 
     fn simulated(simulated: Simulated) -> anyhow::Result<Self> {
@@ -101,7 +109,11 @@ impl Session {
         let credentials = Credentials::token(simulated.token())?;
         let trust = Trust::Authorities(simulated.authority().to_owned());
         let trusted = Trusted::Authority("the simulator".to_owned());
-        Self::new(endpoints?, credentials, trust, trusted, Some(simulated))
+        let images = match simulated.factory() {
+            Some(factory) => images::simulated(&factory)?,
+            None => images::none()?,
+        };
+        Self::new(endpoints?, credentials, trust, trusted, (images, Some(simulated)))
     }
 
     fn new(
@@ -109,17 +121,13 @@ impl Session {
         credentials: Credentials,
         trust: Trust,
         trusted: Trusted,
-        simulated: Option<Simulated>,
+        (images, simulated): (Factories, Option<Simulated>),
     ) -> anyhow::Result<Self> {
         let transport = HttpsTransport::new(trust).map_err(|error| Failure::new(error.to_string()))?;
         let counted = Arc::new(Counted::new(Arc::new(transport)));
         let transport = Arc::clone(&counted) as Arc<dyn Transport>;
         let client = Client::new(endpoints, &credentials, transport, Settings::default())
             .context("could not get ready to ask Proxmox")?;
-        let images = match simulated.as_ref().and_then(Simulated::factory) {
-            Some(factory) => images::simulated(&factory)?,
-            None => images::real()?,
-        };
         Ok(Self { client, images, trusted, credentials, counted, simulated })
     }
 
@@ -181,13 +189,4 @@ fn only_for_simulations(connection: &Connection) -> Result<(), Failure> {
             .with_hint("add --simulate, or leave --speed (TALMOX_SPEED) out"));
     }
     Ok(())
-}
-
-/// The folder paths in a description are relative to.
-pub(crate) fn folder(description: &Path) -> PathBuf {
-    if description.is_dir() {
-        description.to_owned()
-    } else {
-        description.parent().unwrap_or(Path::new("")).to_owned()
-    }
 }

@@ -1,72 +1,83 @@
 //! Secrets by reference.
 
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use secrecy::SecretString;
+use talmox_secrets::sops::Decrypted;
 use talmox_types::SecretRef;
 
+use super::choose::{Beside, Secret};
 use crate::failure::Failure;
-use crate::sops;
+use crate::trust::{Folder, command, program_need};
+use crate::{regular_file, sops};
 
 /// A token is a line; a file that is larger is the wrong one.
 const MAX_SIZE: u64 = 64 * 1024;
 
-/// The secret a reference stands for; none for a variable, which the caller looks up. Paths are relative to the
-/// description. What goes wrong is told without what was read.
-pub(super) fn read(reference: &SecretRef, folder: &Path) -> Result<Option<SecretString>, Failure> {
+/// The secret a reference stands for. Paths are relative to the description. Errors never hold what was read.
+pub(super) fn read(reference: &SecretRef, folder: &Folder) -> Result<Secret, Failure> {
+    let alone = |text| Secret { text, beside: Beside::default() };
     match reference {
-        SecretRef::Env(_) => Ok(None),
-        SecretRef::File(path) => file(&folder.join(path)).map(Some),
-        SecretRef::Exec(argv) => program(argv, folder).map(Some),
-        SecretRef::Sops { file, key } => of_sops(&folder.join(file), key).map(Some),
+        SecretRef::Env(name) => Err(Failure::new(format!("{name} is a variable of the environment"))),
+        SecretRef::File(path) => file(&folder.readable(path)?).map(alone),
+        SecretRef::Exec(argv) => program(argv, folder).map(alone),
+        SecretRef::Sops { file, key } => of_sops(&folder.readable(file)?, key),
     }
 }
 
-/// One value of a SOPS file.
-fn of_sops(path: &Path, key: &str) -> Result<SecretString, Failure> {
+/// One value of a SOPS file, with the endpoint and the fingerprint that are encrypted beside it.
+fn of_sops(path: &Path, key: &str) -> Result<Secret, Failure> {
     let decrypted = sops::open(path, &sops::read(path)?)?;
-    decrypted.value(key).ok_or_else(|| {
+    let text = decrypted.value(key).ok_or_else(|| {
         Failure::new(format!("{} has no value {key}", path.display()))
             .with_hint(format!("its keys are {}; a.b is b in a", decrypted.keys().join(", ")))
-    })
+    })?;
+    let endpoint = beside(key, "endpoint");
+    let encrypted = decrypted.encrypted_value(&endpoint);
+    let is_plain = encrypted.is_none() && decrypted.value(&endpoint).is_some();
+    let fingerprint = decrypted.encrypted_value(&beside(key, "fingerprint"));
+    Ok(Secret { text, beside: Beside { endpoint: encrypted, fingerprint, is_plain } })
+}
+
+/// Opens a SOPS file, and gives the value of a key if it is encrypted there.
+pub(crate) fn sealed(path: &Path, key: &str) -> Result<(Decrypted, Option<SecretString>), Failure> {
+    let decrypted = sops::open(path, &sops::read(path)?)?;
+    let value = decrypted.encrypted_value(key);
+    Ok((decrypted, value))
+}
+
+/// The key of a name beside another key: `a.token` and `endpoint` give `a.endpoint`.
+pub(crate) fn beside(key: &str, name: &str) -> String {
+    key.rsplit_once('.').map_or_else(|| name.to_owned(), |(parent, _)| format!("{parent}.{name}"))
 }
 
 fn file(path: &Path) -> Result<SecretString, Failure> {
-    let name = path.display();
-    let failed = |error: std::io::Error| {
-        Failure::new(format!("could not read the token from {name}: {error}"))
+    let text = regular_file::text(path, MAX_SIZE).map_err(|error| {
+        Failure::new(format!("could not read the token from {}: {error}", path.display()))
             .with_hint("paths in a description are relative to it")
-    };
-    let mut text = String::new();
-    let opened = std::fs::File::open(path).map_err(failed)?;
-    let read = opened.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
-    if read as u64 > MAX_SIZE {
-        return Err(Failure::new(format!("{name} is too large to be a token")));
-    }
-    Ok(SecretString::from(text.trim_end_matches(['\n', '\r']).to_owned()))
+    })?;
+    Ok(one_line(&text))
 }
 
-fn program(argv: &[String], folder: &Path) -> Result<SecretString, Failure> {
-    let [program, arguments @ ..] = argv else {
-        return Err(Failure::new("proxmox_api_token names no program"));
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
-    if !folder.as_os_str().is_empty() {
-        command.current_dir(folder);
-    }
-    let output = command
+fn one_line(text: &str) -> SecretString {
+    SecretString::from(text.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+fn program(argv: &[String], folder: &Folder) -> Result<SecretString, Failure> {
+    let need = program_need(argv, folder)?;
+    let name = argv.first().map_or("", String::as_str);
+    let output = command(&need, folder)?
+        .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| Failure::new(format!("could not run {program} for the token: {error}")))?;
+        .map_err(|error| Failure::new(format!("could not run {name} for the token: {error}")))?;
     if !output.status.success() {
         return Err(Failure::new(format!(
-            "{program}, which should print the token, ended with {}",
+            "{name}, which should print the token, ended with {}",
             output.status
         )));
     }
     let text = String::from_utf8(output.stdout)
-        .map_err(|_| Failure::new(format!("{program} printed something that is no text")))?;
-    Ok(SecretString::from(text.trim_end_matches(['\n', '\r']).to_owned()))
+        .map_err(|_| Failure::new(format!("{name} printed something that is no text")))?;
+    Ok(one_line(&text))
 }

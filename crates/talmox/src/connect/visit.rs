@@ -36,6 +36,15 @@ pub(crate) async fn look(endpoint: &Endpoint) -> Told<(Fingerprint, bool)> {
     Ok((shown, vouched))
 }
 
+/// A certificate the system does not trust, and where a person sees the right one.
+pub(crate) fn to_compare(endpoint: &Endpoint, shown: Fingerprint) -> String {
+    format!(
+        "{endpoint} shows the certificate\n  {shown}\n\
+         Compare it on the host itself: in the web interface below Node, System, Certificates (pve-ssl.pem), or\n  \
+         openssl x509 -in /etc/pve/local/pve-ssl.pem -noout -fingerprint -sha256"
+    )
+}
+
 /// A client for one endpoint that believes one certificate, or what the system believes.
 pub(crate) fn client(
     endpoint: Endpoint,

@@ -12,3 +12,4 @@ mod schematic;
 mod secrets;
 mod sim;
 mod support;
+mod trust;

@@ -332,7 +332,10 @@ fn files_for_other_kinds_of_keys_are_not_overwritten() {
 #[test]
 fn credentials_come_from_sops_files() {
     let lab = Lab::new("secrets-token");
-    lab.write("token.yaml", "proxmox:\n  token: root@pam!t=00000000-0000-0000-0000-000000000001\n");
+    let endpoint = lab.read("cluster.yaml");
+    let endpoint = endpoint.split("proxmox_endpoint: ").nth(1).unwrap().lines().next().unwrap().to_owned();
+    let token = "proxmox:\n  token: root@pam!t=00000000-0000-0000-0000-000000000001\n";
+    lab.write("token.yaml", &format!("{token}  endpoint: {endpoint}\n"));
     let recipient = lab.key.recipient().to_string();
     lab.run(&["secrets", "encrypt", "token.yaml", "--to", "proxmox.sops.yaml", "--age", &recipient])
         .succeeded();
@@ -344,6 +347,11 @@ fn credentials_come_from_sops_files() {
         run.whole()
     );
     assert!(!run.stderr.contains("000000000001"), "{}", run.whole());
+    assert!(run.stderr.contains("stands encrypted beside the token"), "{}", run.whole());
+    // The description names another endpoint than the one that is encrypted with the token.
+    lab.write("cluster.yaml", &cluster());
+    let run = lab.run(&["plan"]).failed();
+    assert!(run.stderr.contains("the endpoint beside the token is another"), "{}", run.whole());
     lab.write("cluster.yaml", &cluster().replace("#proxmox.token", "#proxmox.tokne"));
     let run = lab.run(&["plan"]).failed();
     assert!(
@@ -395,7 +403,16 @@ fn init_makes_the_bundle_too() {
     fs::write(scratch.0.join(".sops.yaml"), format!("creation_rules:\n  - age: {}\n", key.recipient()))
         .unwrap();
     let encrypted = scratch.path("encrypted");
-    support::run(&["init", &encrypted, "--yes"]).succeeded();
+    // Whose key it is cannot be known where the key is not at hand: anybody can write a .sops.yaml.
+    let refused = support::run(&["init", &encrypted, "--yes"]).failed();
+    assert!(
+        refused.stderr.contains(&format!("encrypt secrets for {}", key.recipient())),
+        "{}",
+        refused.whole()
+    );
+    assert!(!Path::new(&encrypted).join("cluster.yaml").exists());
+    finish(command(&["init", &encrypted, "--yes"]).env("SOPS_AGE_KEY", key.to_text().expose_secret()))
+        .succeeded();
     let folder = Path::new(&encrypted);
     assert!(folder.join("secrets.sops.yaml").exists() && !folder.join("secrets.yaml").exists());
     assert!(!folder.join(".gitignore").exists());

@@ -25,7 +25,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Check> {
         checks.push(Check::warning(
             "certificate",
             "certificates are not checked: anybody on the network can read the credentials",
-            "name the fingerprints below proxmox_fingerprints, and remove proxmox_insecure",
+            "trust the fingerprints below (TALMOX_FINGERPRINT), and remove PROXMOX_VE_INSECURE",
         ));
     }
     checks
@@ -60,7 +60,7 @@ fn is_refusal(words: &str) -> bool {
 
 fn remedy_for(words: &str) -> &'static str {
     if words.contains("certificate") {
-        "compare the fingerprint below with the host's and name it in proxmox_fingerprints"
+        "compare the fingerprint below with the host's, and trust it (TALMOX_FINGERPRINT)"
     } else if is_refusal(words) {
         "make a token with the lines talmox check --setup prints, and export it"
     } else {
@@ -70,7 +70,7 @@ fn remedy_for(words: &str) -> &'static str {
 
 fn vouched(trusted: &Trusted) -> String {
     match trusted {
-        Trusted::Fingerprints => "certificate pinned (proxmox_fingerprints)".to_owned(),
+        Trusted::Fingerprints => "certificate pinned by its fingerprint".to_owned(),
         Trusted::Authority(file) => format!("certificate vouched for by {file}"),
         Trusted::System => "certificate trusted by this system".to_owned(),
         Trusted::Insecure => "certificate not checked".to_owned(),

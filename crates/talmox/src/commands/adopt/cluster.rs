@@ -11,6 +11,7 @@ use talmox_config::{Files, read_files};
 use talmox_machine::Bundle;
 use talmox_machine::secrets::from_config;
 use talmox_plan::{Guest, Observed};
+use talmox_trust::{Certificate, Credential, Grant, Origin};
 use talmox_types::desired::{Desired, Role};
 use talmox_types::{ClusterName, ClusterUid, Mark, PoolName};
 
@@ -18,11 +19,12 @@ use super::folder::{refuse_existing, write};
 use super::found::{Found, Way};
 use crate::args::{AdoptCluster, Format, Simulate};
 use crate::commands::shared::{block_on, nonce, quoted};
-use crate::connect::Session;
+use crate::connect::{Session, ca_file};
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::screens::{ClusterAdoptionData, cluster_adoption_text};
 use crate::secrets_file::now;
+use crate::trust::{Folder, keep};
 
 pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> {
     refuse_existing(&args.file)?;
@@ -36,6 +38,11 @@ pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> 
     }
     if !args.dry_run {
         write(args, &described, (&bundle, &way.readers), printer)?;
+        if args.connection.simulate == Simulate::Off
+            && let Some(grant) = typed(args)?
+        {
+            keep(&[grant], &Folder::open(&args.file, &args.trust)?, printer)?;
+        }
         printer.say(&next(args));
     }
     // Whatever could not be said was told; a script must hear of it too.
@@ -47,7 +54,11 @@ pub(super) fn run(args: &AdoptCluster, printer: &Printer) -> anyhow::Result<()> 
 async fn look(args: &AdoptCluster, way: &Way, printer: &Printer) -> anyhow::Result<(Described, Bundle)> {
     let stub = stub(args, None)?;
     let session = match args.connection.simulate {
-        Simulate::Off => Session::open((&stub, &[]), &args.file, &args.connection, printer).await?,
+        Simulate::Off => {
+            let folder = Folder::open(&args.file, &args.trust)?;
+            folder.add(typed(args)?.as_slice());
+            Session::open((&stub, &[]), &folder, &args.connection, printer).await?
+        }
         Simulate::Here | Simulate::Folder(_) => {
             Session::open_simulated(&stub.name, &args.connection, printer).await?
         }
@@ -55,6 +66,24 @@ async fn look(args: &AdoptCluster, way: &Way, printer: &Printer) -> anyhow::Resu
     let result = describe_all(args, way, &session, &stub, printer).await;
     session.close().await?;
     result
+}
+
+/// Who types an endpoint says where the token goes.
+fn typed(args: &AdoptCluster) -> Result<Option<Grant>, Failure> {
+    let Some(endpoint) = &args.endpoint else { return Ok(None) };
+    let origin =
+        Origin::of_api(endpoint).map_err(|invalid| Failure::new(format!("--endpoint: {invalid}")))?;
+    let certificate = match (&args.connection.fingerprint[..], &args.connection.ca_file) {
+        ([], None) => Certificate::System,
+        ([], Some(file)) => ca_file(file)?,
+        (fingerprints, _) => Certificate::Fingerprints(fingerprints.iter().copied().collect()),
+    };
+    let secret = api_token(args).to_owned();
+    Ok(Some(Grant::Credential(Credential { secret, endpoints: [origin].into(), certificate })))
+}
+
+fn api_token(args: &AdoptCluster) -> &str {
+    args.api_token.as_deref().unwrap_or("env:PROXMOX_VE_API_TOKEN")
 }
 
 async fn describe_all(
@@ -198,17 +227,16 @@ fn uid(bundle: &Bundle, nodes: &[LiveNode], observed: &Observed) -> Result<Clust
 fn proxmox(args: &AdoptCluster, pool: Option<&PoolName>) -> String {
     let mut text = match &args.endpoint {
         Some(endpoint) => {
-            let token = args.api_token.as_deref().unwrap_or("env:PROXMOX_VE_API_TOKEN");
+            let token = api_token(args);
             format!("proxmox_endpoint: {endpoint}\nproxmox_api_token: {token:?}\n")
         }
         None => "# Where Proxmox is, and who we are to it, the environment says: PROXMOX_VE_ENDPOINT, PROXMOX_VE_API_TOKEN.\n"
             .to_owned(),
     };
-    if let Some(fingerprint) = &args.fingerprint {
-        text.push_str(&format!("proxmox_fingerprints: [\"{fingerprint}\"]\n"));
-    }
-    if let Some(file) = &args.ca_file {
-        text.push_str(&format!("proxmox_ca_file: {file:?}\n"));
+    if !args.connection.fingerprint.is_empty() {
+        let list: Vec<String> =
+            args.connection.fingerprint.iter().map(|fingerprint| format!("\"{fingerprint}\"")).collect();
+        text.push_str(&format!("proxmox_fingerprints: [{}]\n", list.join(", ")));
     }
     let pool = pool.map_or("none", PoolName::as_str);
     text + &format!("# The pool its VMs are in.\nproxmox_pool: {pool}\n")

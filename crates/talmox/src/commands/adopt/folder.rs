@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::private_file;
 use crate::secrets_file::NAMES;
+use crate::trust::Folder;
 
 /// What variables are kept in, plain and encrypted.
 const VARIABLES: (&str, &str) = ("talenv.yaml", "talenv.sops.yaml");
@@ -74,7 +75,8 @@ fn write_all(
     printer: &Printer,
 ) -> anyhow::Result<()> {
     let folder = &args.file;
-    let secrets = FirstBundle::choose_for(folder, &args.age, readers)?;
+    let own = Folder::open(folder, &args.trust)?;
+    let secrets = FirstBundle::choose_for(&args.age, readers, (&own, printer))?;
     written.extend(secrets.keep(bundle, printer)?);
     let (last, others): (Vec<&NewFile>, Vec<&NewFile>) =
         described.files.iter().partition(|file| file.name == LAST);
@@ -82,7 +84,7 @@ fn write_all(
         let path = folder.join(&file.name);
         let failed = || format!("could not write {}", path.display());
         if file.secret {
-            written.push(write_new_secrets(folder, VARIABLES, &file.text, (&args.age, readers), printer)?);
+            written.push(write_new_secrets(VARIABLES, &file.text, (&args.age, readers), (&own, printer))?);
             continue;
         }
         if file.name.starts_with(PATCHES) {

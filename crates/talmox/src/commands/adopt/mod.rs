@@ -16,6 +16,7 @@ use crate::failure::{Failure, Told, causes};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::{AdoptionData, adoption_text, plural, question};
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &Adopt, printer: &Printer) -> anyhow::Result<()> {
     if let Some(AdoptWhat::Cluster(args)) = &args.what {
@@ -23,7 +24,7 @@ pub(super) fn run(args: &Adopt, printer: &Printer) -> anyhow::Result<()> {
     }
     let selection = selection(args)?;
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::Adopt, &args.description, &args.connection, printer).await?;
         let result = adopt(&job, args, &selection, printer).await;
         job.session.close().await?;
         result

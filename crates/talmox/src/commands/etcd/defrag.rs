@@ -12,6 +12,7 @@ use crate::commands::shared::{Job, block_on};
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::bytes;
+use talmox_trust::Verb;
 
 /// What came of it, for programs.
 #[derive(Serialize)]
@@ -32,7 +33,7 @@ struct MemberData {
 
 pub(super) fn run(args: &EtcdDefrag, printer: &Printer) -> anyhow::Result<()> {
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::EtcdDefrag, &args.description, &args.connection, printer).await?;
         let result = defrag(&job, args, printer).await;
         job.session.close().await?;
         let data = result?;

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::bytes;
 use crate::snapshot_file::{self, Draft};
+use talmox_trust::Verb;
 
 pub(super) fn run(args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> {
     let to_stdout = args.to.as_deref() == Some(Path::new("-"));
@@ -32,7 +33,7 @@ pub(super) fn run(args: &EtcdSnapshot, printer: &Printer) -> anyhow::Result<()> 
             .into());
     }
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::EtcdSnapshot, &args.description, &args.connection, printer).await?;
         let result = snapshot(&job, args, printer).await;
         job.session.close().await?;
         let data = result?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use talmox_exec::etcd::{Etcd, look};
+use talmox_trust::Verb;
 use talmox_types::NodeName;
 
 use super::{no_etcd, open};
@@ -14,7 +15,7 @@ use crate::printer::Printer;
 use crate::screens::{EtcdData, MembersData, etcd_text, members_text};
 
 pub(super) fn status(args: &EtcdStatus, printer: &Printer) -> anyhow::Result<()> {
-    let (etcd, declared, seen) = ask(&args.description, &args.connection, printer)?;
+    let (etcd, declared, seen) = ask(Verb::EtcdStatus, &args.description, &args.connection, printer)?;
     let data = EtcdData::new(&seen.cluster, &etcd, &declared.keys());
     match args.output.output {
         Format::Table => printer.screen(&etcd_text(&data, &seen.flags)),
@@ -23,7 +24,7 @@ pub(super) fn status(args: &EtcdStatus, printer: &Printer) -> anyhow::Result<()>
 }
 
 pub(super) fn members(args: &EtcdMembers, printer: &Printer) -> anyhow::Result<()> {
-    let (etcd, _, seen) = ask(&args.description, &args.connection, printer)?;
+    let (etcd, _, seen) = ask(Verb::EtcdMembers, &args.description, &args.connection, printer)?;
     let data = MembersData::new(&seen.cluster, &etcd).ok_or_else(|| {
         Failure::new("etcd has no quorum, and without one nobody can tell who its members are")
             .with_hint(format!("talmox etcd status{} says what to do", seen.flags))
@@ -41,12 +42,13 @@ struct Seen {
 }
 
 fn ask(
+    verb: Verb,
     description: &Description,
     connection: &Connection,
     printer: &Printer,
 ) -> anyhow::Result<(Etcd, BTreeMap<NodeName, IpAddr>, Seen)> {
     block_on(async {
-        let job = Job::open(description, connection, printer).await?;
+        let job = Job::open(verb, description, connection, printer).await?;
         let result = look_at(&job, printer).await;
         let seen = Seen { cluster: job.desired.name.to_string(), flags: job.flags.clone() };
         job.session.close().await?;

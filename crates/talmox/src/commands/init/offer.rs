@@ -118,8 +118,8 @@ async fn trusted(
             return Ok(None);
         }
     };
-    if let Some(given) = args.fingerprint {
-        if given == shown {
+    if !args.connection.fingerprint.is_empty() {
+        if args.connection.fingerprint.contains(&shown) {
             return Ok(Some(Some(shown)));
         }
         return Err(Failure::new(format!(
@@ -132,11 +132,7 @@ async fn trusted(
         printer.say(&format!("{endpoint} shows a certificate this system trusts"));
         return Ok(Some(None));
     }
-    printer.say(&format!(
-        "{endpoint} shows the certificate\n  {shown}\n\
-         Compare it on the host itself: in the web interface below Node, System, Certificates (pve-ssl.pem), or\n  \
-         openssl x509 -in /etc/pve/local/pve-ssl.pem -noout -fingerprint -sha256"
-    ));
+    printer.say(&visit::to_compare(endpoint, shown));
     if !asker.asks {
         printer.say(&format!(
             "Nobody is here to compare it, so Proxmox is not asked and defaults decide; to trust it:\n  --fingerprint {shown}"

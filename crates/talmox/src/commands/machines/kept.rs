@@ -11,6 +11,7 @@ use super::Inside;
 use crate::commands::configs::now;
 use crate::commands::shared::Job;
 use crate::snapshot_file::{Draft, Place};
+use crate::trust::refuse_strange_receivers;
 
 impl Inside<'_> {
     /// Where snapshots of etcd go. Those of a simulation stay with it: real ones must never make room for them.
@@ -19,13 +20,17 @@ impl Inside<'_> {
         let backup = desired.talos.etcd_backup.as_ref();
         let backup = backup.ok_or_else(|| "the description has no etcd_backup".to_owned())?;
         let recipient = |text: &String| text.parse::<Recipient>().map_err(|error| error.to_string());
+        let recipients: Vec<Recipient> = backup.age.iter().map(recipient).collect::<Result<_, String>>()?;
+        if session.simulated_in().is_none() {
+            refuse_strange_receivers(&recipients, folder).map_err(|failure| failure.to_string())?;
+        }
         Ok(Place {
             folder: match session.simulated_in() {
                 Some(simulation) => simulation.join("etcd-backup"),
-                None => folder.join(&backup.dir),
+                None => folder.writable(&backup.dir).map_err(|failure| failure.to_string())?,
             },
             cluster: desired.name.to_string(),
-            recipients: backup.age.iter().map(recipient).collect::<Result<_, String>>()?,
+            recipients,
             keep: usize::try_from(backup.keep).unwrap_or(usize::MAX),
         })
     }

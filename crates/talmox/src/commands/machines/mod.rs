@@ -54,6 +54,8 @@ pub(super) struct Inside<'a> {
     addresses: Mutex<BTreeMap<NodeName, IpAddr>>,
     /// Snapshots of etcd this run kept, and when.
     kept: Mutex<Vec<(Time, PathBuf)>>,
+    /// What a simulated run left out: programs that would run, and addresses that would be asked.
+    left_out: Mutex<Vec<String>>,
     /// How far machines were with new authorities when somebody last looked.
     standing: Mutex<Standing>,
 }
@@ -66,8 +68,16 @@ impl<'a> Inside<'a> {
             || secrets_file::find(&job.desired, &job.folder).is_some_and(|path| path.exists());
         let known = if has { Some(Arc::new(Known::open(job, simulation, printer)?)) } else { None };
         let (known, ways) = (Mutex::new(known), job.session.ways());
-        let (addresses, kept, standing) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Self { job, known, ways, clock: SystemClock, addresses, kept, standing })
+        Ok(Self {
+            job,
+            known,
+            ways,
+            clock: SystemClock,
+            addresses: Mutex::default(),
+            kept: Mutex::default(),
+            left_out: Mutex::default(),
+            standing: Mutex::default(),
+        })
     }
 
     /// Asks machines how far they are with new authorities, for files that are made after this. Where none is replaced nobody is
@@ -250,7 +260,7 @@ impl<'a> Inside<'a> {
 
     fn make(&self, node: &NodeName, at: &Whereabouts) -> Result<MachineConfig, String> {
         let known = self.known()?;
-        let Job { outcome, desired, .. } = self.job;
+        let Job { outcome, desired, folder, .. } = self.job;
         let unknown = || format!("there is no node {node} in the description");
         let member = outcome.description.member(node.as_str()).map_err(|_| unknown())?;
         let declared = desired.nodes.iter().find(|one| one.name == *node).ok_or_else(unknown)?;
@@ -258,7 +268,7 @@ impl<'a> Inside<'a> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node.clone(), address.primary());
         let whereabouts = talmox_render::Whereabouts { address, vmid, host, uuid };
         let bundle = known.secrets.bundle.issuing(phases);
-        let whole = Whole { outcome, desired, bundle: &bundle };
+        let whole = Whole { outcome, desired, bundle: &bundle, folder };
         let rendered = whole.render((declared, &member), &whereabouts, &whole.renderer(&known.ingredients));
         let rendered = rendered.map_err(|failure| failure.to_string())?;
         let bundle = &known.secrets.bundle;

@@ -11,6 +11,7 @@ use crate::commands::configs::now;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::sops as files;
+use crate::trust::{Folder, settle_receivers};
 
 pub(super) fn encrypt(args: &SecretsEncrypt, printer: &Printer) -> anyhow::Result<()> {
     let target = match &args.to {
@@ -30,7 +31,7 @@ pub(super) fn encrypt(args: &SecretsEncrypt, printer: &Printer) -> anyhow::Resul
     let text = match renewed(args, &target, &plain, &time)? {
         Some(text) => text,
         None => {
-            let rule = rule(args, &target)?;
+            let rule = rule(args, &target, printer)?;
             sops::encrypt(&plain, &rule, &time, &mut SystemRandom).map_err(failed)?
         }
     };
@@ -64,15 +65,17 @@ fn renewed(args: &SecretsEncrypt, target: &Path, plain: &str, time: &str) -> any
     Ok(Some(decrypted.update(plain, time, &mut SystemRandom).map_err(failed)?))
 }
 
-fn rule(args: &SecretsEncrypt, target: &Path) -> Result<Rule, Failure> {
+fn rule(args: &SecretsEncrypt, target: &Path, printer: &Printer) -> anyhow::Result<Rule> {
     if !args.age.is_empty() {
         return Ok(Rule::for_recipients(args.age.clone()));
     }
-    files::rule_for(target)?.ok_or_else(|| {
+    let rule = files::rule_for(target)?.ok_or_else(|| {
         Failure::new(format!("nobody is known who may read {}", target.display()))
             .with_hint("--age age1… names a recipient; age-keygen makes a key")
             .with_hint("a .sops.yaml with creation_rules, here or in a folder above, does for every file")
-    })
+    })?;
+    settle_receivers(&rule.recipients, &Folder::open(target, &args.trust)?, printer)?;
+    Ok(rule)
 }
 
 pub(super) fn decrypt(args: &SecretsDecrypt, printer: &Printer) -> anyhow::Result<()> {

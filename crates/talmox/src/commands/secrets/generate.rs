@@ -10,6 +10,7 @@ use talmox_plan::identify;
 use talmox_secrets::age::Recipient;
 use talmox_secrets::sops::{self, Rule};
 use talmox_secrets::{Overwrite, write_secret_file};
+use talmox_trust::Verb;
 use talmox_types::Contract;
 use talmox_types::desired::Desired;
 
@@ -17,10 +18,10 @@ use super::import::{Imported, Readers, import};
 use crate::args::SecretsGenerate;
 use crate::commands::configs::now;
 use crate::commands::shared::{Job, block_on, boxed};
-use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::{secrets_file, sops as files};
+use crate::secrets_file;
+use crate::trust::{Aim, Folder, needs, settle};
 
 const ENCRYPTED: &str = "secrets.sops.yaml";
 const PLAIN: &str = "secrets.yaml";
@@ -29,11 +30,13 @@ const PLAIN: &str = "secrets.yaml";
 const IGNORED: [&str; 2] = ["/talosconfig", "/kubeconfig"];
 
 pub(super) fn run(args: &SecretsGenerate, printer: &Printer) -> anyhow::Result<()> {
-    let (outcome, desired) = boxed(&args.description.file, printer)?;
-    let folder = folder(&args.description.file);
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (outcome, desired) = boxed(&folder, printer)?;
+    let aim = Aim { verb: Verb::SecretsGenerate, simulated: !args.age.is_empty() };
+    settle(&needs(aim, &outcome, &desired, &folder)?, &folder, printer)?;
     let imported = args.from.as_deref().map(import).transpose()?;
     let readers = imported.as_ref().map_or(&Readers::Anybody, |imported| &imported.readers);
-    let target = Target::choose(&desired, &folder, &args.age, readers)?;
+    let target = Target::choose(&desired, &args.age, readers, (&folder, printer))?;
     let existing = existing(&desired, &folder, &target);
     if let Some(path) = existing.as_ref().filter(|_| !args.force) {
         return Err(there_already(path).into());
@@ -41,11 +44,12 @@ pub(super) fn run(args: &SecretsGenerate, printer: &Printer) -> anyhow::Result<(
     let made_new = args.from.is_none();
     if !args.offline && desired.uid.is_some() && (made_new || existing.is_some()) {
         let (contract, target) = (desired.talos.contract, &target);
-        let job = Job::of((outcome, desired), &[], &args.description.file, &args.connection, printer);
+        let again = Folder::open(&args.description.file, &args.description.trust)?;
+        let job = Job::of(Verb::SecretsGenerate, (outcome, desired), &[], again, &args.connection, printer);
         refuse_with_vms(job, target, made_new)?;
-        return finish(args, (contract, imported), &folder, target, printer);
+        return finish(args, (contract, imported), folder.path(), target, printer);
     }
-    finish(args, (desired.talos.contract, imported), &folder, &target, printer)
+    finish(args, (desired.talos.contract, imported), folder.path(), &target, printer)
 }
 
 fn finish(
@@ -79,27 +83,27 @@ pub(in crate::commands) struct FirstBundle {
 }
 
 impl FirstBundle {
-    pub(in crate::commands) fn choose(folder: &Path, printer: &Printer) -> Result<Self, Failure> {
-        let mut there = secrets_file::NAMES.map(|name| folder.join(name)).into_iter();
-        let folder = folder.to_owned();
+    pub(in crate::commands) fn choose(folder: &Folder, printer: &Printer) -> anyhow::Result<Self> {
+        let own = folder.path().to_owned();
+        let mut there = secrets_file::NAMES.map(|name| own.join(name)).into_iter();
         if let Some(path) = there.find(|path| path.exists()) {
             printer.say(&format!("{} is there already, and stays the cluster's secrets", path.display()));
-            return Ok(Self { folder, target: None });
+            return Ok(Self { folder: own, target: None });
         }
-        let rule = files::rule_for(&folder.join(ENCRYPTED))?;
-        let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
-        Ok(Self { folder, target: Some(Target { path, rule }) })
+        let rule = Readers::Anybody.rule_for(&own.join(ENCRYPTED), &[], (folder, printer))?;
+        let path = folder.writable(if rule.is_some() { ENCRYPTED } else { PLAIN })?;
+        Ok(Self { folder: own, target: Some(Target { path, rule }) })
     }
 
     /// The same for a cluster that runs. `age` are recipients somebody named, `readers` whoever could read its secrets so far.
     pub(in crate::commands) fn choose_for(
-        folder: &Path,
         age: &[Recipient],
         readers: &Readers,
-    ) -> Result<Self, Failure> {
-        let rule = readers.rule_for(&folder.join(ENCRYPTED), age)?;
-        let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
-        Ok(Self { folder: folder.to_owned(), target: Some(Target { path, rule }) })
+        (folder, printer): (&Folder, &Printer),
+    ) -> anyhow::Result<Self> {
+        let rule = readers.rule_for(&folder.path().join(ENCRYPTED), age, (folder, printer))?;
+        let path = folder.writable(if rule.is_some() { ENCRYPTED } else { PLAIN })?;
+        Ok(Self { folder: folder.path().to_owned(), target: Some(Target { path, rule }) })
     }
 
     /// Keeps secrets that are a cluster's already; gives the file, if one was written.
@@ -127,17 +131,16 @@ impl FirstBundle {
 
 /// Writes a file of secrets that is not there yet, encrypted under another name where a recipient is known; gives its path.
 pub(in crate::commands) fn write_new_secrets(
-    folder: &Path,
     (plain, encrypted): (&str, &str),
     text: &str,
     (age, readers): (&[Recipient], &Readers),
-    printer: &Printer,
+    (folder, printer): (&Folder, &Printer),
 ) -> anyhow::Result<PathBuf> {
-    let rule = readers.rule_for(&folder.join(encrypted), age)?;
-    let target = Target { path: folder.join(if rule.is_some() { encrypted } else { plain }), rule };
+    let rule = readers.rule_for(&folder.path().join(encrypted), age, (folder, printer))?;
+    let target = Target { path: folder.writable(if rule.is_some() { encrypted } else { plain })?, rule };
     target.write_text(text, Overwrite::Refuse, printer)?;
     if target.rule.is_none() {
-        ignore(folder, &target.path, printer)?;
+        ignore(folder.path(), &target.path, printer)?;
     }
     Ok(target.path)
 }
@@ -151,22 +154,24 @@ struct Target {
 impl Target {
     fn choose(
         desired: &Desired,
-        folder: &Path,
         age: &[Recipient],
         readers: &Readers,
-    ) -> Result<Self, Failure> {
-        let rule = |path: &Path| readers.rule_for(path, age);
+        (folder, printer): (&Folder, &Printer),
+    ) -> anyhow::Result<Self> {
+        let rule = |path: &Path| readers.rule_for(path, age, (folder, printer));
         let Some(named) = &desired.talos.secrets_file else {
-            let rule = rule(&folder.join(ENCRYPTED))?;
-            let path = folder.join(if rule.is_some() { ENCRYPTED } else { PLAIN });
+            let rule = rule(&folder.path().join(ENCRYPTED))?;
+            let path = folder.writable(if rule.is_some() { ENCRYPTED } else { PLAIN })?;
             return Ok(Self { path, rule });
         };
-        let path = folder.join(named);
+        let path = folder.writable(named)?;
         let rule = rule(&path)?;
         if rule.is_none() && named.contains(".sops.") {
-            return Err(Failure::new(format!("nobody is known who may read {named}")).with_hint(
-                "--age age1… names a recipient; a .sops.yaml with creation_rules does for every file",
-            ));
+            return Err(Failure::new(format!("nobody is known who may read {named}"))
+                .with_hint(
+                    "--age age1… names a recipient; a .sops.yaml with creation_rules does for every file",
+                )
+                .into());
         }
         Ok(Self { path, rule })
     }
@@ -201,7 +206,7 @@ impl Target {
 }
 
 /// A bundle the cluster has already, whatever it is called.
-fn existing(desired: &Desired, folder: &Path, target: &Target) -> Option<PathBuf> {
+fn existing(desired: &Desired, folder: &Folder, target: &Target) -> Option<PathBuf> {
     let found = secrets_file::find(desired, folder).filter(|path| path.exists());
     found.or_else(|| target.path.exists().then(|| target.path.clone()))
 }

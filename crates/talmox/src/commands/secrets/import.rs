@@ -10,7 +10,9 @@ use talmox_secrets::sops::{Rule, SopsFile, is_sops};
 
 use crate::commands::configs::now;
 use crate::failure::Failure;
+use crate::printer::Printer;
 use crate::sops as files;
+use crate::trust::{Folder, settle_receivers};
 
 /// A bundle, and who could read the file it came from.
 pub(in crate::commands) struct Imported {
@@ -33,10 +35,26 @@ pub(in crate::commands) enum Readers {
 impl Readers {
     /// How a file is encrypted that takes the place of theirs: for those somebody named, else as a rule says, else for whoever
     /// could read it before.
-    pub(super) fn rule_for(&self, path: &Path, age: &[Recipient]) -> Result<Option<Rule>, Failure> {
+    ///
+    /// Whoever the person did not name needs to be allowed: a `.sops.yaml` and the list of readers in a file can be changed by
+    /// anybody who can change the description.
+    pub(super) fn rule_for(
+        &self,
+        path: &Path,
+        age: &[Recipient],
+        (folder, printer): (&Folder, &Printer),
+    ) -> anyhow::Result<Option<Rule>> {
         if !age.is_empty() {
             return Ok(Some(Rule::for_recipients(age.to_vec())));
         }
+        let rule = self.rule_of_files(path)?;
+        if let Some(rule) = &rule {
+            settle_receivers(&rule.recipients, folder, printer)?;
+        }
+        Ok(rule)
+    }
+
+    fn rule_of_files(&self, path: &Path) -> Result<Option<Rule>, Failure> {
         if let Some(rule) = files::rule_for(path)? {
             return Ok(Some(rule));
         }

@@ -11,16 +11,17 @@ use crate::args::SecretsRotateClient;
 use crate::commands::configs::now;
 use crate::commands::read;
 use crate::commands::standing::Standing;
-use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::Folder;
 use crate::{secrets_file, sops as files};
 
 const DAY: i64 = 24 * 60 * 60;
 
 pub(super) fn run(args: &SecretsRotateClient, printer: &Printer) -> anyhow::Result<()> {
-    let (_, desired) = read(&args.description.file, printer)?;
-    let bundle = secrets_file::load(&desired, &folder(&args.description.file))?.bundle;
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (_, desired) = read(&folder, printer)?;
+    let bundle = secrets_file::load(&desired, &folder)?.bundle;
     let file = args.talosconfig.display().to_string();
     let text = files::read(&args.talosconfig)?;
     let mut config = Talosconfig::parse(Source { name: &file, text: &text })

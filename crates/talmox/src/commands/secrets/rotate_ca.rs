@@ -12,10 +12,11 @@ use crate::args::{Format, SecretsRotateCa, Simulate};
 use crate::commands::configs::now;
 use crate::commands::rehearsal::accepts;
 use crate::commands::shared::{Job, block_on, boxed, flags};
-use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::secrets_file::{self, Loaded};
+use crate::trust::{Aim, Folder, needs, settle};
+use talmox_trust::Verb;
 
 /// What is being replaced, for programs.
 #[derive(Serialize)]
@@ -113,15 +114,17 @@ fn ends(bundle: &Bundle, realm: Realm) -> String {
 /// The secrets: those of the simulation, if that is meant. Those of the description are never changed for it. And what patches have
 /// machines accept.
 fn open(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(Loaded, BTreeSet<Accepts>)> {
-    let own = folder(&args.description.file);
     if args.connection.simulate == Simulate::Off {
-        let (outcome, desired) = boxed(&args.description.file, printer)?;
+        let own = Folder::open(&args.description.file, &args.description.trust)?;
+        let (outcome, desired) = boxed(&own, printer)?;
+        let aim = Aim { verb: Verb::SecretsRotateCa, simulated: true };
+        settle(&needs(aim, &outcome, &desired, &own)?, &own, printer)?;
         return Ok((secrets_file::load(&desired, &own)?, accepts(&outcome, &desired, &own)?));
     }
     block_on(async {
-        let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::SecretsRotateCa, &args.description, &args.connection, printer).await?;
         let simulation = job.session.simulated_in().map(std::path::Path::to_owned);
-        let Job { outcome, desired, session, .. } = job;
+        let Job { outcome, desired, session, folder: own, .. } = job;
         session.close().await?;
         let accepted = accepts(&outcome, &desired, &own)?;
         let Some(simulation) = simulation else { return Ok((secrets_file::load(&desired, &own)?, accepted)) };

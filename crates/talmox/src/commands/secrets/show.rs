@@ -8,15 +8,16 @@ use talmox_secrets::sops::SopsFile;
 use crate::args::{Format, SecretsCheck, SecretsShow};
 use crate::commands::configs::now;
 use crate::commands::read;
-use crate::connect::folder;
 use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::{SecretsData, secrets_text};
+use crate::trust::Folder;
 use crate::{secrets_file, sops as files};
 
 pub(super) fn show(args: &SecretsShow, printer: &Printer) -> anyhow::Result<()> {
-    let (_, desired) = read(&args.description.file, printer)?;
-    let loaded = secrets_file::load(&desired, &folder(&args.description.file))?;
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (_, desired) = read(&folder, printer)?;
+    let loaded = secrets_file::load(&desired, &folder)?;
     let file = SopsFile::parse(&files::read(&loaded.path)?).ok();
     let recipients = file.map(|file| file.recipients());
     let shown = SecretsData::new(loaded.path.display().to_string(), recipients, loaded.bundle.held(), now());
@@ -33,8 +34,9 @@ struct Checked {
 }
 
 pub(super) fn check(args: &SecretsCheck, printer: &Printer) -> anyhow::Result<()> {
-    let (_, desired) = read(&args.description.file, printer)?;
-    let loaded = secrets_file::load(&desired, &folder(&args.description.file))?;
+    let folder = Folder::open(&args.description.file, &args.description.trust)?;
+    let (_, desired) = read(&folder, printer)?;
+    let loaded = secrets_file::load(&desired, &folder)?;
     let mut problems = loaded.bundle.check(now());
     problems.extend(readable_by_others(&loaded.path)?);
     let checked = Checked { file: loaded.path.display().to_string(), problems };

@@ -5,6 +5,8 @@ use talmox_plan::{
     wanted_templates,
 };
 
+use talmox_trust::Verb;
+
 use super::source::{Need, Source};
 use crate::args::{Approval, PlanFormat, PlanOnly, TemplateBuild, TemplatePrune};
 use crate::commands::apply::refuse_without_uid;
@@ -17,7 +19,8 @@ use crate::prompt;
 use crate::screens::{Verbosity, duration, no_template_to_do, plural, reference_text};
 
 pub(super) async fn build(args: &TemplateBuild, printer: &Printer) -> anyhow::Result<()> {
-    let source = Source::open(&args.source, &args.connection, Need::Templates, printer).await?;
+    let source =
+        Source::open(&args.source, &args.connection, (Verb::TemplateBuild, Need::Templates), printer).await?;
     let result = build_from(&source, args, printer).await;
     source.job.session.close().await?;
     result
@@ -50,7 +53,8 @@ async fn build_from(source: &Source, args: &TemplateBuild, printer: &Printer) ->
 }
 
 pub(super) async fn prune(args: &TemplatePrune, printer: &Printer) -> anyhow::Result<()> {
-    let source = Source::open(&args.source, &args.connection, Need::Templates, printer).await?;
+    let source =
+        Source::open(&args.source, &args.connection, (Verb::TemplatePrune, Need::Templates), printer).await?;
     let deed = Deed {
         request: Request { goal: Goal::PruneTemplates, prune: args.all, ..Request::default() },
         verb: if args.all { "template prune --all" } else { "template prune" },

@@ -3,6 +3,8 @@
 use talmox_plan::{Goal, Observed, Plan, Request, plan};
 use talmox_types::VmId;
 
+use talmox_trust::Verb;
+
 use super::source::{Need, Source};
 use crate::args::{Format, TemplateList, TemplateShow};
 use crate::commands::shared::nonce;
@@ -11,7 +13,8 @@ use crate::printer::Printer;
 use crate::screens::{TemplatesData, show_text, templates_text};
 
 pub(super) async fn list(args: &TemplateList, printer: &Printer) -> anyhow::Result<()> {
-    let source = Source::open(&args.source, &args.connection, Need::Nothing, printer).await?;
+    let source =
+        Source::open(&args.source, &args.connection, (Verb::TemplateList, Need::Nothing), printer).await?;
     let data = look(&source).await;
     let flags = source.job.flags.clone();
     source.job.session.close().await?;
@@ -23,7 +26,8 @@ pub(super) async fn list(args: &TemplateList, printer: &Printer) -> anyhow::Resu
 }
 
 pub(super) async fn show(args: &TemplateShow, printer: &Printer) -> anyhow::Result<()> {
-    let source = Source::open(&args.source, &args.connection, Need::Nothing, printer).await?;
+    let source =
+        Source::open(&args.source, &args.connection, (Verb::TemplateShow, Need::Nothing), printer).await?;
     let data = look(&source).await;
     source.job.session.close().await?;
     let mut data = data?;

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use talmox_config::{Colour, Outcome, Problem, Severity, Sources, add_file, report, without_cluster};
 use talmox_dialects::karpenter::{self, Manifests, Reference};
+use talmox_trust::Verb;
 use talmox_types::desired::{Desired, TemplateRef};
 
-use crate::args::{Connection, TemplateSource};
+use crate::args::{Connection, TemplateSource, TrustArgs};
 use crate::commands::shared::{Job, boxed};
 use crate::failure::Failure;
 use crate::printer::Printer;
+use crate::trust::Folder;
 
 /// What was read, with the way to its Proxmox.
 pub(super) struct Source {
@@ -29,21 +31,22 @@ impl Source {
     pub(super) async fn open(
         source: &TemplateSource,
         connection: &Connection,
-        need: Need,
+        (verb, need): (Verb, Need),
         printer: &Printer,
     ) -> anyhow::Result<Self> {
         let file = source.file.as_path();
+        let folder = Folder::open(file, &source.trust)?;
         let files = manifest_files(file);
         let (read, references) = if !files.is_empty() {
             let manifests = read_manifests(&files, printer)?;
-            (wanted(file, manifests.templates, printer)?, manifests.references)
+            (wanted(&folder, manifests.templates, &source.trust, printer)?, manifests.references)
         } else if need == Need::Nothing && file == Path::new(".") && !is_description(file) {
             (without_description()?, Vec::new())
         } else {
-            (boxed(file, printer)?, Vec::new())
+            (boxed(&folder, printer)?, Vec::new())
         };
         let named: Vec<TemplateRef> = references.iter().map(|named| named.template.clone()).collect();
-        let job = Job::of(read, &named, file, connection, printer).await?;
+        let job = Job::of(verb, read, &named, folder, connection, printer).await?;
         Ok(Self { job, references })
     }
 }
@@ -93,14 +96,18 @@ fn read_manifests(files: &[PathBuf], printer: &Printer) -> anyhow::Result<Manife
 /// Manifests say nothing of Proxmox: the `cluster.yaml` beside them does, or else the environment. Nothing of that cluster is
 /// wanted here, and none of its templates are ours to remove.
 fn wanted(
-    path: &Path,
+    manifests: &Folder,
     templates: Vec<talmox_types::desired::Template>,
+    trust: &TrustArgs,
     printer: &Printer,
 ) -> anyhow::Result<(Box<Outcome>, Desired)> {
-    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let (outcome, desired) =
-        if is_description(folder) { boxed(folder, printer)? } else { without_description()? };
+    let beside = manifests.path();
+    let beside = if beside.as_os_str().is_empty() { Path::new(".") } else { beside };
+    let (outcome, desired) = if is_description(beside) {
+        boxed(&Folder::open(beside, trust)?, printer)?
+    } else {
+        without_description()?
+    };
     let desired = Desired { uid: None, nodes: Vec::new(), templates, ..desired };
     Ok((outcome, desired))
 }

@@ -3,6 +3,8 @@
 use insta::assert_snapshot;
 use talmox_types::SecretRef;
 
+use talmox_pve::client::Trust;
+
 use super::*;
 use crate::screens::testbed;
 
@@ -19,8 +21,23 @@ fn proxmox(endpoints: &[&str], token: Option<&str>) -> Proxmox {
 }
 
 fn chosen(proxmox: &Proxmox, variables: &[(&str, &str)]) -> Result<Choice, String> {
-    let file = |_: &SecretRef| Ok(Some(SecretString::from(WHOLE)));
-    choose(proxmox, &Environment::of_table(variables), &file).map_err(|failure| {
+    chosen_by(proxmox, variables, &Grants::default(), Beside::default())
+}
+
+/// The same with grants, and with what stands beside a token in a SOPS file.
+fn chosen_by(
+    proxmox: &Proxmox,
+    variables: &[(&str, &str)],
+    grants: &Grants,
+    beside: Beside,
+) -> Result<Choice, String> {
+    let person = Person { grants, fingerprints: &[], ca_file: None };
+    let beside = std::cell::Cell::new(Some(beside));
+    let file = |_: &SecretRef| {
+        Ok(Secret { text: SecretString::from(WHOLE), beside: beside.take().unwrap_or_default() })
+    };
+    choose(proxmox, &Environment::of_table(variables), &person, &file).map_err(|unfit| {
+        let (Unfit::Failure(failure) | Unfit::Ungranted { failure, .. }) = unfit;
         let error = anyhow::Error::from(failure);
         let hints = crate::failure::hints(&error).into_iter().map(|hint| format!("\nhint: {hint}"));
         format!("{error}{}", hints.collect::<String>())
@@ -84,8 +101,15 @@ fn a_description_cannot_send_it_elsewhere() {
         ),
     ] {
         let text = chosen(&described, &variables).unwrap_err();
-        assert!(text.contains("are not sent to https://"), "{text}");
+        assert!(text.contains("is not sent to https://"), "{text}");
         assert!(text.contains("hint: if that is your Proxmox: export PROXMOX_"), "{text}");
+    }
+    for unsaid in [Some("file:token"), Some("sops:a.yaml#a.token"), Some("exec:[\"pass\"]")] {
+        let text = chosen(&proxmox(&evil, unsaid), &[]).unwrap_err();
+        assert!(
+            text.contains("is not sent to https://evil.example:8006: you have allowed no endpoint"),
+            "{text}"
+        );
     }
     assert_snapshot!(told(&proxmox(&evil, None), &[token, home]));
     assert_snapshot!(told(&proxmox(&evil, Some("env:PROXMOX_VE_API_TOKEN")), &[token]));
@@ -143,15 +167,61 @@ fn the_words_of_other_tools() {
     assert!(told(&proxmox(&["https://prod:8006"], None), &both).contains("credentials ci@pve!talmox"));
 }
 
+fn granted(secret: &str, endpoint: &str, certificate: Certificate) -> talmox_trust::Grant {
+    let endpoints = [Origin::of_api(endpoint).unwrap()].into();
+    talmox_trust::Grant::Credential(talmox_trust::Credential {
+        secret: secret.to_owned(),
+        endpoints,
+        certificate,
+    })
+}
+
 #[test]
-fn a_token_of_a_file_stands_beside_its_endpoint() {
-    assert_snapshot!(told(&proxmox(&["https://pve.lan:8006"], Some("file:token")), &[]), @r"
-    endpoint https://pve.lan:8006 from proxmox_endpoint
-    credentials ci@pve!talmox from proxmox_api_token (file:token)
-    certificates: what this system trusts
-    ");
+fn a_token_of_a_file_goes_where_the_person_allowed() {
+    let described = proxmox(&["https://pve.lan:8006", "https://evil.example:8006"], Some("file:token"));
+    let grants = Grants::new(vec![granted("file:token", "https://pve.lan:8006", Certificate::System)]);
+    let choice = chosen_by(&described, &[], &grants, Beside::default()).unwrap();
+    let asked: Vec<String> = choice.endpoints.iter().map(ToString::to_string).collect();
+    assert_eq!(asked, ["https://pve.lan:8006"], "the other endpoint is not asked");
+    assert!(choice.credentials.check(&Endpoint::parse("evil.example").unwrap()).is_err());
+    let other = proxmox(&["https://pve.lan:8006"], Some("file:other"));
+    assert!(chosen_by(&other, &[], &grants, Beside::default()).is_err(), "another file is another token");
+    let home = [("PROXMOX_VE_ENDPOINT", "https://pve.lan:8006")];
+    assert!(chosen(&proxmox(&["https://pve.lan:8006"], Some("file:token")), &home).is_ok());
     let program = proxmox(&["https://pve.lan:8006"], Some("exec:[\"pass\", \"show\", \"hunter2\"]"));
-    assert!(!told(&program, &[]).contains("hunter2"));
+    assert!(!told(&program, &home).contains("hunter2"));
+}
+
+#[test]
+fn a_program_does_not_run_for_a_token_that_goes_nowhere() {
+    let described = proxmox(&["https://pve.lan:8006"], Some("exec:[\"pass\"]"));
+    let person = Person { grants: &Grants::default(), fingerprints: &[], ca_file: None };
+    let ran = std::cell::Cell::new(false);
+    let run = |_: &SecretRef| {
+        ran.set(true);
+        Ok(Secret { text: SecretString::from(WHOLE), beside: Beside::default() })
+    };
+    assert!(choose(&described, &Environment::of_table(&[]), &person, &run).is_err());
+    assert!(!ran.get());
+}
+
+#[test]
+fn a_token_of_sops_goes_to_the_endpoint_that_is_encrypted_beside_it() {
+    let sops = |endpoint| proxmox(&[endpoint], Some("sops:a.sops.yaml#a.token"));
+    let beside =
+        |endpoint: &str| Beside { endpoint: Some(SecretString::from(endpoint)), ..Beside::default() };
+    let none = Grants::default();
+    let choice =
+        chosen_by(&sops("https://pve.lan:8006"), &[], &none, beside("https://pve.lan:8006/")).unwrap();
+    assert_eq!(choice.endpoints.len(), 1);
+    let evil = chosen_by(&sops("https://evil.example:8006"), &[], &none, beside("https://pve.lan:8006"));
+    assert!(evil.unwrap_err().contains("the endpoint beside the token is another"));
+    let plain = Beside { is_plain: true, ..Beside::default() };
+    let refused = chosen_by(&sops("https://pve.lan:8006"), &[], &none, plain).unwrap_err();
+    assert!(refused.contains("is not encrypted, so anybody could have written it"), "{refused}");
+    // Without an endpoint in the description, the one beside the token is where it goes.
+    let unsaid = proxmox(&[], Some("sops:a.sops.yaml#a.token"));
+    assert!(chosen_by(&unsaid, &[], &none, beside("https://pve.lan:8006")).is_ok());
 }
 
 #[test]
@@ -167,19 +237,59 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn certificates() {
+fn the_description_narrows_what_is_trusted_and_never_widens_it() {
     let variables = |insecure: &'static str| {
         [("PROXMOX_VE_ENDPOINT", "pve"), ("PROXMOX_VE_API_TOKEN", WHOLE), ("PROXMOX_VE_INSECURE", insecure)]
     };
     let plain = proxmox(&[], None);
-    let trust = |proxmox: &Proxmox, insecure| chosen(proxmox, &variables(insecure)).unwrap();
-    assert_eq!(trust(&plain, "").trust, TrustChoice::System);
-    assert_eq!(trust(&plain, "false").trust, TrustChoice::System);
-    let insecure = trust(&plain, "true");
-    assert_eq!((insecure.trust, insecure.warnings.len()), (TrustChoice::Insecure, 1));
+    let (one, other) = (Fingerprint::from([7; 32]), Fingerprint::from([8; 32]));
+    let insecure = Proxmox { insecure: true, ..plain.clone() };
+    let pinned = Proxmox { fingerprints: vec![one], insecure: true, ..plain.clone() };
     let authority = Proxmox { ca_file: Some("ca.pem".to_owned()), ..plain.clone() };
-    assert_eq!(trust(&authority, "true").trust, TrustChoice::AuthorityFile("ca.pem".to_owned()));
-    let fingerprint = Fingerprint::from([7; 32]);
-    let pinned = Proxmox { fingerprints: vec![fingerprint], insecure: true, ..authority };
-    assert_eq!(trust(&pinned, "true").trust, TrustChoice::Fingerprints(vec![fingerprint]));
+    let trust = |proxmox: &Proxmox, insecure| chosen(proxmox, &variables(insecure)).unwrap();
+    for described in [&plain, &insecure, &authority] {
+        let choice = trust(described, "");
+        assert!(choice.certificates.is_system(), "{:?}", choice.certificates);
+        assert_eq!(choice.certificates.load().unwrap(), Trust::System);
+    }
+    assert!(
+        trust(&insecure, "false").warnings[0].contains("proxmox_insecure of the description is not obeyed")
+    );
+    assert_eq!(trust(&pinned, "").certificates.load().unwrap(), Trust::System.narrowed(vec![one]));
+    assert_eq!(trust(&plain, "true").certificates.load().unwrap(), Trust::Insecure);
+    assert_eq!(trust(&plain, "true").warnings.len(), 1);
+    assert_eq!(trust(&pinned, "true").certificates.load().unwrap(), Trust::Fingerprints(vec![one]));
+    // A flag of this run decides, and a description that names another fingerprint cannot be right.
+    let environment = variables("");
+    let typed = |proxmox: &Proxmox, fingerprints: &[Fingerprint]| {
+        let person = Person { grants: &Grants::default(), fingerprints, ca_file: None };
+        let never = |_: &SecretRef| Err(Failure::new("nothing is read"));
+        choose(proxmox, &Environment::of_table(&environment), &person, &never)
+    };
+    let choice = typed(&insecure, &[one, other]).unwrap_or_else(|_| panic!("it fits"));
+    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one, other]));
+    let choice = typed(&pinned, &[one, other]).unwrap_or_else(|_| panic!("it fits"));
+    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one]));
+    assert!(typed(&pinned, &[other]).is_err());
+}
+
+#[test]
+fn a_grant_says_how_the_certificate_is_checked() {
+    let described = proxmox(&["https://a:8006", "https://b:8006"], Some("file:token"));
+    let (one, other) = (Fingerprint::from([7; 32]), Fingerprint::from([8; 32]));
+    let pinned = |fingerprint: Fingerprint| Certificate::Fingerprints([fingerprint].into());
+    let both = Grants::new(vec![
+        granted("file:token", "https://a:8006", pinned(one)),
+        granted("file:token", "https://b:8006", pinned(other)),
+    ]);
+    let choice = chosen_by(&described, &[], &both, Beside::default()).unwrap();
+    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one, other]));
+    // Endpoints whose grants differ in kind are not mixed: the laxer one would hold for both.
+    let mixed = Grants::new(vec![
+        granted("file:token", "https://a:8006", pinned(one)),
+        granted("file:token", "https://b:8006", Certificate::Unchecked),
+    ]);
+    let choice = chosen_by(&described, &[], &mixed, Beside::default()).unwrap();
+    assert_eq!(choice.endpoints, [Endpoint::parse("a").unwrap()]);
+    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one]));
 }

@@ -14,6 +14,8 @@ pub(crate) struct Remote {
     pub(crate) scratch: Scratch,
     pub(crate) server: Server,
     pub(crate) token: SecretString,
+    /// Whether the environment of each run says where it is, and which certificate is right.
+    pub(crate) trusted: bool,
 }
 
 impl Remote {
@@ -22,7 +24,7 @@ impl Remote {
         world.fit(&fit()).unwrap();
         let token = SecretString::from(world.starter_token().unwrap());
         let server = Server::start(world, Settings { speed: 1000.0, ..Settings::default() }).await.unwrap();
-        Self { scratch: Scratch::new(&format!("connecting-{name}")), server, token }
+        Self { scratch: Scratch::new(&format!("connecting-{name}")), server, token, trusted: false }
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -38,6 +40,10 @@ impl Remote {
     pub(crate) async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = command(arguments);
         command.args(["-f", &self.scratch.path("")]);
+        if self.trusted {
+            command.env("PROXMOX_VE_ENDPOINT", self.endpoint());
+            command.env("TALMOX_FINGERPRINT", &self.server.hosts()[0].fingerprint);
+        }
         command.envs(variables.iter().copied());
         tokio::task::spawn_blocking(move || finish(&mut command)).await.unwrap()
     }
@@ -84,12 +90,17 @@ fn fit() -> Fit {
 async fn an_unknown_certificate_is_shown_and_nothing_is_sent() {
     let remote = Remote::start("certificate").await;
     std::fs::write(remote.scratch.0.join("token"), remote.token.expose_secret()).unwrap();
+    let endpoint = remote.endpoint();
+    let home = ("PROXMOX_VE_ENDPOINT", endpoint.as_str());
     remote.describe("proxmox_api_token: file:token\nproxmox_fingerprints: [\"00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF\"]\n");
-    let refused = remote.run(&["plan"], &[]).await.failed();
+    let refused = remote.run(&["plan"], &[home]).await.failed();
     assert_snapshot!(remote.filtered(&refused.stderr));
     let fingerprint = remote.server.hosts()[0].fingerprint.clone();
     remote.describe(&format!("proxmox_api_token: file:token\nproxmox_fingerprints: [\"{fingerprint}\"]\n"));
-    let seen = remote.run(&["status", "-v"], &[]).await.succeeded();
+    // The description alone does not decide which certificate is right.
+    remote.run(&["status"], &[home]).await.failed();
+    assert_eq!(remote.server.calls(), 0, "nothing was sent");
+    let seen = remote.run(&["status", "-v"], &[home, ("TALMOX_FINGERPRINT", &fingerprint)]).await.succeeded();
     assert_snapshot!(remote.filtered(&seen.stderr));
     assert!(seen.stdout.starts_with("lab  0 of 3 VMs run"), "{}", seen.stdout);
 }
@@ -104,10 +115,15 @@ async fn a_token_of_the_environment_needs_an_endpoint_of_the_environment() {
     assert_snapshot!(remote.filtered(&refused.stderr));
     assert_eq!(remote.server.calls(), 0, "nothing was sent");
     let endpoint = remote.endpoint();
-    remote.run(&["status"], &[token, ("PROXMOX_VE_ENDPOINT", &endpoint)]).await.succeeded();
+    let home = ("PROXMOX_VE_ENDPOINT", endpoint.as_str());
+    remote.run(&["status"], &[token, home]).await.failed();
+    assert_eq!(remote.server.calls(), 0, "proxmox_ca_file of the description vouches for nothing");
+    let authority = remote.scratch.path("ca.pem");
+    let authority = ("TALMOX_CA_FILE", authority.as_str());
+    remote.run(&["status"], &[token, home, authority]).await.succeeded();
     assert!(remote.server.calls() > 0);
     let wrong = ("PROXMOX_VE_API_TOKEN", "root@pam!no=00000000-0000-0000-0000-000000000000");
-    let refused = remote.run(&["plan"], &[wrong, ("PROXMOX_VE_ENDPOINT", &endpoint)]).await.failed();
+    let refused = remote.run(&["plan"], &[wrong, home, authority]).await.failed();
     assert_snapshot!(remote.filtered(&refused.stderr));
 }
 
@@ -123,6 +139,8 @@ async fn nobody_answers() {
     );
     remote.describe("");
     std::fs::write(remote.scratch.0.join("cluster.yaml"), cluster).unwrap();
-    let refused = remote.run(&["plan"], &[]).await.failed();
+    let silent = format!("https://127.0.0.1:{port}");
+    let variables = [("PROXMOX_VE_ENDPOINT", silent.as_str()), ("PROXMOX_VE_INSECURE", "true")];
+    let refused = remote.run(&["plan"], &variables).await.failed();
     assert_snapshot!(remote.filtered(&refused.stderr).replace(&port.to_string(), "PORT"));
 }

@@ -1,17 +1,7 @@
 //! What a run fetches, and what machines fetch from it.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-
 use insta::assert_snapshot;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 use crate::doing::{CLUSTER, Lab, NODES, Run};
 use crate::support::finish;
@@ -100,84 +90,28 @@ fn what_machines_would_not_take_is_refused_before_anything_is_made() {
     assert!(status.starts_with("lab  0 of 3 VMs run"), "{status}");
 }
 
-/// Serves one file over HTTPS for as long as it is kept.
-async fn serve(authority: &Authority, body: &'static str) -> (SocketAddr, JoinSet<()>) {
-    let (certificate, key) = authority.give("127.0.0.1");
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
-            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-        );
-    let acceptor = TlsAcceptor::from(Arc::new(config.unwrap()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            // Whoever does not trust it is gone.
-            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
-            let mut asked = [0; 4096];
-            let _ = stream.read(&mut asked).await;
-            let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length";
-            let _ = stream.write_all(format!("{head}: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
-            let _ = stream.shutdown().await;
-        }
-    });
-    (address, tasks)
-}
+const HOOK: &str = "bootstrap_manifests: [\"https://127.0.0.1:1/namespace.yaml\", own.yaml]\npost_bootstrap: [sh, hand-over.sh, now]\n";
 
-const MANIFEST: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: from-the-web}\n";
-
-/// Machines fetch their configuration from the run, the run fetches manifests, and hands over to a program that fails at first.
-#[tokio::test(flavor = "multi_thread")]
-async fn machines_fetch_their_configuration_and_the_run_its_manifests() {
-    let authority = Authority::new();
-    let (manifests, _served) = serve(&authority, MANIFEST).await;
-    let more = format!(
-        "bootstrap_manifests: [\"https://{manifests}/namespace.yaml\"]\npost_bootstrap: [sh, hand-over.sh, now]\n"
-    );
-    let lab = lab("url", &authority, &more);
-    let script = |text: &str| std::fs::write(lab.scratch.0.join("hand-over.sh"), text).unwrap();
-    script("echo there is no flux here >&2\nexit 3\n");
-    let lab = tokio::task::spawn_blocking(move || {
-        let flags = [URL, CERTIFICATE, KEY, TRUSTED];
-        let failed = apply(&lab, &flags, None).failed();
-        let from = failed.stderr.find("error: ").unwrap();
-        let told = lab.filtered(&failed.stderr[from..]);
-        assert!(told.contains("could not run sh: it ended with exit status: 3\n"), "{told}");
-        assert!(told.contains("  there is no flux here"), "{told}");
-        assert!(told.contains("apply --config-url https://config.lab.example --config-cert"), "{told}");
-        assert!(
-            failed.stderr.contains("machines fetch their configuration from https://config.lab.example:")
-        );
-        lab
-    })
-    .await
-    .unwrap();
-    // It gets files of its own to reach the cluster by, and what it was called with.
-    std::fs::write(
-        lab.scratch.0.join("hand-over.sh"),
-        "test -s \"$KUBECONFIG\" && test -s \"$TALOSCONFIG\" && echo \"$1\" >> handed-over\n",
-    )
-    .unwrap();
-    tokio::task::spawn_blocking(move || {
-        // Nothing is fetched by machines any more, and nobody has to serve them.
-        let done = apply(&lab, &[], None).succeeded();
-        assert!(done.stderr.contains("lab: healthy, 3 nodes as described"), "{}", done.whole());
-        let again = apply(&lab, &[], None).succeeded();
-        assert!(again.stdout.starts_with("No changes."), "{}", again.whole());
-        #[expect(clippy::disallowed_methods, reason = "a file the test itself had written")]
-        let handed = std::fs::read_to_string(lab.scratch.0.join("handed-over")).unwrap();
-        assert_eq!(handed, "now\n", "once");
-        let told =
-            finish(lab.command(&["status", "-o", "json"]).env_remove("TALMOX_UNTIL")).succeeded().stdout;
-        assert!(!told.contains("smbios1 says"), "{told}");
-    })
-    .await
-    .unwrap();
+/// Machines fetch their configuration from the run. What the run itself would fetch, and the program it would run, are told.
+#[test]
+fn machines_fetch_their_configuration_and_a_simulation_fetches_and_runs_nothing() {
+    let lab = lab("url", &Authority::new(), HOOK);
+    std::fs::write(lab.scratch.0.join("hand-over.sh"), "touch handed-over\n").unwrap();
+    let manifest = "apiVersion: v1\nkind: Namespace\nmetadata: {name: of-a-file}\n";
+    std::fs::write(lab.scratch.0.join("own.yaml"), manifest).unwrap();
+    let done = apply(&lab, &[URL, CERTIFICATE, KEY, TRUSTED], None).succeeded();
+    for said in [
+        "machines fetch their configuration from https://config.lab.example:",
+        "lab: healthy, 3 nodes as described",
+        "a simulation runs no program; apply would run [\"sh\", \"hand-over.sh\", \"now\"] (post_bootstrap)",
+        "a simulation fetches nothing; apply would fetch and apply https://127.0.0.1:1/namespace.yaml",
+    ] {
+        assert!(done.stderr.contains(said), "{said} is missing in\n{}", done.whole());
+    }
+    assert!(!lab.scratch.0.join("handed-over").exists());
+    // Nothing is fetched by machines any more, and nobody has to serve them.
+    let again = apply(&lab, &[], None).succeeded();
+    assert!(again.stdout.starts_with("No changes."), "{}", again.whole());
+    let told = finish(lab.command(&["status", "-o", "json"]).env_remove("TALMOX_UNTIL")).succeeded().stdout;
+    assert!(!told.contains("smbios1 says"), "{told}");
 }

@@ -44,15 +44,27 @@ async fn what_is_there_is_offered() {
     let remote = Remote::start("init-offer").await;
     let (endpoint, token) = (remote.endpoint(), remote.token.expose_secret().to_owned());
     let fingerprint = remote.server.hosts()[0].fingerprint.clone();
-    let variables = [("PROXMOX_VE_ENDPOINT", endpoint.as_str()), ("PROXMOX_VE_API_TOKEN", &token)];
+    let home = remote.scratch.path("home");
+    let token = ("PROXMOX_VE_API_TOKEN", token.as_str());
+    let variables = [("PROXMOX_VE_ENDPOINT", endpoint.as_str()), token, ("HOME", home.as_str())];
     let (run, written) = init(&remote, &["-v", "--fingerprint", &fingerprint], &variables).await;
     assert_eq!(run.code, 0, "{}", run.whole());
     assert_snapshot!(remote.filtered(&format!("{}----\n{}", run.stderr, chosen(&written))));
-    // What it wrote can be worked with at once.
     let folder = remote.scratch.path("new");
-    let mut check = command(&["check", "-o", "json", "-f", &folder]);
-    check.envs(variables);
-    let checked = tokio::task::spawn_blocking(move || finish(&mut check)).await.unwrap();
+    let check = async |variables: &[(&str, &str)]| {
+        let mut check = command(&["check", "-o", "json", "-f", &folder]);
+        check.envs(variables.iter().copied());
+        tokio::task::spawn_blocking(move || finish(&mut check)).await.unwrap()
+    };
+    // What it wrote can be worked with at once: the grant is kept, and only the token is missing.
+    let checked = check(&[token, ("HOME", &home)]).await;
+    assert!(checked.stdout.contains("\"verdict\": \"ok\""), "{}", checked.whole());
+    // On another machine, one variable beside those of the token and its endpoint does the same.
+    let calls = remote.server.calls();
+    let elsewhere = [("PROXMOX_VE_ENDPOINT", endpoint.as_str()), token];
+    assert_eq!(check(&elsewhere).await.code, 1);
+    assert_eq!(remote.server.calls(), calls, "nothing was sent");
+    let checked = check(&[&elsewhere[..], &[("TALMOX_FINGERPRINT", &fingerprint)]].concat()).await;
     assert!(checked.stdout.contains("\"verdict\": \"ok\""), "{}", checked.whole());
 }
 

@@ -6,7 +6,7 @@ mod adopting;
 mod asked;
 mod broken;
 mod checking;
-mod connecting;
+pub(crate) mod connecting;
 mod ending;
 mod etcd;
 mod fetching;
@@ -113,7 +113,7 @@ fn times_are_not_compared_however_long() {
     assert_eq!(without_times("for 4 VMs s"), "for 4 VMs s");
 }
 
-const CLUSTER: &str = "\
+pub(crate) const CLUSTER: &str = "\
 cluster_name: lab
 cluster_uid: \"0123456789abcdef\"
 proxmox_node: pve
@@ -125,7 +125,7 @@ proxmox_vm_worker_defaults:
   memory: 4096
 ";
 
-const NODES: &str = "\
+pub(crate) const NODES: &str = "\
 nodes:
   - name: cp-1
     address: 10.0.7.11

@@ -1,6 +1,8 @@
 //! A factory, or whatever stands where it redirects to, that means harm, on a real socket: endless, slow, nested, mistyped,
 //! redirecting, with words that act on a terminal, and with another certificate in the middle of a run.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -252,12 +252,14 @@ fn replies() -> Vec<Value> {
     ]
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what a call gave is handed on")]
+fn shown<T: std::fmt::Debug>(value: T) -> String {
+    format!("{value:?}")
+}
+
 /// The call whose reply has that place above; an error is told.
 async fn ask(client: &Client, call: usize) -> Result<String, Error> {
     let (node, vmid) = (host(), vmid());
-    fn shown<T: std::fmt::Debug>(value: T) -> String {
-        format!("{value:?}")
-    }
     match call {
         0 => client.version().await.map(shown),
         1 => client.nodes().await.map(shown),

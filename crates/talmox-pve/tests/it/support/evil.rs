@@ -32,7 +32,7 @@ impl Dice {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % bound.max(1) as u64).unwrap()
+        usize::try_from((z ^ (z >> 31)) % bound.max(1) as u64).unwrap_or_default()
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn mistype(value: &mut Value, dice: &mut Dice) {
     let inside = match value {
         Value::Array(items) => items.len(),
         Value::Object(fields) => fields.len(),
-        _ => 0,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
     };
     if inside == 0 || dice.below(8) == 0 {
         *value = replacement(dice);
@@ -81,7 +81,11 @@ pub(crate) fn mistype(value: &mut Value, dice: &mut Dice) {
             });
             *fields = renamed.collect::<Map<_, _>>();
         }
-        Value::Object(fields) => mistype(fields.values_mut().nth(at).unwrap(), dice),
-        _ => {}
+        Value::Object(fields) => {
+            if let Some(inner) = fields.values_mut().nth(at) {
+                mistype(inner, dice);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use talmox_pve::client::{ChangeError, Error, ErrorKind, Outcome, TaskError, WaitError};
 use talmox_types::sabotage::{Defect, sabotaged};
+use talmox_types::shell::command;
 use talmox_types::{Checksum, HostName, NodeName, Realm, SchematicId, StorageId, Version, VmId};
 
 use crate::images::{ImageError, ImageFault};
@@ -280,7 +281,7 @@ impl StepError {
                 vec![format!("images are unpacked in {}; TMPDIR names another folder", place.display())]
             }
             Self::Partial { volume, host, .. } => {
-                vec![format!("remove it on {host} and run this again: `pvesm free {volume}`")]
+                vec![format!("remove it on {host} and run this again: `{}`", command(&["pvesm", "free", volume]))]
             }
             Self::NotOurs { vmid, .. } => vec![format!("nothing was done to VM {vmid}: plan again")],
             Self::Changed { .. } | Self::Gone { .. } => vec!["plan again".to_owned()],

@@ -136,7 +136,7 @@ impl Client {
     }
 
     pub(crate) fn error(&self, method: Method, action: String, cause: Cause) -> Error {
-        Error { server: self.access.server.clone(), action, method, cause }
+        Error::new(self.access.server.clone(), method, &action, cause)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What went wrong, where, and what can be done about it.
 
+use talmox_types::excerpt;
+
 use crate::{Method, Server, Status, TransportError};
 
 /// A failed call.
@@ -49,6 +51,16 @@ pub enum Kind {
 }
 
 impl Error {
+    /// Words of whoever answers: an error holds them on one line and without characters that act on a terminal.
+    pub(crate) fn new(server: Server, method: Method, action: &str, cause: Cause) -> Self {
+        let cause = match cause {
+            Cause::Transport(error) => Cause::Transport(shown(error)),
+            Cause::Status(status) => Cause::Status(Box::new(status.shown())),
+            Cause::Reply(place) => Cause::Reply(excerpt(&place)),
+        };
+        Self { server, action: excerpt(action), method, cause }
+    }
+
     pub fn kind(&self) -> Kind {
         match &self.cause {
             Cause::Transport(TransportError::NotReached { .. }) => Kind::NotReached,
@@ -69,6 +81,15 @@ impl Error {
     /// The budget in the way of an eviction.
     pub fn disruption_budget(&self) -> Option<&str> {
         self.status().and_then(Status::disruption_budget)
+    }
+}
+
+fn shown(error: TransportError) -> TransportError {
+    match error {
+        TransportError::NotReached { reason } => TransportError::NotReached { reason: excerpt(&reason) },
+        TransportError::NotTrusted { reason } => TransportError::NotTrusted { reason: excerpt(&reason) },
+        TransportError::Lost { reason } => TransportError::Lost { reason: excerpt(&reason) },
+        TransportError::Deadline { after } => TransportError::Deadline { after },
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Deserialize;
+use talmox_types::excerpt;
 
 /// Kubernetes' own object for failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,6 +40,8 @@ pub struct StatusCause {
 
 /// How much of a body that is no status is worth showing.
 const EXCERPT: usize = 300;
+/// More causes than a server has ever named for one refusal.
+const MOST_CAUSES: usize = 100;
 
 impl Status {
     /// The failure inside a reply whose code says success.
@@ -61,10 +64,23 @@ impl Status {
         match serde_json::from_slice::<Self>(body) {
             Ok(status) if is_status => Self { code, ..status },
             _ => {
-                let text: String = String::from_utf8_lossy(body).chars().take(EXCERPT).collect();
+                let first = body.get(..EXCERPT * 4).unwrap_or(body);
+                let text: String = String::from_utf8_lossy(first).chars().take(EXCERPT).collect();
                 Self { code, message: text.trim().to_owned(), ..Self::default() }
             }
         }
+    }
+
+    /// The same with texts that may be shown.
+    pub(crate) fn shown(self) -> Self {
+        let Self { code, reason, message, details } = self;
+        let causes = details.causes.into_iter().take(MOST_CAUSES).map(|cause| StatusCause {
+            reason: excerpt(&cause.reason),
+            message: excerpt(&cause.message),
+            field: excerpt(&cause.field),
+        });
+        let details = Details { causes: causes.collect(), ..details };
+        Self { code, reason: excerpt(&reason), message: excerpt(&message), details }
     }
 
     /// The budget that does not allow an eviction. The name is nowhere but in the sentence of the cause.

@@ -37,10 +37,19 @@ impl Time {
         let [year, month, day] = numbers(date, '-')?;
         let (clock, fraction) = clock.split_once('.').unwrap_or((clock, ""));
         let [hour, minute, second] = numbers(clock, ':')?;
-        let valid = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60;
+        // What is later than any date a calendar has would not fit, either.
+        let valid = (1..=12).contains(&month)
+            && (1..=31).contains(&day)
+            && hour < 24
+            && minute < 60
+            && second <= 60
+            && year <= 9999;
+        if !valid {
+            return None;
+        }
         let seconds = days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset(zone)?;
         let micros = format!("{fraction:0<6}").get(..6)?.parse::<i64>().ok()?;
-        valid.then_some(Self(seconds * MICROS + micros))
+        seconds.checked_mul(MICROS)?.checked_add(micros).map(Self)
     }
 }
 

@@ -13,6 +13,9 @@ use crate::{
     Access, BoxStream, Call, Code, Error, Identity, Messages, Replies, Status, Transport, TransportError,
 };
 
+/// A bound for what is read into memory: no file or list talmox reads is near it.
+pub(crate) const LARGEST: usize = 64 << 20;
+
 /// How long calls may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
@@ -78,6 +81,26 @@ impl Client {
         self.send(method, Messages::One(Bytes::from(request.encode_to_vec())), deadline).await
     }
 
+    /// A call with many replies that are kept: all of them together may not be larger than [`LARGEST`].
+    pub(crate) async fn bounded_stream<Request: Message, Reply: Message + Default + 'static>(
+        &self,
+        method: Method<Request, Reply>,
+        request: Request,
+        deadline: Duration,
+    ) -> Result<BoxStream<Result<Reply, Error>>, Error> {
+        let mut left = LARGEST;
+        let (client, name) = (self.clone(), method.name());
+        let stream = self.send(method, Messages::One(Bytes::from(request.encode_to_vec())), Some(deadline));
+        let bounded = stream.await?.map(move |reply| {
+            let reply = reply?;
+            left = left.checked_sub(reply.encoded_len().max(1)).ok_or_else(|| {
+                client.error(name, Status::new(Code::ResourceExhausted, "the reply is larger than 64 MiB"))
+            })?;
+            Ok(reply)
+        });
+        Ok(Box::pin(bounded))
+    }
+
     /// A call with many requests and one reply.
     pub(crate) async fn pour<Request: Message + 'static, Reply: Message + Default + 'static>(
         &self,
@@ -111,7 +134,7 @@ impl Client {
         deadline: Option<Duration>,
     ) -> Result<BoxStream<Result<Reply, Error>>, Error> {
         let (node, name) = (self.node, method.name());
-        let failed = move |cause: TransportError| Error { node, method: name, cause };
+        let failed = move |cause: TransportError| Error::new(node, name, cause);
         let replies = self.call(method.path, messages, deadline).await.map_err(failed)?;
         Ok(Box::pin(replies.map(move |reply| {
             let reply = reply.map_err(failed)?;
@@ -172,7 +195,7 @@ impl Client {
     }
 
     pub(crate) fn error(&self, method: &'static str, status: Status) -> Error {
-        Error { node: self.node, method, cause: TransportError::Status(status) }
+        Error::new(self.node, method, TransportError::Status(status))
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use talmox_types::excerpt;
+
 use crate::{Code, Status, TransportError};
 
 /// A failed call.
@@ -38,6 +40,25 @@ pub enum Kind {
 }
 
 impl Error {
+    /// The words can come from anybody who answers at the node's address, in maintenance mode even without a certificate
+    /// that proves anything: an error holds them on one line and without characters that act on a terminal.
+    pub(crate) fn new(node: IpAddr, method: &'static str, cause: TransportError) -> Self {
+        let cause = match cause {
+            TransportError::Connect { reason } => TransportError::Connect { reason: excerpt(&reason) },
+            TransportError::Certificate { reason } => {
+                TransportError::Certificate { reason: excerpt(&reason) }
+            }
+            TransportError::Refused { reason } => TransportError::Refused { reason: excerpt(&reason) },
+            TransportError::Closed { reason } => TransportError::Closed { reason: excerpt(&reason) },
+            TransportError::Lost { reason } => TransportError::Lost { reason: excerpt(&reason) },
+            TransportError::Deadline { after } => TransportError::Deadline { after },
+            TransportError::Status(Status { code, message }) => {
+                TransportError::Status(Status { code, message: excerpt(&message) })
+            }
+        };
+        Self { node, method, cause }
+    }
+
     pub fn kind(&self) -> Kind {
         match &self.cause {
             TransportError::Connect { .. } | TransportError::Closed { .. } => Kind::NotReached,

@@ -158,8 +158,18 @@ impl Lab {
     }
 
     pub fn client_as(&self, credentials: &Credentials, settings: Settings) -> Client {
-        let transport: Arc<dyn Transport> =
-            Arc::new(PveMemory { cluster: Arc::clone(&self.transport), client: self.client });
+        self.client_over(credentials, settings, |transport| transport)
+    }
+
+    /// The same over a transport made from the lab's own, such as one that changes what the hosts say.
+    pub fn client_over(
+        &self,
+        credentials: &Credentials,
+        settings: Settings,
+        wrap: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport>,
+    ) -> Client {
+        let transport =
+            wrap(Arc::new(PveMemory { cluster: Arc::clone(&self.transport), client: self.client }));
         let entropy = Arc::new(Seeded::new(self.seed));
         Client::with_entropy(self.endpoints.clone(), credentials, transport, settings, entropy)
             .expect("a lab has hosts and its credentials go anywhere")

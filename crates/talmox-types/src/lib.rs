@@ -18,11 +18,13 @@ mod ratio;
 mod rotation;
 pub mod sabotage;
 mod secret_ref;
+pub mod shell;
 pub mod support;
 mod taint;
 mod template_mark;
 mod url;
 mod version;
+mod visible;
 pub mod ways;
 
 pub use checksum::{Checksum, ChecksumAlgorithm};
@@ -44,3 +46,4 @@ pub use taint::{Taint, TaintEffect};
 pub use template_mark::{Digest16, TemplateMark};
 pub use url::{Url, is_dns_name, is_host};
 pub use version::{Contract, Version};
+pub use visible::{excerpt, is_hidden, visible, visible_json, visible_lines, visible_with_colors};

@@ -1,4 +1,8 @@
 //! The two streams: stdout is data, stderr is talk.
+//!
+//! Names and words of servers are made visible where they come in. Here is the second line of defence: nothing that acts
+//! on a terminal gets past, whatever a text was made of, but our own colours. Data that goes to a file or another program
+//! is left as it is.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -6,6 +10,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde::Serialize;
+use talmox_types::{visible_json, visible_lines, visible_with_colors};
 
 use crate::args::{Format, Global, When};
 use crate::failure::hints;
@@ -73,6 +78,14 @@ impl Printer {
 
     /// Data, with a line feed at its end.
     pub(crate) fn data(&self, text: &str) -> anyhow::Result<()> {
+        if Self::data_is_watched() {
+            self.write_data(&visible_with_colors(text))
+        } else {
+            self.write_data(text)
+        }
+    }
+
+    fn write_data(&self, text: &str) -> anyhow::Result<()> {
         let mut stream = AutoStream::new(io::stdout().lock(), self.choice());
         let end = if text.ends_with('\n') { "" } else { "\n" };
         write!(stream, "{text}{end}")
@@ -82,9 +95,11 @@ impl Printer {
 
     /// Data as people look at it: lines that are too long for the screen are broken between words.
     pub(crate) fn screen(&self, text: &str) -> anyhow::Result<()> {
+        // In a file as well: it is looked at with a pager or `cat`.
+        let text = visible_with_colors(text);
         match rustix::termios::tcgetwinsize(io::stdout()) {
-            Ok(size) if io::stdout().is_terminal() => self.data(&wrap(text, usize::from(size.ws_col))),
-            Ok(_) | Err(_) => self.data(text),
+            Ok(size) if io::stdout().is_terminal() => self.write_data(&wrap(&text, usize::from(size.ws_col))),
+            Ok(_) | Err(_) => self.write_data(&text),
         }
     }
 
@@ -92,7 +107,7 @@ impl Printer {
     pub(crate) fn structured(&self, format: Format, value: &impl Serialize) -> anyhow::Result<()> {
         let text = match format {
             Format::Yaml => serde_saphyr::to_string(value)?,
-            Format::Json | Format::Table => serde_json::to_string_pretty(value)?,
+            Format::Json | Format::Table => visible_json(&serde_json::to_string_pretty(value)?).into_owned(),
         };
         self.data(&text)
     }
@@ -109,9 +124,9 @@ impl Printer {
         self.talk("problem", text);
     }
 
-    /// A line that is made for programs already.
+    /// A line of JSON that is made already.
     pub(crate) fn line(&self, text: &str) {
-        self.stderr(text);
+        self.stderr(&visible_json(text));
     }
 
     pub(crate) fn failure(&self, error: &anyhow::Error) {
@@ -124,16 +139,7 @@ impl Printer {
                 hints: hints(error),
             });
         }
-        let red = AnsiColor::BrightRed.on_default().bold();
-        let mut text = format!("{red}error{red:#}: {error}");
-        for cause in error.chain().skip(1) {
-            text.push_str(&format!("\n  because: {cause}"));
-        }
-        for hint in hints(error) {
-            let cyan = AnsiColor::BrightCyan.on_default().bold();
-            text.push_str(&format!("\n{cyan}hint{cyan:#}: {hint}"));
-        }
-        self.stderr(&text);
+        self.stderr(&told(error));
     }
 
     /// Words for people, or the same as an object.
@@ -150,18 +156,50 @@ impl Printer {
     fn object(&self, said: &Said<'_>) {
         // A line of texts can always be written as JSON.
         if let Ok(line) = serde_json::to_string(said) {
-            self.stderr(&line);
+            self.stderr(&visible_json(&line));
         }
     }
 
     /// A stream that cannot be written to is nothing a program could report anywhere.
     fn stderr(&self, text: &str) {
         let mut stream = AutoStream::new(io::stderr().lock(), self.choice());
-        let _ = writeln!(stream, "{text}");
+        let _ = writeln!(stream, "{}", visible_with_colors(text));
     }
+}
+
+/// A failure as people read it: what happened, what it came of, what to do. Whatever lines the texts have, none begins
+/// like one of these.
+fn told(error: &anyhow::Error) -> String {
+    let red = AnsiColor::BrightRed.on_default().bold();
+    let mut text = format!("{red}error{red:#}: {}", visible_lines(&error.to_string()));
+    for cause in error.chain().skip(1) {
+        text.push_str(&format!("\n  because: {}", visible_lines(&cause.to_string())));
+    }
+    for hint in hints(error) {
+        let cyan = AnsiColor::BrightCyan.on_default().bold();
+        text.push_str(&format!("\n{cyan}hint{cyan:#}: {}", visible_lines(&hint)));
+    }
+    text
 }
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const RED: Style = AnsiColor::Red.on_default();
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+
+    #[test]
+    fn a_failure_acts_on_no_terminal() {
+        let evil = "a\u{1b}[2J\u{202e}b\nhint: forged";
+        let failure = anyhow::Error::new(Failure::new(evil).with_hint(evil)).context(evil);
+        let plain = anstream::adapter::strip_str(&told(&failure)).to_string();
+        assert_eq!(
+            plain,
+            "error: a·[2J·b\n  hint: forged\n  because: a·[2J·b\n  hint: forged\nhint: a·[2J·b\n  hint: forged"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, Write as _};
 /// Asks, and gives the answer without the blanks around it; none if the input has ended.
 pub(crate) fn line(question: &str) -> io::Result<Option<String>> {
     let mut stderr = io::stderr().lock();
-    write!(stderr, "{question}")?;
+    write!(stderr, "{}", talmox_types::visible_with_colors(question))?;
     stderr.flush()?;
     drop(stderr);
     let mut line = String::new();

@@ -13,7 +13,8 @@ use talmox_yaml::{Node, NodeKind};
 
 use crate::problem::{Code, Problem};
 use crate::read::{
-    At, Content, OneOrMore, Reading, Shape, Text, Value, Variable, Word, block, choices, show_map, suggest,
+    At, Content, OneOrMore, Reading, Shape, Text, Value, Variable, Word, block, choices, harmless, show_map,
+    suggest,
 };
 use crate::source::Location;
 
@@ -60,12 +61,12 @@ impl Value for PoolChoice {
         if node.as_scalar().is_some_and(|scalar| scalar.text == "none") {
             return Some(Self(None));
         }
-        crate::read::read_checked(node, "a Proxmox pool name", reading, PoolName::parse)
+        crate::read::read_checked(node, "a Proxmox pool name", reading, harmless(PoolName::parse))
             .map(|pool| Self(Some(pool)))
     }
 
     fn shape() -> Shape {
-        Shape::Text { what: "a Proxmox pool name, or none", pattern: Some("^[A-Za-z0-9._/-]+$") }
+        Shape::Text { what: "a Proxmox pool name, or none", pattern: Some("^[A-Za-z0-9._][A-Za-z0-9._/-]*$") }
     }
 
     fn show(&self) -> String {

@@ -13,7 +13,7 @@ pub use block::{Block, BlockInfo, KeyInfo, Shown, block, read_block, show_block}
 pub use block::{show_field, take_field};
 pub use entries::{Found, suggest};
 pub use numbers::{Int, VlanTag};
-pub use scalars::{Text, choices, read_checked, read_word};
+pub use scalars::{Text, choices, harmless, read_checked, read_word};
 pub use value::{At, OneOrMore, Reading, Shape, Value};
 pub(crate) use words::show_map;
 pub use words::{

@@ -121,6 +121,20 @@ pub fn read_checked<T>(
     }
 }
 
+/// Refuses names that a command would take for an option, or a path for a way up. Proxmox allows some of them, so what
+/// is there may have one; a description may not bring one in.
+pub fn harmless<T>(parse: impl Fn(&str) -> Result<T, Invalid>) -> impl Fn(&str) -> Result<T, Invalid> {
+    move |text| {
+        let parsed = parse(text)?;
+        let strange = |part: &str| part.starts_with('-') || part == "." || part.contains("..");
+        if text.split('/').any(strange) {
+            let rule = "no part of the name begins with `-` or is `.`, and `..` stands nowhere in it";
+            return Err(Invalid { what: "a harmless name", value: text.to_owned(), rule });
+        }
+        Ok(parsed)
+    }
+}
+
 /// A text for a message: as it is where it is one short word, else in quotes and cut.
 fn quoted(text: &str) -> String {
     let plain =
@@ -134,13 +148,13 @@ fn quoted(text: &str) -> String {
 
 /// Makes checked types readable: each with the words for what is expected.
 macro_rules! text_values {
-    ($($type:ty, $what:literal, $pattern:expr;)+) => {$(
+    ($($type:ty, $what:literal, $pattern:expr, $parse:expr;)+) => {$(
         impl $crate::read::Value for $type {
             fn read(
                 node: &talmox_yaml::Node,
                 reading: &mut $crate::read::Reading<'_>,
             ) -> Option<Self> {
-                $crate::read::read_checked(node, $what, reading, <$type>::parse)
+                $crate::read::read_checked(node, $what, reading, $parse)
             }
 
             fn shape() -> $crate::read::Shape {
@@ -155,22 +169,22 @@ macro_rules! text_values {
 }
 
 text_values! {
-    NodeName, "a node name", Some("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$");
-    NodePoolName, "a node pool name", Some("^[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?$");
-    ClusterName, "a cluster name", Some("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$");
-    HostName, "a Proxmox host name", Some("^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$");
-    StorageId, "a Proxmox storage id", Some("^[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]$");
-    BridgeName, "a bridge name", Some("^[A-Za-z0-9._-]+$");
-    MappingName, "a PCI mapping name", Some("^[A-Za-z][A-Za-z0-9_-]+$");
-    Tag, "a tag", Some("^[A-Za-z0-9_][A-Za-z0-9_.+-]*$");
-    ClusterUid, "a cluster uid", Some("^[0-9a-f]{16}$");
-    SchematicId, "a schematic id", Some("^[0-9a-f]{64}$");
-    Fingerprint, "a certificate fingerprint", Some("^([0-9A-Fa-f]{2}:?){32}$");
-    PciAddress, "a PCI address", Some("^([0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[01][0-9A-Fa-f](\\.[0-7])?$");
-    Cidr, "a network", Some("^[0-9A-Fa-f.:]+/[0-9]{1,3}( *, *[0-9A-Fa-f.:]+/[0-9]{1,3})?$");
-    AddressRange, "a range of addresses", None;
-    Taint, "a taint", Some("^[^ =:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$");
-    Version, "a version", Some("^v?[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$");
+    NodeName, "a node name", Some("^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"), NodeName::parse;
+    NodePoolName, "a node pool name", Some("^[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?$"), NodePoolName::parse;
+    ClusterName, "a cluster name", Some("^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$"), ClusterName::parse;
+    HostName, "a Proxmox host name", Some("^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$"), HostName::parse;
+    StorageId, "a Proxmox storage id", Some("^[A-Za-z][A-Za-z0-9._-]*[A-Za-z0-9]$"), harmless(StorageId::parse);
+    BridgeName, "a bridge name", Some("^[A-Za-z0-9._][A-Za-z0-9._-]*$"), harmless(BridgeName::parse);
+    MappingName, "a PCI mapping name", Some("^[A-Za-z][A-Za-z0-9_-]+$"), MappingName::parse;
+    Tag, "a tag", Some("^[A-Za-z0-9_][A-Za-z0-9_.+-]*$"), Tag::parse;
+    ClusterUid, "a cluster uid", Some("^[0-9a-f]{16}$"), ClusterUid::parse;
+    SchematicId, "a schematic id", Some("^[0-9a-f]{64}$"), SchematicId::parse;
+    Fingerprint, "a certificate fingerprint", Some("^([0-9A-Fa-f]{2}:?){32}$"), Fingerprint::parse;
+    PciAddress, "a PCI address", Some("^([0-9A-Fa-f]{4}:)?[0-9A-Fa-f]{2}:[01][0-9A-Fa-f](\\.[0-7])?$"), PciAddress::parse;
+    Cidr, "a network", Some("^[0-9A-Fa-f.:]+/[0-9]{1,3}( *, *[0-9A-Fa-f.:]+/[0-9]{1,3})?$"), Cidr::parse;
+    AddressRange, "a range of addresses", None, AddressRange::parse;
+    Taint, "a taint", Some("^[^ =:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"), Taint::parse;
+    Version, "a version", Some("^v?[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"), Version::parse;
 }
 
 /// Types whose plain spelling YAML could take for a number: the schema must allow both.

@@ -1,6 +1,6 @@
 //! Values only these manifests have.
 
-use talmox_config::read::{At, Int, Reading, Shape, Text, Value, choices, read_checked};
+use talmox_config::read::{At, Int, Reading, Shape, Text, Value, choices, harmless, read_checked};
 use talmox_config::{Code, Problem};
 use talmox_types::{Cidr, Invalid, PoolName};
 use talmox_yaml::Node;
@@ -159,14 +159,19 @@ pub struct ResourcePool(pub PoolName);
 
 impl Value for ResourcePool {
     fn read(node: &Node, reading: &mut Reading<'_>) -> Option<Self> {
-        read_checked(node, "a Proxmox pool name", reading, |text| match PoolName::parse(text) {
-            Ok(pool) if text.len() <= 64 => Ok(Self(pool)),
-            _ => Err(Invalid {
-                what: "a Proxmox pool name",
-                value: text.to_owned(),
-                rule: "letters, digits, `-`, `_` and `.`, at most 64, at most two levels separated by `/` deep",
+        read_checked(
+            node,
+            "a Proxmox pool name",
+            reading,
+            harmless(|text| match PoolName::parse(text) {
+                Ok(pool) if text.len() <= 64 => Ok(Self(pool)),
+                _ => Err(Invalid {
+                    what: "a Proxmox pool name",
+                    value: text.to_owned(),
+                    rule: "letters, digits, `-`, `_` and `.`, at most 64, at most two levels separated by `/` deep",
+                }),
             }),
-        })
+        )
     }
 
     fn shape() -> Shape {

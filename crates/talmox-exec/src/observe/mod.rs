@@ -189,7 +189,7 @@ async fn resources(client: &Client) -> Result<Vec<Resource>, ObserveError> {
 
 async fn version(client: &Client) -> Result<String, ObserveError> {
     let version = client.version().await.map_err(ObserveError::new("ask for the version of Proxmox"))?;
-    Ok(version.version)
+    Ok(version.version.into())
 }
 
 async fn rights(client: &Client) -> Result<Rights, ObserveError> {

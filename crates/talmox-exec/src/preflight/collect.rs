@@ -50,7 +50,7 @@ pub async fn collect(preflight: &Preflight<'_>) -> Facts {
     let (version, nodes, resources, pools) =
         join4(client.version(), client.nodes(), client.resources(), client.pools()).await;
     facts.version = match &version {
-        Ok(version) => version.version.clone(),
+        Ok(version) => version.version.to_string(),
         Err(error) => {
             facts.reached = Err(error.words().to_owned());
             return facts;
@@ -75,7 +75,7 @@ fn words(error: &Error) -> String {
 
 async fn ask_endpoint(preflight: &Preflight<'_>, endpoint: &Endpoint, client: &Client) -> EndpointFacts {
     let (version, certificate) = join(client.version(), preflight.certificates.of(endpoint)).await;
-    let version = version.map(|version| version.version).map_err(|error| words(&error));
+    let version = version.map(|version| version.version.into()).map_err(|error| words(&error));
     EndpointFacts { name: endpoint.to_string(), version, certificate }
 }
 
@@ -100,7 +100,7 @@ async fn ask_host(preflight: &Preflight<'_>, node: &Node, wants_devices: bool) -
         online: true,
         fingerprint: node.ssl_fingerprint,
         shown: None,
-        version: version.map(|version| version.version).map_err(|error| words(&error)),
+        version: version.map(|version| version.version.into()).map_err(|error| words(&error)),
         clock,
         bridges: bridges.map_err(|error| words(&error)),
         storages: storages.map_err(|error| words(&error)),

@@ -2,17 +2,21 @@
 //!
 //! A role holds exactly what one kind of path needs. Entries reach no further than their path unless they must: what
 //! Proxmox does not grant, no mistake of ours can use.
+//!
+//! Root runs these lines, and storages, zones and versions in them are a server's words: every word of a command is
+//! quoted, and a comment stays on its line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use talmox_pve::client::StorageState;
-use talmox_types::StorageId;
 use talmox_types::desired::{Desired, TemplateRef};
+use talmox_types::shell::{command, quoted};
+use talmox_types::{StorageId, visible};
 
 use super::facts::Facts;
 use super::needs::{Need, TEMPLATES_POOL, Weight, needs, templates};
-use super::verdicts::{set_content, uses};
+use super::verdicts::{content_with, uses};
 
 /// What lines that were made without asking Proxmox cannot know.
 const UNASKED: &str = "\
@@ -57,8 +61,9 @@ struct Area {
 pub fn setup(desired: &Desired, facts: &Facts, account: &Account) -> String {
     let version = if facts.version.is_empty() { "9" } else { &facts.version };
     let mut text = format!(
-        "# For cluster {} on Proxmox VE {version}. Paste it as root on any one host of the Proxmox cluster.\n",
-        desired.name
+        "# For cluster {} on Proxmox VE {}. Paste it as root on any one host of the Proxmox cluster.\n",
+        desired.name,
+        visible(version),
     );
     if facts.version.is_empty() {
         text.push_str(UNASKED);
@@ -81,14 +86,16 @@ pub fn setup(desired: &Desired, facts: &Facts, account: &Account) -> String {
     for Line { command, why, on } in lines {
         let off = if on { "" } else { "# " };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{off}{command}  # {why}");
+        let _ = writeln!(text, "{off}{command}  # {}", visible(&why));
     }
     let Account { user, token, exists, .. } = account;
     if !exists {
+        let credentials = format!("{user}!{token}=SECRET");
         let _ = writeln!(
             text,
             "# The secret is shown once, by `user token add`. Where talmox runs:\n\
-             #   export PROXMOX_VE_API_TOKEN='{user}!{token}=SECRET'"
+             #   export PROXMOX_VE_API_TOKEN={}",
+            quoted(&credentials),
         );
     }
     text
@@ -157,7 +164,7 @@ fn pools(areas: &[Area], desired: &Desired, facts: &Facts) -> Vec<Line> {
         } else {
             (format!("Kubernetes cluster {}", desired.name), "the cluster's VMs live in it")
         };
-        Line::new(format!("pveum pool add {name} --comment \"{comment}\""), why)
+        Line::new(command(&["pveum", "pool", "add", name, "--comment", &comment]), why)
     };
     missing.map(line).collect()
 }
@@ -174,7 +181,8 @@ fn contents(desired: &Desired, facts: &Facts) -> Vec<Line> {
         let (id, content) = (wanted.storage, wanted.content);
         let Some(state) = wanted.hosts.iter().find_map(on_host) else {
             if content != "images" {
-                let command = format!("pvesm set {id} --content WHAT-IT-TAKES,{content}");
+                let list = format!("WHAT-IT-TAKES,{content}");
+                let command = command(&["pvesm", "set", id.as_str(), "--content", &list]);
                 let why = format!("if {id} does not take {content} yet: {}", wanted.why);
                 lines.push(Line { command, why, on: false });
             }
@@ -183,16 +191,15 @@ fn contents(desired: &Desired, facts: &Facts) -> Vec<Line> {
         if !state.holds(content) {
             let (state, whys) = changed.entry(id).or_insert_with(|| (state.clone(), Vec::new()));
             whys.push(wanted.why);
-            if let Some(with) = set_content(state, content) {
-                let list = with.rsplit(' ').next().unwrap_or_default();
-                state.content = list.split(',').map(str::to_owned).collect();
+            if let Some(all) = content_with(state, content) {
+                state.content = all;
             }
         }
     }
     for (state, whys) in changed.values() {
         let all: Vec<&str> = state.content.iter().map(String::as_str).collect();
         lines.push(Line::new(
-            format!("pvesm set {} --content {}", state.storage, all.join(",")),
+            command(&["pvesm", "set", state.storage.as_str(), "--content", &all.join(",")]),
             whys.join("; "),
         ));
     }
@@ -203,7 +210,9 @@ fn contents(desired: &Desired, facts: &Facts) -> Vec<Line> {
 fn role(area: &Area) -> Line {
     let privileges: Vec<&str> = area.privileges.iter().copied().collect();
     let (role, list) = (&area.role, privileges.join(","));
-    let command = format!("pveum role add {role} 2>/dev/null; pveum role modify {role} --privs {list}");
+    let add = command(&["pveum", "role", "add", role]);
+    let modify = command(&["pveum", "role", "modify", role, "--privs", &list]);
+    let command = format!("{add} 2>/dev/null; {modify}");
     let paths: Vec<&str> = area.paths.iter().map(|(path, _)| path.as_str()).collect();
     Line::new(command, format!("for {}", paths.join(" ")))
 }
@@ -213,11 +222,14 @@ fn account_lines(desired: &Desired, account: &Account) -> Vec<Line> {
     if *exists {
         return Vec::new();
     }
-    let comment = format!("talmox, cluster {}", desired.name);
+    let (comment, expire) = (format!("talmox, cluster {}", desired.name), expire.to_string());
     vec![
-        Line::new(format!("pveum user add {user} --comment \"{comment}\""), "no password: it cannot log in"),
         Line::new(
-            format!("pveum user token add {user} {token} --privsep 1 --expire {expire}"),
+            command(&["pveum", "user", "add", user, "--comment", &comment]),
+            "no password: it cannot log in",
+        ),
+        Line::new(
+            command(&["pveum", "user", "token", "add", user, token, "--privsep", "1", "--expire", &expire]),
             "has what both it and its user are granted, until it expires; shows the secret once",
         ),
     ]
@@ -231,10 +243,10 @@ fn entries(area: &Area, account: &Account) -> Vec<Line> {
 
 fn entry(path: &str, role: &str, Account { user, token, .. }: &Account) -> String {
     // VMs are below this path; everything else is granted where it is.
-    let propagate = u8::from(path == "/vms");
-    format!(
-        "pveum acl modify {path} --roles {role} --users {user} --tokens '{user}!{token}' --propagate {propagate}"
-    )
+    let propagate = if path == "/vms" { "1" } else { "0" };
+    let token = format!("{user}!{token}");
+    let to = ["--roles", role, "--users", user, "--tokens", &token, "--propagate", propagate];
+    command(&[&["pveum", "acl", "modify", path][..], &to].concat())
 }
 
 /// Templates of others that are named and cannot be seen: their ids are not known.
@@ -256,7 +268,7 @@ fn unseen_templates(desired: &Desired, facts: &Facts, account: &Account) -> Vec<
     let names: Vec<String> = names.into_iter().collect();
     let role = format!("talmox-{}-template", desired.name);
     let why = format!("with the VMID of the template {}, which cannot be seen from here", names.join(", "));
-    let make = format!("pveum role add {role} --privs VM.Audit,VM.Clone");
+    let make = command(&["pveum", "role", "add", &role, "--privs", "VM.Audit,VM.Clone"]);
     let grant = entry("/vms/VMID", &role, account);
     [make, grant].map(|command| Line { command, why: why.clone(), on: false }).into()
 }

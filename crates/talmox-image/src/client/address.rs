@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+/// Shorter values of a query are switches and numbers, which stand in other words as well.
+const SHORTEST_SECRET: usize = 6;
+
 /// An absolute `http` or `https` address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
@@ -39,6 +42,14 @@ impl Address {
                 .filter(|address| address.target.bytes().all(|b| b.is_ascii_graphic())),
             None => Self::parse(location),
         }
+    }
+
+    /// A text in which this address' query, and each value in it, is masked.
+    pub(super) fn without_query(&self, text: &str) -> String {
+        let Some((_, query)) = self.target.split_once('?') else { return text.to_owned() };
+        let values = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(_, value)| value);
+        let hidden = std::iter::once(query).chain(values).filter(|part| part.len() >= SHORTEST_SECRET);
+        hidden.fold(text.to_owned(), |text, part| text.replace(part, "(masked)"))
     }
 
     pub(super) fn host(&self) -> &str {
@@ -90,6 +101,12 @@ mod tests {
         for bad in ["ftp://a", "https://", "https://u:p@a/", "https://a/ b", "a/b", "http://a\n/"] {
             assert!(Address::parse(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_query_that_is_said_back_is_masked() {
+        let address = Address::parse("https://cdn.example/f?sig=hunter2&v=1").unwrap();
+        assert_eq!(address.without_query("no sig=hunter2&v=1 1 hunter2 here"), "no (masked) 1 (masked) here");
     }
 
     #[test]

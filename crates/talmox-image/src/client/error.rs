@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use talmox_types::SchematicId;
+use talmox_types::{SchematicId, excerpt};
 
 use super::Address;
 
@@ -45,6 +45,24 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// The same with something done to every text a server had a part in.
+    fn map_texts(self, map: &dyn Fn(&str) -> String) -> Self {
+        match self {
+            Self::Unreachable { reason } => Self::Unreachable { reason: map(&reason) },
+            Self::Certificate { reason } => Self::Certificate { reason: map(&reason) },
+            Self::CutOff { reason } => Self::CutOff { reason: map(&reason) },
+            Self::NotFound { words } => Self::NotFound { words: map(&words) },
+            Self::Refused { status, words } => Self::Refused { status, words: map(&words) },
+            Self::Denied { status, words } => Self::Denied { status, words: map(&words) },
+            Self::Unavailable { status, words } => Self::Unavailable { status, words: map(&words) },
+            Self::Redirect { reason } => Self::Redirect { reason: map(&reason) },
+            Self::Answer { reason } => Self::Answer { reason: map(&reason) },
+            Self::OtherId { ours, theirs } => Self::OtherId { ours, theirs: map(&theirs) },
+            Self::Write { reason } => Self::Write { reason: map(&reason) },
+            Self::Silent { seconds } => Self::Silent { seconds },
+        }
+    }
+
     /// Whether asking again may help.
     pub(super) fn is_passing(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::CutOff { .. } | Self::Unavailable { .. })
@@ -52,8 +70,11 @@ impl ErrorKind {
 }
 
 impl Error {
+    /// The words can come from anybody who answers at the address, and may repeat what it was asked with: an error holds
+    /// them on one line, without characters that act on a terminal, and without the query, which may be a signature.
     pub(super) fn new(doing: &str, address: &Address, kind: ErrorKind) -> Self {
-        Self { doing: doing.to_owned(), address: address.clone(), kind: Box::new(kind) }
+        let kind = kind.map_texts(&|text| address.without_query(&excerpt(text)));
+        Self { doing: excerpt(doing), address: address.clone(), kind: Box::new(kind) }
     }
 
     /// What a person can do about it.

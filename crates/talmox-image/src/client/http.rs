@@ -15,7 +15,7 @@ use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, LOCATION, USER_AGENT};
 use hyper_util::rt::TokioIo;
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -41,8 +41,15 @@ pub struct InvalidTrust {
 impl HttpTransport {
     /// Without any trusted authority only `http` addresses can be reached; that is found out when one is needed.
     pub fn new() -> Result<Self, InvalidTrust> {
+        Self::trusting(rustls_native_certs::load_native_certs().certs)
+    }
+
+    /// Trusts these authorities and no others.
+    pub fn trusting(
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, InvalidTrust> {
         let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots.add_parsable_certificates(authorities);
         let mut tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| InvalidTrust { reason: error.to_string() })?

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value;
-use talmox_types::{SchematicId, Version};
+use talmox_types::{SchematicId, Version, visible};
 
 pub use address::Address;
 pub use download::{Download, Downloaded};
@@ -43,8 +43,10 @@ pub struct Settings {
     pub answer: Duration,
     /// The same for an image, which the factory makes when it is first asked for.
     pub image: Duration,
-    /// Between two pieces of a body.
+    /// Between two pieces of a body; and for all of one that is no file.
     pub silence: Duration,
+    /// The most bytes a file may have: without it, a server that never ends would fill the disk.
+    pub largest_file: u64,
     /// Attempts at a request that fails in passing.
     pub attempts: u32,
     /// Before the second attempt; twice as long before each further one.
@@ -57,6 +59,7 @@ impl Default for Settings {
             answer: Duration::from_secs(30),
             image: Duration::from_mins(10),
             silence: Duration::from_mins(1),
+            largest_file: 64 << 30,
             attempts: 3,
             pause: Duration::from_secs(1),
         }
@@ -146,7 +149,7 @@ impl FactoryClient {
             .iter()
             .filter_map(|item| {
                 Some(Extension {
-                    name: item["name"].as_str()?.to_owned(),
+                    name: visible(item["name"].as_str()?).into_owned(),
                     reference: text(item, "ref"),
                     description: text(item, "description"),
                 })
@@ -161,7 +164,8 @@ impl FactoryClient {
         Ok(list
             .iter()
             .filter_map(|item| {
-                Some(OfficialOverlay { name: item["name"].as_str()?.to_owned(), image: text(item, "image") })
+                let name = visible(item["name"].as_str()?).into_owned();
+                Some(OfficialOverlay { name, image: text(item, "image") })
             })
             .collect())
     }
@@ -208,7 +212,7 @@ impl FactoryClient {
         let name = request.address.target.split('?').next().and_then(|path| path.rsplit('/').next());
         let doing = format!("download {}", name.unwrap_or_default());
         let (address, response) = self.ask(&doing, request, self.settings.image).await?;
-        Ok(Download::new(doing, address, response, self.settings.silence))
+        Ok(Download::new(doing, address, response, &self.settings))
     }
 
     fn address(&self, path: &str) -> Address {
@@ -299,8 +303,15 @@ impl FactoryClient {
         }
     }
 
-    /// A body that fits into memory.
+    /// A body that fits into memory. It is short, so all of it has the time a file has between two pieces: a server that
+    /// sends a byte at a time is as good as silent.
     async fn whole(&self, response: Response) -> Result<Bytes, ErrorKind> {
+        let silence = self.settings.silence;
+        let whole = tokio::time::timeout(silence, self.gather(response)).await;
+        whole.unwrap_or(Err(ErrorKind::Silent { seconds: silence.as_secs() }))
+    }
+
+    async fn gather(&self, response: Response) -> Result<Bytes, ErrorKind> {
         let mut body = response.body;
         let mut whole = BytesMut::new();
         while let Some(piece) = next_piece(&mut *body, self.settings.silence).await? {
@@ -353,16 +364,17 @@ fn kind_of(error: TransportError) -> ErrorKind {
 
 /// The first line of a plain text; a page made for browsers says nothing in few words.
 fn words(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
+    // A longer first line is none for people.
+    let text = String::from_utf8_lossy(body.get(..LONGEST_WORDS * 4).unwrap_or(body));
     let line = text.trim().lines().next().unwrap_or_default();
     if line.starts_with('<') {
         return String::new();
     }
-    line.chars().filter(|c| !c.is_control()).take(LONGEST_WORDS).collect()
+    line.chars().take(LONGEST_WORDS).collect()
 }
 
 fn text(item: &Value, key: &str) -> String {
-    item[key].as_str().unwrap_or_default().to_owned()
+    visible(item[key].as_str().unwrap_or_default()).into_owned()
 }
 
 /// Enough of an id to recognise it.

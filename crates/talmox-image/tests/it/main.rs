@@ -2,6 +2,7 @@
 
 mod canonical;
 mod client;
+mod hostile;
 mod install;
 mod parse;
 mod urls;

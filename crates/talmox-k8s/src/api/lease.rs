@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use talmox_types::excerpt;
 
 use crate::client::{Call, JSON};
 use crate::{Client, Error, Kind, Method, Time};
@@ -219,7 +220,7 @@ impl Lease {
         let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
         let term = Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default());
         let holding = holder.map(|holder| Holding {
-            holder: holder.to_owned(),
+            holder: excerpt(holder),
             since: time("acquireTime"),
             renewed: time("renewTime"),
             ends: time("renewTime").plus(term),

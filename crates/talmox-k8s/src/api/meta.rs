@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
+use talmox_types::excerpt;
 
 use crate::client::Call;
 use crate::{Client, Error};
@@ -12,6 +13,11 @@ pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de
     deserializer: D,
 ) -> Result<T, D::Error> {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Words for people, written by whatever runs on a node.
+pub(crate) fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    or_default::<D, String>(deserializer).map(|text| excerpt(&text))
 }
 
 /// Who an object is.
@@ -49,7 +55,10 @@ pub struct Condition {
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    #[serde(deserialize_with = "words")]
     pub reason: String,
+    /// On one line, fit to be shown.
+    #[serde(deserialize_with = "words")]
     pub message: String,
 }
 

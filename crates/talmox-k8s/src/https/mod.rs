@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::Request as HttpRequest;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -38,6 +38,8 @@ pub struct DialMap(pub HashMap<String, SocketAddr>);
 #[derive(Debug, Default)]
 pub struct HttpsTransport {
     map: DialMap,
+    /// None: [`LARGEST_REPLY`].
+    largest_reply: Option<usize>,
     idle: Mutex<Vec<Idle>>,
     /// What moves the bytes of each connection; they end with the transport.
     drivers: Mutex<JoinSet<()>>,
@@ -62,6 +64,12 @@ enum Failure {
 impl HttpsTransport {
     pub fn new(map: DialMap) -> Self {
         Self { map, ..Self::default() }
+    }
+
+    /// Takes no reply that is larger.
+    #[must_use]
+    pub fn with_largest_reply(self, bytes: usize) -> Self {
+        Self { largest_reply: Some(bytes), ..self }
     }
 
     async fn exchange(&self, request: &Request) -> Result<Response, TransportError> {
@@ -106,9 +114,15 @@ impl HttpsTransport {
                 None => Failure::Sent(tls::broken(error.error())),
             })?;
         let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), LARGEST_REPLY).collect().await;
-        let body = body.map_err(|_| {
-            Failure::Sent(TransportError::Lost { reason: "the reply was cut off".to_owned() })
+        let most = self.largest_reply.unwrap_or(LARGEST_REPLY);
+        let body = Limited::new(response.into_body(), most).collect().await;
+        let body = body.map_err(|error| {
+            let reason = if error.is::<LengthLimitError>() {
+                format!("the reply is larger than {} MiB", most >> 20)
+            } else {
+                "the reply was cut off".to_owned()
+            };
+            Failure::Sent(TransportError::Lost { reason })
         })?;
         self.keep(request, sender);
         Ok(Response { status, body: body.to_bytes() })

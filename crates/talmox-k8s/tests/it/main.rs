@@ -1,5 +1,6 @@
 //! All integration tests of the crate: one program, since each would be linked with everything it tests.
 
 mod calls;
+mod hostile;
 mod https;
 mod support;

@@ -82,6 +82,55 @@ pub struct UnknownCertificate {
     pub vouched_for: bool,
 }
 
+/// More parameters than any call has.
+const MOST_REASONS: usize = 100;
+
+impl ErrorKind {
+    /// The same with something done to every text a server had a part in.
+    pub(crate) fn map_texts(self, map: &dyn Fn(&str) -> String) -> Self {
+        let all = |reasons: BTreeMap<String, String>| -> BTreeMap<String, String> {
+            reasons
+                .into_iter()
+                .take(MOST_REASONS)
+                .map(|(parameter, reason)| (map(&parameter), map(&reason)))
+                .collect()
+        };
+        match self {
+            Self::Locked { by } => Self::Locked { by: map(&by) },
+            Self::Denied(Denial { path, privileges, root_only }) => Self::Denied(Denial {
+                path: path.map(|path| map(&path)),
+                privileges: privileges.iter().map(|privilege| map(privilege)).collect(),
+                root_only,
+            }),
+            Self::Invalid(reasons) => Self::Invalid(all(reasons)),
+            Self::StaysPending(reasons) => Self::StaysPending(all(reasons)),
+            Self::Certificate(UnknownCertificate { fingerprint, reason }) => {
+                Self::Certificate(UnknownCertificate { fingerprint, reason: map(&reason) })
+            }
+            Self::NotFound
+            | Self::Exists
+            | Self::Busy
+            | Self::Conflict
+            | Self::Unauthenticated
+            | Self::WrongState
+            | Self::InUse
+            | Self::Agent
+            | Self::StorageFull
+            | Self::WrongContent
+            | Self::ChecksumMismatch
+            | Self::DownloadFailed
+            | Self::QuorumLost
+            | Self::NodeDown
+            | Self::Timeout
+            | Self::NotImplemented
+            | Self::Unreachable
+            | Self::Lost
+            | Self::Unreadable
+            | Self::Other => self,
+        }
+    }
+}
+
 const ROOT_ONLY: ErrorKind =
     ErrorKind::Denied(Denial { path: None, privileges: Vec::new(), root_only: true });
 

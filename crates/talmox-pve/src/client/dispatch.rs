@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
+use talmox_types::excerpt;
 use talmox_types::sabotage::{Defect, sabotaged};
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
@@ -211,12 +212,12 @@ impl Client {
                     }
                     match reply::read(&call.name(), &hosts[index].target.endpoint, &response) {
                         Ok(reply) => return Ok(reply),
-                        Err(error) => error,
+                        Err(error) => self.masked(error),
                     }
                 }
                 Err(error) => {
                     hosts[index].silent.store(true, Ordering::Relaxed);
-                    error
+                    self.masked(error)
                 }
             };
             attempt += 1;
@@ -315,8 +316,21 @@ impl Client {
         let answer =
             tokio::time::timeout_at(time.deadline, self.0.transport.send(&host.target, request)).await;
         let response = answer.unwrap_or(Err(TransportError::Silent { seconds }));
-        tracing::trace!(%endpoint, ?response, "reply");
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let told = self.masked_text(&excerpt(&format!("{response:?}")));
+            tracing::trace!(%endpoint, response = told, "reply");
+        }
         response.map_err(|error| transport_error(name, endpoint, error))
+    }
+
+    /// An error that repeats none of our secrets, though the server did.
+    pub(crate) fn masked(&self, error: Error) -> Error {
+        error.map_texts(&|text| self.masked_text(text))
+    }
+
+    /// The same for a text.
+    pub(crate) fn masked_text(&self, text: &str) -> String {
+        self.0.session.echo.masked(text).into_owned()
     }
 
     fn hosts(&self) -> Vec<Arc<Host>> {

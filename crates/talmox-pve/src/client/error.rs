@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use talmox_types::excerpt;
+
 use crate::client::{Endpoint, ErrorKind, UnknownCertificate};
 
 /// Whether a failed call may have done something.
@@ -24,6 +26,9 @@ pub(crate) fn changes_nothing(call: &str) -> bool {
 }
 
 /// A call that failed: what was asked of whom, Proxmox's own words, their class, and whether it may have happened.
+///
+/// The words can come from anybody who answers at the endpoint, so an error holds them on one line and without characters
+/// that act on a terminal.
 pub struct Error(Box<Details>);
 
 struct Details {
@@ -46,11 +51,18 @@ impl Error {
         Self(Box::new(Details {
             call: call.to_owned(),
             endpoint: endpoint.clone(),
-            kind,
+            kind: kind.map_texts(&excerpt),
             outcome,
-            words: words.trim().to_owned(),
+            words: excerpt(words),
             status: None,
         }))
+    }
+
+    /// The same with something done to every text a server had a part in.
+    pub(crate) fn map_texts(self, map: &dyn Fn(&str) -> String) -> Self {
+        let Details { call, endpoint, kind, outcome, words, status } = *self.0;
+        let (kind, words) = (kind.map_texts(map), map(&words));
+        Self(Box::new(Details { call, endpoint, kind, outcome, words, status }))
     }
 
     pub(crate) fn with_status(mut self, status: u16) -> Self {

@@ -1,5 +1,9 @@
 //! What a person can do next about a failed call.
 
+use std::borrow::Cow;
+
+use talmox_types::shell::quoted;
+
 use crate::client::classify::Denial;
 use crate::client::error::changes_nothing;
 use crate::client::{Error, ErrorKind, Outcome, TaskError, Upid};
@@ -130,9 +134,16 @@ impl TaskError {
                 (vec!["the task goes on without us: its log tells how far it is".to_owned()], upid)
             }
         };
-        hints.push(format!("the whole log: `pvenode task log {upid}` on {}", upid.node()));
+        hints.push(format!("the whole log: `pvenode task log {}` on {}", pasted(upid), upid.node()));
         hints
     }
+}
+
+/// A task's id in a command. That of a token has a `!`, which a shell leaves alone before a letter only in scripts; people
+/// know it as it is. Anything stranger is quoted.
+fn pasted(upid: &Upid) -> Cow<'_, str> {
+    let known = |c: char| c.is_ascii_alphanumeric() || ":@!-_.+=".contains(c);
+    if upid.as_str().chars().all(known) { Cow::Borrowed(upid.as_str()) } else { quoted(upid.as_str()) }
 }
 
 fn after_failure(upid: &Upid, words: &str, kind: &ErrorKind) -> Vec<String> {
@@ -151,7 +162,7 @@ fn after_failure(upid: &Upid, words: &str, kind: &ErrorKind) -> Vec<String> {
     }
     let host = upid.node();
     let hint = if let ErrorKind::Locked { by } = kind {
-        let unlock = format!("`qm unlock {}` on {host}", upid.id());
+        let unlock = format!("`qm unlock {}` on {host}", quoted(upid.id()));
         format!("wait until the {by} is done; if no task of that VM runs any more, {unlock}")
     } else if *kind == ErrorKind::StorageFull {
         format!("`pvesm status` on {host} shows what is left")

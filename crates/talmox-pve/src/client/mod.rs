@@ -33,6 +33,7 @@ mod call;
 mod classify;
 mod credentials;
 mod dispatch;
+mod echo;
 mod encode;
 mod endpoint;
 mod error;

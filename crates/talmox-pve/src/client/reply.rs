@@ -79,6 +79,8 @@ fn refusal(call: &str, endpoint: &Endpoint, response: &HttpResponse) -> Error {
     Error::new(call, endpoint, kind, outcome, &words).with_status(response.status)
 }
 
+/// Proxmox breaks reasons into lines as it likes.
 fn reason(value: &Value) -> String {
-    scalar::text(value).ok().flatten().unwrap_or_else(|| value.to_string()).trim().to_owned()
+    let text = scalar::text(value).ok().flatten().unwrap_or_else(|| value.to_string());
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -82,6 +82,7 @@ by_text!(
     crate::property::VolumeId,
     crate::property::Slot,
     crate::client::Upid,
+    crate::client::VersionNumber,
 );
 
 impl FromScalar for talmox_types::VmId {

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::client::call::Headers;
 use crate::client::credentials::Identity;
+use crate::client::echo::Echo;
 use crate::client::encode::percent_encode;
 use crate::client::{Credentials, Method, Params, scalar};
 
@@ -57,15 +58,23 @@ pub(crate) struct Pass {
 pub(crate) struct Session {
     identity: Identity,
     ticket: Mutex<Option<Arc<Ticket>>>,
+    /// What no error may repeat.
+    pub(crate) echo: Echo,
     /// One login at a time: a hundred waiting calls need one ticket.
     pub(crate) login: tokio::sync::Mutex<()>,
 }
 
 impl Session {
     pub(crate) fn new(credentials: &Credentials) -> Self {
+        let echo = Echo::default();
+        match &credentials.identity {
+            Identity::Token { secret, .. } => echo.remember(secret),
+            Identity::Password { password, .. } => echo.remember(password),
+        }
         Self {
             identity: credentials.identity.clone(),
             ticket: Mutex::new(None),
+            echo,
             login: tokio::sync::Mutex::new(()),
         }
     }
@@ -114,6 +123,8 @@ impl Session {
             csrf: SecretString::from(reply.csrf.map(|csrf| csrf.0).unwrap_or_default()),
             since: Instant::now(),
         };
+        self.echo.remember(&ticket.cookie);
+        self.echo.remember(&ticket.csrf);
         *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(ticket));
     }
 

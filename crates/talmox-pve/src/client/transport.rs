@@ -128,7 +128,7 @@ pub struct HttpResponse {
 impl fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { status, reason, body } = self;
-        write!(f, "{status} {reason} ({} bytes)", body.len())
+        write!(f, "{status} {} ({} bytes)", talmox_types::visible(reason), body.len())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use talmox_types::HostName;
+use talmox_types::{HostName, is_hidden};
 
 /// A task of a host: `UPID:pve1:000000EE:00027BF7:6AF96AED:qmcreate:901:root@pam!full:`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Upid {
         let hex = |part: &str, lengths: std::ops::RangeInclusive<usize>| {
             lengths.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_hexdigit())
         };
-        let word = |part: &str| !part.contains(|c: char| c.is_whitespace() || c == '/');
+        let word = |part: &str| !part.contains(|c: char| c.is_whitespace() || is_hidden(c) || c == '/');
         let valid = *tag == "UPID"
             && end.is_empty()
             && hex(pid, 8..=8)
@@ -110,7 +110,13 @@ mod tests {
         assert_eq!(upid.start_time(), 0x6AF9_6AED);
         assert_eq!(upid.to_string(), text);
         assert!(Upid::parse("UPID:pve1:00000927:00033DAE:6AF96CDD:imgcopy::capi@pve!full:").is_ok());
-        for bad in ["", "UPID:pve1:1:2:3:qmcreate:901:root@pam:", &text[..text.len() - 1], "OK"] {
+        for bad in [
+            "UPID:pve1:00000927:00033DAE:6AF96CDD:x\u{1b}[2J::root@pam:",
+            "",
+            "UPID:pve1:1:2:3:qmcreate:901:root@pam:",
+            &text[..text.len() - 1],
+            "OK",
+        ] {
             assert!(Upid::parse(bad).is_err(), "{bad}");
         }
     }

@@ -11,6 +11,7 @@ use talmox_proto::machine::{
     EtcdForfeitLeadershipRequest, EtcdLeaveClusterRequest, EtcdMemberAlarm, EtcdMemberListRequest,
     EtcdRemoveMemberByIdRequest, EtcdSnapshotRequest,
 };
+use talmox_types::excerpt;
 
 use crate::{BoxStream, Client, Error};
 
@@ -71,8 +72,8 @@ impl Client {
         let reply = self.one(calls::ETCD_MEMBER_LIST, request, self.deadlines().quick).await?;
         let member = |one: talmox_proto::machine::EtcdMember| Member {
             id: MemberId(one.id),
-            hostname: one.hostname,
-            peer_urls: one.peer_urls,
+            hostname: excerpt(&one.hostname),
+            peer_urls: one.peer_urls.iter().map(|url| excerpt(url)).collect(),
             is_learner: one.is_learner,
         };
         Ok(reply.members.into_iter().map(member).collect())
@@ -84,14 +85,14 @@ impl Client {
         Ok(EtcdHealth {
             id: MemberId(status.member_id),
             leader: (status.leader != 0).then_some(MemberId(status.leader)),
-            version: status.protocol_version,
+            version: excerpt(&status.protocol_version),
             database_bytes: u64::try_from(status.db_size).unwrap_or_default(),
             used_bytes: u64::try_from(status.db_size_in_use).unwrap_or_default(),
             raft_term: status.raft_term,
             raft_index: status.raft_index,
             applied_index: status.raft_applied_index,
             is_learner: status.is_learner,
-            errors: status.errors,
+            errors: status.errors.iter().map(|error| excerpt(error)).collect(),
         })
     }
 

@@ -11,10 +11,8 @@ use talmox_proto::machine::{DmesgRequest, ListRequest, LogsRequest, ReadRequest}
 use talmox_proto::{Message, Method};
 
 use super::wrapped::failure;
-use crate::{Client, Code, Error, Status};
-
-/// A bound for what is read into memory: no file talmox reads is near it.
-const LARGEST: usize = 64 << 20;
+use crate::client::LARGEST;
+use crate::{Client, Code, Error};
 
 impl Client {
     /// Every byte of a stream that ends.
@@ -24,15 +22,11 @@ impl Client {
         request: Request,
         deadline: Duration,
     ) -> Result<Vec<u8>, Error> {
-        let mut stream = self.stream(method, request, Some(deadline)).await?;
+        let mut stream = self.bounded_stream(method, request, deadline).await?;
         let mut all = Vec::new();
         while let Some(piece) = stream.next().await {
             let piece = piece?;
             if let Some(status) = piece.metadata.as_ref().and_then(failure) {
-                return Err(self.error(method.name(), status));
-            }
-            if all.len() + piece.bytes.len() > LARGEST {
-                let status = Status::new(Code::ResourceExhausted, "the reply is larger than 64 MiB");
                 return Err(self.error(method.name(), status));
             }
             all.extend_from_slice(&piece.bytes);
@@ -55,7 +49,7 @@ impl Client {
     pub async fn list_folder(&self, path: &str) -> Result<Option<Vec<String>>, Error> {
         let request = ListRequest { root: path.to_owned(), ..ListRequest::default() };
         // A server may fail a call before its first reply as well as instead of it.
-        let mut stream = match self.stream(calls::LIST, request, Some(self.deadlines().quick)).await {
+        let mut stream = match self.bounded_stream(calls::LIST, request, self.deadlines().quick).await {
             Err(error) if is_missing(&error) => return Ok(None),
             other => other?,
         };

@@ -11,6 +11,7 @@ use talmox_proto::machine::{
     RebootRequest, ResetPartitionSpec, ResetRequest, RollbackRequest, ShutdownRequest, UpgradeRequest,
     image_service, lifecycle_service, reboot_request,
 };
+use talmox_types::excerpt;
 
 use crate::{Client, Code, Error, Status};
 
@@ -127,7 +128,7 @@ impl Client {
                     let at = layer.progress.unwrap_or_default();
                     let bytes = |number: i64| u64::try_from(number).unwrap_or_default();
                     progress(PullProgress {
-                        layer: layer.layer_id,
+                        layer: excerpt(&layer.layer_id),
                         offset: bytes(at.offset),
                         total: bytes(at.total),
                     });
@@ -154,7 +155,7 @@ impl Client {
         let mut exit = None;
         while let Some(message) = stream.next().await {
             match message?.progress.and_then(|progress| progress.response) {
-                Some(Progress::Message(line)) => said(&line),
+                Some(Progress::Message(line)) => said(&excerpt(&line)),
                 Some(Progress::ExitCode(code)) => exit = Some(code),
                 None => {}
             }

@@ -8,6 +8,7 @@ use talmox_proto::machine::machine_service as calls;
 use talmox_proto::machine::{
     ApplyConfigurationRequest, BootstrapRequest, ServiceInfo, ServiceRestartRequest, ServiceStartRequest,
 };
+use talmox_types::excerpt;
 
 use crate::{Client, Code, Error, Status};
 
@@ -68,9 +69,9 @@ impl Client {
         let version = reply.version.unwrap_or_default();
         let platform = reply.platform.unwrap_or_default();
         Ok(Release {
-            tag: version.tag,
-            arch: version.arch,
-            platform: Platform { name: platform.name, mode: platform.mode },
+            tag: excerpt(&version.tag),
+            arch: excerpt(&version.arch),
+            platform: Platform { name: excerpt(&platform.name), mode: excerpt(&platform.mode) },
         })
     }
 
@@ -96,7 +97,8 @@ impl Client {
         let reply = self.one(calls::APPLY_CONFIGURATION, request, self.deadlines().long).await?;
         // In maintenance mode Talos 1.12 leaves the mode at its zero, which is the word for a restart.
         let reboots = reply.mode == i32::from(Mode::Reboot) && mode == Mode::Reboot;
-        Ok(Applied { warnings: reply.warnings, reboots, details: reply.mode_details })
+        let warnings = reply.warnings.iter().map(|warning| excerpt(warning)).collect();
+        Ok(Applied { warnings, reboots, details: reply.mode_details })
     }
 
     /// Makes the first member of a new etcd, or with `recover` one with the data that was uploaded. A good answer does not
@@ -154,9 +156,9 @@ fn state(info: ServiceInfo) -> ServiceState {
         health.last_message
     };
     ServiceState {
-        id: info.id,
-        state: info.state,
+        id: excerpt(&info.id),
+        state: excerpt(&info.state),
         healthy: (!health.unknown).then_some(health.healthy),
-        message,
+        message: excerpt(&message),
     }
 }

@@ -9,6 +9,7 @@ use talmox_proto::resource::{
     self as wire, EventType, GetOptions, GetRequest, ListOptions, ListRequest, WatchOptions, WatchRequest,
     state,
 };
+use talmox_types::excerpt;
 
 use crate::{BoxStream, Client, Code, Error, Kind, Status};
 
@@ -153,7 +154,10 @@ impl From<definitions::MachineStatus> for MachineState {
             Wire::StageUpgrading => Stage::Upgrading,
         };
         let status = wire.status.unwrap_or_default();
-        let unmet = |one: definitions::UnmetCondition| Unmet { name: one.name, reason: one.reason };
+        let unmet = |one: definitions::UnmetCondition| Unmet {
+            name: excerpt(&one.name),
+            reason: excerpt(&one.reason),
+        };
         Self { stage, ready: status.ready, unmet: status.unmet_conditions.into_iter().map(unmet).collect() }
     }
 }
@@ -209,7 +213,7 @@ impl Client {
             r#type: "Manifests.kubernetes.talos.dev".to_owned(),
             options: Some(ListOptions::default()),
         };
-        let mut stream = self.stream(state::LIST, request, Some(self.deadlines().quick)).await?;
+        let mut stream = self.bounded_stream(state::LIST, request, self.deadlines().quick).await?;
         let mut texts = std::collections::BTreeMap::new();
         while let Some(reply) = stream.next().await {
             let resource = reply?.resource.unwrap_or_default();
@@ -245,7 +249,7 @@ impl Client {
             r#type: Spec::TYPE.to_owned(),
             options: Some(ListOptions::default()),
         };
-        let mut stream = self.stream(state::LIST, request, Some(self.deadlines().quick)).await?;
+        let mut stream = self.bounded_stream(state::LIST, request, self.deadlines().quick).await?;
         let mut all = Vec::new();
         while let Some(reply) = stream.next().await {
             all.push(self.read(state::LIST.name(), Spec::TYPE, reply?.resource)?);
@@ -260,7 +264,7 @@ impl Client {
             r#type: kind.to_owned(),
             options: Some(ListOptions::default()),
         };
-        let mut stream = self.stream(state::LIST, request, Some(self.deadlines().quick)).await?;
+        let mut stream = self.bounded_stream(state::LIST, request, self.deadlines().quick).await?;
         let mut ids = Vec::new();
         while let Some(reply) = stream.next().await {
             let metadata = reply?.resource.and_then(|resource| resource.metadata);

@@ -5,6 +5,7 @@ mod chance;
 mod etcd;
 mod exec;
 mod gate;
+mod hostile;
 mod kube;
 mod line;
 mod load;

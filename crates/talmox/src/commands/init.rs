@@ -435,7 +435,9 @@ impl Asker<'_> {
             let text = if self.asks { ask(question, default)? } else { default.to_owned() };
             match read(&text) {
                 Ok(value) => return Ok(value),
-                Err(words) if self.asks => writeln!(io::stderr(), "  {words}")?,
+                Err(words) if self.asks => {
+                    writeln!(io::stderr(), "  {}", talmox_types::visible(&words))?;
+                }
                 Err(words) => return Err(refused(words).into()),
             }
         }

@@ -106,7 +106,7 @@ impl Bars {
         let bar = self.screen.add(ProgressBar::new(total * STEP));
         let style = ProgressStyle::with_template("  {prefix} {bar:20} {elapsed:>4}  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("██░"));
-        bar.set_prefix(format!("{name:<width$}", width = self.width));
+        bar.set_prefix(format!("{:<width$}", safe(name), width = self.width));
         bar.enable_steady_tick(TICK);
         Node { bar, total, done: 0, task: String::new(), settled: false }
     }
@@ -128,7 +128,7 @@ impl Node {
     /// What became of the node, unless something became of it before.
     fn settle(&mut self, words: String) {
         if !self.settled {
-            self.bar.set_message(words);
+            self.bar.set_message(safe(&words));
             self.settled = true;
         }
     }
@@ -143,7 +143,7 @@ impl Node {
 
     fn tell(&self, words: String) {
         if !self.settled {
-            self.bar.set_message(words);
+            self.bar.set_message(safe(&words));
         }
     }
 }
@@ -178,7 +178,7 @@ impl Reporter for Bars {
                 self.with(step, |node| node.progress(step, name, detail));
             }
             Event::Warned { step, words } => {
-                let line = format!("  {}: warning: {}", subject(step), safe(words));
+                let line = format!("  {}: warning: {}", safe(&subject(step)), safe(words));
                 // A terminal that cannot be written to is nothing to report on it.
                 let _ = self.screen.println(line);
             }

@@ -144,7 +144,7 @@ fn difference(file: &FileChange) -> String {
 /// Blanks at the beginning are the meaning of YAML: only what a terminal would obey is taken out.
 fn safe_line(line: &str) -> String {
     line.chars()
-        .map(|c| if c.is_control() { '·' } else { c })
+        .map(|c| if talmox_types::is_hidden(c) { '·' } else { c })
         .collect::<String>()
         .trim_end_matches('·')
         .to_owned()

@@ -7,7 +7,7 @@ use talmox_types::ClusterUid;
 
 /// Text from elsewhere, fit for a terminal: whoever names a VM must not be able to move our cursor.
 pub(crate) fn safe(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '·' } else { c }).collect()
+    talmox_types::visible(text).into_owned()
 }
 
 pub(crate) fn plural(number: usize, word: &str) -> String {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn control_characters_do_not_reach_a_terminal() {
-        assert_eq!(safe("a\u{1b}[2Jb\nc"), "a·[2Jb·c");
+        assert_eq!(safe("a\u{1b}[2Jb\nc"), "a·[2Jb · c");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Who we are, and whether we may.
 
 use talmox_types::desired::Desired;
+use talmox_types::shell::command;
 
 use crate::preflight::facts::{Facts, Login};
 use crate::preflight::needs::{Need, TEMPLATES_POOL, Weight, needs};
@@ -43,7 +44,7 @@ fn login(login: &Login, now: u64) -> Check {
                 format!(
                     "{name}: when it ends and whether it is privilege-separated; tokens may not read that"
                 ),
-                Some(format!("on a host: pveum user token list {user}")),
+                Some(format!("on a host: {}", command(&["pveum", "user", "token", "list", user]))),
             );
         }
         Some(Ok(info)) => info,

@@ -13,7 +13,7 @@ mod storages;
 
 use talmox_types::desired::Desired;
 
-pub(super) use storages::{set_content, uses};
+pub(super) use storages::{content_with, uses};
 
 use super::facts::Facts;
 use super::report::{Check, Report};

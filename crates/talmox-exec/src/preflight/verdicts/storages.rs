@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use talmox_pve::client::StorageState;
 use talmox_types::desired::{Boot, ConfigDelivery, Desired, Node};
+use talmox_types::shell::command;
 use talmox_types::{HostName, StorageId};
 
 use super::listed;
@@ -113,7 +114,9 @@ fn storage(wanted: &Use<'_>, facts: &Facts) -> Vec<Check> {
 fn takes_not(wanted: &Use<'_>, state: &StorageState) -> Check {
     let Use { storage, content, why, optional, .. } = wanted;
     let message = format!("storage {storage} does not take `{content}`: {why}");
-    match set_content(state, content) {
+    let line = content_with(state, content)
+        .map(|all| command(&["pvesm", "set", storage.as_str(), "--content", &all.join(",")]));
+    match line {
         None => {
             let remedy = format!("storages of type {} cannot: name another one", state.kind);
             Check::problem("storage", message, remedy)
@@ -125,14 +128,13 @@ fn takes_not(wanted: &Use<'_>, state: &StorageState) -> Check {
     }
 }
 
-/// The line that has a storage take content as well; none where its type cannot.
-pub(crate) fn set_content(state: &StorageState, content: &str) -> Option<String> {
+/// What a storage must be set to take so that it takes this as well; none where its type cannot.
+pub(crate) fn content_with(state: &StorageState, content: &str) -> Option<Vec<String>> {
     let blocks = ["zfspool", "lvm", "lvmthin", "rbd", "zfs", "iscsi", "iscsidirect"];
     let is_file = !blocks.contains(&state.kind.as_str());
     let possible = if content == "images" { state.kind != "cephfs" } else { is_file };
     let mut all: BTreeSet<&str> =
         state.content.iter().map(String::as_str).filter(|held| *held != "none").collect();
     all.insert(content);
-    let all: Vec<&str> = all.into_iter().collect();
-    possible.then(|| format!("pvesm set {} --content {}", state.storage, all.join(",")))
+    possible.then(|| all.into_iter().map(str::to_owned).collect())
 }

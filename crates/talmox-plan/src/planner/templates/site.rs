@@ -1,6 +1,7 @@
 //! Where a template can be built: which storages take its image and its disk.
 
 use talmox_types::desired::Template;
+use talmox_types::shell::command;
 use talmox_types::{HostName, StorageId};
 
 use crate::{FileKind, Observed, Storage};
@@ -120,11 +121,10 @@ fn lacking(observed: &Observed, host: &HostName, named: &[StorageId], content: &
         None => format!("{host} has no storage {id}, or the token may not see it"),
         Some(storage) if !storage.available => format!("storage {id} is not available on {host}"),
         Some(storage) => {
-            let held: Vec<&str> = storage.content.iter().map(String::as_str).collect();
-            format!(
-                "storage {id} does not take {content} content (pvesm set {id} --content {},{content})",
-                held.join(",")
-            )
+            let held = storage.content.iter().map(String::as_str).chain([content]);
+            let all = held.collect::<Vec<_>>().join(",");
+            let line = command(&["pvesm", "set", id.as_str(), "--content", &all]);
+            format!("storage {id} does not take {content} content ({line})")
         }
     };
     named.iter().map(problem).collect::<Vec<_>>().join("; ")

@@ -55,11 +55,13 @@ impl Client {
         let Reply { data: Answer { result }, endpoint, .. } = self.call_whole(&call).await?;
         if let Some(refusal) = result.get("error") {
             let words = refusal["desc"].as_str().unwrap_or("the agent refused the command");
-            return Err(Error::new(&call.name(), &endpoint, ErrorKind::Agent, Outcome::Refused, words));
+            let error = Error::new(&call.name(), &endpoint, ErrorKind::Agent, Outcome::Refused, words);
+            return Err(self.masked(error));
         }
         serde_json::from_value(result).map_err(|error| {
             let words = format!("the agent's answer is not what was expected: {error}");
-            Error::new(&call.name(), &endpoint, ErrorKind::Unreadable, Outcome::MayHaveHappened, &words)
+            let outcome = Outcome::MayHaveHappened;
+            self.masked(Error::new(&call.name(), &endpoint, ErrorKind::Unreadable, outcome, &words))
         })
     }
 }

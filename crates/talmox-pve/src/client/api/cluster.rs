@@ -4,15 +4,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use talmox_types::{HostName, MappingName, PoolName, StorageId, VmId};
 
-use crate::client::{Client, Error, Params, scalar};
+use crate::client::{Client, Error, Params, VersionNumber, scalar};
 
 /// `/version`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Version {
     /// `9.2.11`.
-    pub version: String,
+    #[serde(deserialize_with = "scalar::scalar")]
+    pub version: VersionNumber,
     /// `9.2`.
-    pub release: String,
+    #[serde(deserialize_with = "scalar::scalar")]
+    pub release: VersionNumber,
     #[serde(default, deserialize_with = "scalar::or_default")]
     pub repoid: String,
 }
@@ -20,7 +22,7 @@ pub struct Version {
 impl Version {
     /// The numbers of the release, for comparing: `(9, 2)`.
     pub fn numbers(&self) -> (u32, u32) {
-        let mut parts = self.release.split('.').map(|part| part.parse().unwrap_or_default());
+        let mut parts = self.release.as_str().split('.').map(|part| part.parse().unwrap_or_default());
         (parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     }
 }

@@ -12,6 +12,7 @@ mod qemu;
 mod status;
 mod storage;
 mod tasks;
+mod version;
 
 pub use access::{Permissions, TokenInfo};
 pub use agent::{AgentAddress, AgentInterface};
@@ -28,3 +29,4 @@ pub use qemu::{CloneKind, CloneVm, CreateVm, Feature, MigratePreconditions, Migr
 pub use status::{VmPower, VmStatus};
 pub use storage::{StorageState, Volume, VolumeInfo};
 pub use tasks::{TaskEnd, TaskError, TaskInfo, TaskLine, TaskQuery, TaskSource, TaskState};
+pub use version::{InvalidVersionNumber, VersionNumber};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use talmox_types::sabotage::{Defect, sabotaged};
-use talmox_types::{HostName, VmId};
+use talmox_types::{HostName, VmId, excerpt};
 use tokio::time::Instant;
 
 use crate::client::call::Call;
@@ -127,13 +127,14 @@ impl Client {
         })
     }
 
-    /// Lines of a task's log from `start` on, and how many there are in all.
+    /// Lines of a task's log from `start` on, fit to be shown, and how many there are in all.
     pub async fn task_log(&self, upid: &Upid, start: u64, limit: u64) -> Result<(Vec<TaskLine>, u64), Error> {
         let params = Params::new().with("start", start).with("limit", limit);
         let call = Call::new(Method::Get, task_path(upid, &[&"log"]), params);
         let reply = self.call_whole::<Vec<TaskLine>>(&call).await?;
-        let total = reply.total.unwrap_or(start + reply.data.len() as u64);
-        Ok((reply.data, total))
+        let total = reply.total.unwrap_or_else(|| start.saturating_add(reply.data.len() as u64));
+        let shown = |line: TaskLine| TaskLine { text: self.shown(&line.text), ..line };
+        Ok((reply.data.into_iter().map(shown).collect(), total))
     }
 
     pub async fn tasks(&self, node: &HostName, query: &TaskQuery) -> Result<Vec<TaskInfo>, Error> {
@@ -218,10 +219,15 @@ impl Client {
         Err(TaskError::Failed {
             name: name.to_owned(),
             upid: upid.clone(),
-            kind: by_words(&exit_status),
-            words: exit_status,
+            kind: by_words(&exit_status).map_texts(&|text| self.shown(text)),
+            words: self.shown(&exit_status),
             log: self.log_tail(upid).await,
         })
+    }
+
+    /// What a host says of a task, as it may be shown: on one line, and without secrets of ours.
+    fn shown(&self, words: &str) -> String {
+        self.masked_text(&excerpt(words))
     }
 
     /// The newest line of a running task. Progress only, so a failure is no failure of the wait.

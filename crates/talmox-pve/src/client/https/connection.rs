@@ -22,7 +22,7 @@ const LONGEST_IDLE: Duration = Duration::from_secs(4);
 /// Proxmox answers a hundred requests on one connection and closes it.
 const MOST_REQUESTS: u32 = 100;
 /// Far above any list of a large cluster, and a stop for a host that never ends.
-const LARGEST_REPLY: usize = 64 << 20;
+const LARGEST_REPLY: usize = 32 << 20;
 
 type Driver = http1::Connection<TokioIo<TlsStream<TcpStream>>, Outgoing>;
 
@@ -108,7 +108,7 @@ fn reason_phrase(response: &Response<Incoming>) -> String {
 }
 
 fn cut_off(error: &(dyn std::error::Error + 'static)) -> &'static str {
-    if error.is::<LengthLimitError>() { "the reply is larger than 64 MiB" } else { "the reply was cut off" }
+    if error.is::<LengthLimitError>() { "the reply is larger than 32 MiB" } else { "the reply was cut off" }
 }
 
 fn lost(reason: &str) -> TransportError {

@@ -22,10 +22,12 @@ fn always(_: usize) -> Act {
 }
 
 /// A clock that moves only when it is told, while sockets take as long as the machine needs.
-struct StillClock(#[expect(dead_code, reason = "a thread waits for its end")] std::sync::mpsc::Sender<()>);
+pub(crate) struct StillClock(
+    #[expect(dead_code, reason = "a thread waits for its end")] std::sync::mpsc::Sender<()>,
+);
 
 impl StillClock {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (here, waits) = std::sync::mpsc::channel();
         // A clock that is paused jumps to the next timer when there is nothing to do, but not while a thread is at work.
         tokio::task::spawn_blocking(move || waits.recv());
@@ -34,7 +36,7 @@ impl StillClock {
     }
 
     /// As if the connection had lain idle.
-    async fn idle_for(&self, time: Duration) {
+    pub(crate) async fn idle_for(&self, time: Duration) {
         tokio::time::advance(time).await;
     }
 }

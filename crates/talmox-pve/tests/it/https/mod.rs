@@ -4,6 +4,7 @@
 
 mod certificates;
 mod connections;
+mod hostile;
 mod server;
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! A server that does what it is told with every request, and counts connections.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
@@ -27,6 +28,10 @@ pub(crate) enum Act {
     Close,
     /// Read the request and stay silent.
     Silence,
+    /// Begin to answer and go on with this until the client goes away, counting what was sent.
+    Endless { head: String, piece: Vec<u8>, sent: Arc<AtomicU64> },
+    /// Begin to answer and go on with a byte each time so long has passed.
+    Drip { head: String, each: Duration },
 }
 
 /// A success with this data.
@@ -67,7 +72,22 @@ impl Server {
         name: &str,
         script: impl Fn(usize) -> Act + Send + Sync + 'static,
     ) -> Self {
-        let (config, fingerprint, authority) = certificate(name);
+        let certificate = certificate(name);
+        let config = Arc::clone(&certificate.0);
+        Self::start_with(certificate, config, script).await
+    }
+
+    /// Starts a server that shows another certificate from its second connection on.
+    pub(crate) async fn start_swapping(script: impl Fn(usize) -> Act + Send + Sync + 'static) -> Self {
+        let (first, (second, ..)) = (certificate("127.0.0.1"), certificate("127.0.0.1"));
+        Self::start_with(first, second, script).await
+    }
+
+    async fn start_with(
+        (config, fingerprint, authority): (Arc<ServerConfig>, Fingerprint, String),
+        later: Arc<ServerConfig>,
+        script: impl Fn(usize) -> Act + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let endpoint = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port()).unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -79,8 +99,8 @@ impl Server {
         tasks.spawn(async move {
             let mut handlers = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                counter.fetch_add(1, Ordering::SeqCst);
-                let acceptor = TlsAcceptor::from(Arc::clone(&config));
+                let number = counter.fetch_add(1, Ordering::SeqCst);
+                let acceptor = TlsAcceptor::from(Arc::clone(if number == 0 { &config } else { &later }));
                 let (log, script, closing) = (Arc::clone(&log), Arc::clone(&script), closing.clone());
                 handlers.spawn(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
@@ -127,6 +147,23 @@ async fn serve(mut stream: TlsStream<TcpStream>, log: &Mutex<Vec<String>>, scrip
             Act::Silence => {
                 // Until the client goes away.
                 let _ = stream.read(&mut [0]).await;
+                return;
+            }
+            Act::Endless { head, piece, sent } => {
+                let mut going = stream.write_all(head.as_bytes()).await;
+                while going.is_ok() {
+                    sent.fetch_add(piece.len() as u64, Ordering::SeqCst);
+                    going = stream.write_all(&piece).await;
+                }
+                return;
+            }
+            Act::Drip { head, each } => {
+                let mut going = stream.write_all(head.as_bytes()).await;
+                while going.is_ok() {
+                    let _ = stream.flush().await;
+                    tokio::time::sleep(each).await;
+                    going = stream.write_all(b" ").await;
+                }
                 return;
             }
         };

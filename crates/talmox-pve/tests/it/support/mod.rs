@@ -1,5 +1,9 @@
 //! Where the truth data is: recordings of genuine servers that are no part of the repository.
 
+mod evil;
+
+pub(crate) use evil::{Dice, WORDS, assert_harmless, mistype};
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

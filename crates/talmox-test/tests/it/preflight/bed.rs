@@ -70,8 +70,12 @@ impl Bed {
 
     /// `root@pam`, who pastes.
     pub(crate) fn root(&self) -> Client {
+        self.client(&self.root_credentials())
+    }
+
+    pub(crate) fn root_credentials(&self) -> Credentials {
         let password = SecretString::from(self.root_password.clone());
-        self.client(&Credentials::password("root@pam", password).unwrap())
+        Credentials::password("root@pam", password).unwrap()
     }
 
     pub(crate) fn client(&self, credentials: &Credentials) -> Client {

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-mod bed;
+pub(crate) mod bed;
+mod hostile;
 mod least;
 mod paste;
 mod reports;

@@ -11,6 +11,7 @@ mod ending;
 mod etcd;
 mod fetching;
 mod hiding;
+mod hostile;
 mod images;
 mod initial;
 mod interrupted;

@@ -33,7 +33,7 @@ async fn an_unknown_certificate_is_shown_and_can_be_pinned() {
     assert_snapshot!(told(&error).replace(&shown.to_string(), "AB:CD:…"));
 
     let pinned = client_with(vec![endpoint(&server, 0)], &token(&server), Trust::Fingerprints(vec![shown]));
-    assert_eq!(pinned.version().await.unwrap().release, "9.2");
+    assert_eq!(pinned.version().await.unwrap().release.as_str(), "9.2");
     let reported = pinned.nodes().await.unwrap()[0].ssl_fingerprint;
     assert_eq!(reported, Some(fingerprint(&server, 0)), "/nodes names the certificate that is shown");
 }

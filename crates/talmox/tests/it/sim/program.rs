@@ -54,7 +54,7 @@ async fn one_line_is_enough_to_use_it() {
     let authority = read(text(&ready, "ca_file"));
     let endpoint = Endpoint::parse(&text(&ready, "endpoint")).unwrap();
     let client = client_with(vec![endpoint], &text(&ready, "token"), Trust::Authorities(authority));
-    assert_eq!(client.version().await.unwrap().version, text(&ready, "version"));
+    assert_eq!(client.version().await.unwrap().version.as_str(), text(&ready, "version"));
     let nodes = client.nodes().await.unwrap();
     assert_eq!(nodes[0].ssl_fingerprint.unwrap().to_string(), text(&ready, "fingerprint"));
     assert_eq!(ready["hosts"].as_array().unwrap().len(), 2);

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use futures_util::StreamExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
+use hyper::header::HeaderValue;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -37,10 +39,10 @@ use talmox_talos::{
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
-const NODE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const NODE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What a script does with a call.
-enum Answer {
+pub(crate) enum Answer {
     /// Messages, then a code and words in the trailers.
     Messages(Vec<Vec<u8>>, i32, &'static str),
     /// A code and words in the head, and no body.
@@ -49,14 +51,22 @@ enum Answer {
     Break(Vec<Vec<u8>>),
     /// Nothing, ever.
     Silence,
+    /// No messages; a code and words in the trailers, as they are.
+    Words(i32, HeaderValue),
+    /// This message again and again, counting its bytes as they leave.
+    Endless(Vec<u8>, Arc<AtomicU64>),
+    /// A message that is announced, and then comes a byte a second.
+    Drip,
+    /// What speaks no gRPC says: a status and a place to go to.
+    Http(u16, String),
 }
 
-type Script = Arc<dyn Fn(&str, Bytes) -> Answer + Send + Sync>;
+pub(crate) type Script = Arc<dyn Fn(&str, Bytes) -> Answer + Send + Sync>;
 
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -70,7 +80,7 @@ impl Authority {
         (certificate.pem(), key)
     }
 
-    fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         let (certificate, key) = self.leaf(&[]);
         // As a talosconfig has it.
         let key = key.serialize_pem().replace("PRIVATE KEY", "ED25519 PRIVATE KEY");
@@ -78,15 +88,37 @@ impl Authority {
     }
 }
 
-struct Server {
-    map: DialMap,
+pub(crate) struct Server {
+    pub(crate) map: DialMap,
     /// Paths and headers of the calls that came.
-    seen: Arc<Mutex<Vec<(String, HeaderMap)>>>,
+    pub(crate) seen: Arc<Mutex<Vec<(String, HeaderMap)>>>,
     fingerprint: Fingerprint,
 }
 
 impl Server {
-    async fn start(authority: &Authority, asks: bool, script: Script) -> Self {
+    pub(crate) async fn start(authority: &Authority, asks: bool, script: Script) -> Self {
+        Self::swapping(authority, asks, script, None).await
+    }
+
+    /// A server whose certificate is of the other authority from the second connection on, if there is one.
+    pub(crate) async fn swapping(
+        authority: &Authority,
+        asks: bool,
+        script: Script,
+        other: Option<&Authority>,
+    ) -> Self {
+        let (first, fingerprint) = Self::config(authority, asks);
+        let later = other.map(|other| Self::config(other, asks).0);
+        let later = later.unwrap_or_else(|| Arc::clone(&first));
+        let listener = TcpListener::bind((NODE, 0)).await.unwrap();
+        let map = DialMap([(NODE, listener.local_addr().unwrap())].into());
+        let seen = Arc::default();
+        tokio::spawn(serve(listener, [first, later], script, Arc::clone(&seen)));
+        Self { map, seen, fingerprint: Fingerprint::parse(&fingerprint).unwrap() }
+    }
+
+    /// What it shows, and the fingerprint of that.
+    fn config(authority: &Authority, asks: bool) -> (Arc<ServerConfig>, String) {
         let (certificate, key) = authority.leaf(&["127.0.0.1"]);
         let fingerprint = Sha256::digest(key.subject_public_key_info());
         let fingerprint = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, fingerprint);
@@ -107,14 +139,10 @@ impl Server {
         };
         let mut config = builder.with_single_cert(chain, key).unwrap();
         config.alpn_protocols = vec![b"h2".to_vec()];
-        let listener = TcpListener::bind((NODE, 0)).await.unwrap();
-        let map = DialMap([(NODE, listener.local_addr().unwrap())].into());
-        let seen = Arc::default();
-        tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(config)), script, Arc::clone(&seen)));
-        Self { map, seen, fingerprint: Fingerprint::parse(&fingerprint).unwrap() }
+        (Arc::new(config), fingerprint)
     }
 
-    fn client(&self, access: Access) -> Client {
+    pub(crate) fn client(&self, access: Access) -> Client {
         let transport: Arc<dyn Transport> = Arc::new(GrpcTransport::new(self.map.clone()));
         let quick = Deadlines { quick: Duration::from_secs(20), long: Duration::from_secs(20) };
         Client::new(transport, NODE, access).with_deadlines(quick)
@@ -123,10 +151,11 @@ impl Server {
 
 type Seen = Arc<Mutex<Vec<(String, HeaderMap)>>>;
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor, script: Script, seen: Seen) {
-    loop {
+async fn serve(listener: TcpListener, configs: [Arc<ServerConfig>; 2], script: Script, seen: Seen) {
+    for connection in 0.. {
         let (stream, _) = listener.accept().await.unwrap();
-        let (acceptor, script, seen) = (acceptor.clone(), Arc::clone(&script), Arc::clone(&seen));
+        let acceptor = TlsAcceptor::from(Arc::clone(&configs[usize::from(connection > 0)]));
+        let (script, seen) = (Arc::clone(&script), Arc::clone(&seen));
         tokio::spawn(async move {
             let Ok(stream) = acceptor.accept(stream).await else { return };
             let broken = Arc::new(tokio::sync::Notify::new());
@@ -177,6 +206,34 @@ async fn answer(
             response.body(StreamBody::new(futures_util::stream::iter(all).chain(end)).boxed_unsync()).unwrap()
         }
         Answer::Silence => std::future::pending().await,
+        Answer::Words(code, words) => {
+            let mut trailers = HeaderMap::new();
+            trailers.insert("grpc-status", code.into());
+            trailers.insert("grpc-message", words);
+            let all = futures_util::stream::iter([Ok(Frame::trailers(trailers))]);
+            response.body(StreamBody::new(all).boxed_unsync()).unwrap()
+        }
+        Answer::Endless(message, sent) => {
+            let frame = framed(&message);
+            let all = futures_util::stream::repeat_with(move || {
+                sent.fetch_add(frame.len() as u64, Ordering::SeqCst);
+                Ok(Frame::data(frame.clone()))
+            });
+            response.body(StreamBody::new(all).boxed_unsync()).unwrap()
+        }
+        Answer::Drip => {
+            let head = Frame::data(Bytes::from_static(&[0, 0, 1, 0, 0]));
+            let bytes = futures_util::stream::unfold((), |()| async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Some((Ok(Frame::data(Bytes::from_static(b"x"))), ()))
+            });
+            let all = futures_util::stream::iter([Ok(head)]).chain(bytes);
+            response.body(StreamBody::new(all).boxed_unsync()).unwrap()
+        }
+        Answer::Http(status, location) => {
+            let empty = StreamBody::new(futures_util::stream::empty()).boxed_unsync();
+            Response::builder().status(status).header("location", location).body(empty).unwrap()
+        }
     })
 }
 
@@ -188,14 +245,16 @@ fn framed(message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-fn version(metadata: Option<Metadata>) -> Vec<u8> {
+pub(crate) fn version(metadata: Option<Metadata>) -> Vec<u8> {
     let info = VersionInfo { tag: "v1.13.9".to_owned(), ..VersionInfo::default() };
     let one = Version { metadata, version: Some(info), ..Version::default() };
     VersionResponse { messages: vec![one] }.encode_to_vec()
 }
 
 /// A server that answers every call alike, and a client in maintenance mode.
-async fn scripted(answer: impl Fn(&str, Bytes) -> Answer + Send + Sync + 'static) -> (Server, Client) {
+pub(crate) async fn scripted(
+    answer: impl Fn(&str, Bytes) -> Answer + Send + Sync + 'static,
+) -> (Server, Client) {
     let server = Server::start(&Authority::new(), false, Arc::new(answer)).await;
     let client = server.client(Access::maintenance());
     (server, client)
@@ -288,7 +347,7 @@ async fn failures_have_their_code_wherever_it_is_said() {
     let told = |error: Error| (error.kind(), error.status().cloned().unwrap().message);
     let words = "bootstrap%20is not available%0Ayet";
     let error = version_from(|| Answer::Head(9, words)).await.unwrap_err();
-    assert_eq!(told(error), (Kind::NotReady, "bootstrap is not available\nyet".to_owned()));
+    assert_eq!(told(error), (Kind::NotReady, "bootstrap is not available · yet".to_owned()));
     let error = version_from(|| Answer::Messages(Vec::new(), 7, "not authorized")).await.unwrap_err();
     assert_eq!(told(error), (Kind::Denied, "not authorized".to_owned()));
     // A failure after the reply is a failure.

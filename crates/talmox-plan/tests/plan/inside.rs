@@ -1,6 +1,7 @@
 //! What is planned for what is inside the machines.
 
 mod broken;
+mod configured;
 mod layers;
 mod leaving;
 mod restore;
@@ -64,8 +65,12 @@ pub(crate) fn maintenance(desired: &Desired, node: &str) -> SeenMachine {
         address: address(desired, node),
         uuid: uuid(vmid_of(desired, node)).to_uppercase(),
         version: Some("v1.13.9".to_owned()),
+        fingerprint: Some(FINGERPRINT.to_owned()),
     }
 }
+
+/// What a machine in maintenance mode shows.
+pub(crate) const FINGERPRINT: &str = "fingerprint-of-this-boot=";
 
 pub(crate) fn silent(desired: &Desired, node: &str) -> SeenMachine {
     SeenMachine::Unreachable { address: address(desired, node), reason: "connection refused".to_owned() }
@@ -130,6 +135,7 @@ fn kubernetes(observed: &mut Observed, desired: &Desired) {
         schedulable: true,
         version: "v1.36.3".to_owned(),
         cordoned_for: None,
+        uuid: None,
     };
     let nodes = desired.nodes.iter().map(|one| (one.name.to_string(), node.clone())).collect();
     observed.kubernetes = SeenKubernetes::Answers(SeenCluster { nodes, ..SeenCluster::default() });
@@ -139,6 +145,7 @@ fn kubernetes(observed: &mut Observed, desired: &Desired) {
 pub(crate) fn living(desired: &Desired) -> Observed {
     let mut observed = running(desired);
     all(&mut observed, desired, |desired, node| boxed(member(desired, node)));
+    remembered(&mut observed);
     marked(&mut observed, 2000, true);
     kubernetes(&mut observed, desired);
     observed
@@ -150,6 +157,16 @@ pub(crate) fn later(plan: &Plan) -> Vec<String> {
         None => intent.step.clone(),
     };
     plan.later.iter().map(line).collect()
+}
+
+/// Has every mark say that its machine was configured.
+pub(crate) fn remembered(observed: &mut Observed) {
+    for vmid in observed.guests.keys().copied().filter(|id| id.get() < 9000).collect::<Vec<_>>() {
+        edit(observed, vmid.get(), |config| {
+            let mark = Mark::of_description(config.description().unwrap()).unwrap();
+            config.set("description", &Mark { configured: true, ..mark });
+        });
+    }
 }
 
 fn marked(observed: &mut Observed, vmid: u32, done: bool) {

@@ -52,8 +52,27 @@ fn running(desired: &Desired) -> Observed {
     observed
 }
 
+/// What is seen of a machine. The mark of its VM says whether it was configured: a run wrote that when it answered, and one in
+/// maintenance mode is new.
 pub(crate) fn see(observed: &mut Observed, node: &str, machine: SeenMachine) {
+    match machine {
+        SeenMachine::Configured(_) => remembered(observed, node, true),
+        SeenMachine::Maintenance { .. } => remembered(observed, node, false),
+        SeenMachine::Unreachable { .. } | SeenMachine::Foreign { .. } => {}
+    }
     observed.talos.insert(name(node), machine);
+}
+
+/// Has the mark of a node's VM say whether its machine was configured.
+pub(crate) fn remembered(observed: &mut Observed, node: &str, configured: bool) {
+    let own = |guest: &talmox_plan::Guest| guest.name.as_deref() == Some(node) && !guest.template;
+    let found = observed.guests.values().filter(|guest| own(guest)).map(|guest| guest.vmid.get());
+    for vmid in found.collect::<Vec<_>>() {
+        edit(observed, vmid, |config| {
+            let Some(mark) = config.description().and_then(Mark::of_description) else { return };
+            config.set("description", &Mark { configured, ..mark });
+        });
+    }
 }
 
 fn vmid_of(desired: &Desired, node: &str) -> u32 {
@@ -145,7 +164,6 @@ fn kubernetes(observed: &mut Observed, desired: &Desired) {
 pub(crate) fn living(desired: &Desired) -> Observed {
     let mut observed = running(desired);
     all(&mut observed, desired, |desired, node| boxed(member(desired, node)));
-    remembered(&mut observed);
     marked(&mut observed, 2000, true);
     kubernetes(&mut observed, desired);
     observed
@@ -157,16 +175,6 @@ pub(crate) fn later(plan: &Plan) -> Vec<String> {
         None => intent.step.clone(),
     };
     plan.later.iter().map(line).collect()
-}
-
-/// Has every mark say that its machine was configured.
-pub(crate) fn remembered(observed: &mut Observed) {
-    for vmid in observed.guests.keys().copied().filter(|id| id.get() < 9000).collect::<Vec<_>>() {
-        edit(observed, vmid.get(), |config| {
-            let mark = Mark::of_description(config.description().unwrap()).unwrap();
-            config.set("description", &Mark { configured: true, ..mark });
-        });
-    }
 }
 
 fn marked(observed: &mut Observed, vmid: u32, done: bool) {

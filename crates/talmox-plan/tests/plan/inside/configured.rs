@@ -15,14 +15,8 @@ fn reconfigure(node: &str, fingerprint: Option<&str>) -> Request {
 fn impersonated(desired: &Desired, node: &str) -> Observed {
     let mut observed = living(desired);
     see(&mut observed, node, maintenance(desired, node));
+    remembered(&mut observed, node, true);
     observed
-}
-
-fn forgetful(observed: &mut Observed, vmid: u32) {
-    edit(observed, vmid, |config| {
-        let mark = Mark::of_description(config.description().unwrap()).unwrap();
-        config.set("description", &Mark { configured: false, ..mark });
-    });
 }
 
 fn refusal(plan: &Plan) -> &talmox_plan::Refusal {
@@ -64,7 +58,7 @@ fn a_node_that_is_replaced_needs_no_other_word() {
 fn a_node_of_kubernetes_proves_it_where_the_mark_does_not() {
     let desired = desired(3, 1);
     let mut observed = impersonated(&desired, "w-1");
-    forgetful(&mut observed, 2003);
+    remembered(&mut observed, "w-1", false);
     // Nothing proves it: it is taken for one that was never configured.
     let plan = planned(&desired, &observed, &healthy());
     assert!(plan.refusals.is_empty() && steps(&plan)[0] == "w-1/configure-node create", "{plan:#?}");
@@ -133,7 +127,7 @@ fn a_plan_that_configures_again_unasked_is_not_carried_out() {
     assert_eq!(rules(&plan, &observed, &reconfigure("w-1", Some("other="))), [Rule::ConfiguredOnce]);
     // Kubernetes alone proves it as well.
     let mut forgotten = observed.clone();
-    forgetful(&mut forgotten, 2003);
+    remembered(&mut forgotten, "w-1", false);
     assert_eq!(rules(&unasked, &forgotten, &asked), []);
     let SeenKubernetes::Answers(cluster) = &mut forgotten.kubernetes else { panic!("it answers") };
     cluster.nodes.get_mut("w-1").unwrap().uuid = Some(uuid(2003));
@@ -145,8 +139,8 @@ fn marks_of_before_are_given_the_word_once() {
     let desired = desired(3, 1);
     let mut observed = living(&desired);
     assert!(planned(&desired, &observed, &healthy()).is_empty());
-    for vmid in 2000..2004 {
-        forgetful(&mut observed, vmid);
+    for node in &desired.nodes {
+        remembered(&mut observed, node.name.as_str(), false);
     }
     let plan = planned(&desired, &observed, &healthy());
     let words: Vec<String> =

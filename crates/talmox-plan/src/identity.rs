@@ -259,6 +259,16 @@ impl Identities {
         self.classes.values().filter_map(Class::owned).filter(|owned| !owned.mark.shelf)
     }
 
+    /// What the marks of this cluster say, those of VMs included that have lost their witness: who asks whether etcd was begun must
+    /// not hear no because a VM is not proven. Nothing may be done to a VM because of it.
+    pub fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.classes.values().filter_map(|class| match class {
+            Class::Ours(owned) => Some(&owned.mark),
+            Class::Lost { mark, .. } => mark.as_ref(),
+            Class::Copy { .. } | Class::InFlight { .. } | Class::Foreign => None,
+        })
+    }
+
     /// VMs of ours that only hold disks of a node, by node.
     pub fn shelves(&self) -> impl Iterator<Item = &Owned> {
         self.shelves.values().flatten().filter_map(|vmid| self.class(*vmid).owned())

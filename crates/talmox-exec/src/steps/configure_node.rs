@@ -280,7 +280,7 @@ impl Order<'_> {
         let begins_with = begins_with.map(|snapshot| BootstrapWord::digits(&snapshot.digest));
         let is_this = |word: &BootstrapWord| begins_with.is_none() || word.snapshot == begins_with;
         let identities = identify(run.desired, &observed);
-        Ok(identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(is_this)))
+        Ok(identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(is_this)))
     }
 
     fn report(&self, watch: &Watch, seen: &str) {

@@ -51,6 +51,7 @@ enum Standing<'a> {
 }
 
 /// What a machine in maintenance mode said and showed.
+#[derive(Clone, Copy)]
 struct InMaintenance<'a> {
     address: IpAddr,
     uuid: &'a str,

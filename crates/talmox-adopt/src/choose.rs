@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use talmox_plan::{Class, Guest, GuestKind, Identities, Observed, addresses, macs};
 use talmox_types::desired::{Desired, Node, NodeAddress, Role};
-use talmox_types::{FamilyPair, MacAddress, NodeName, VmId};
+use talmox_types::{FamilyPair, MacAddress, Mark, NodeName, VmId};
 
 use crate::{Already, Refused};
 
@@ -206,8 +206,11 @@ impl Field<'_> {
 
     fn matches(&self, node: &Node, guest: &Guest) -> Vec<Matched> {
         let mut matched = Vec::new();
+        // A mark alone, on a VM that runs, is a line of text that anybody can write who may change notes.
+        let mark = guest.seen().and_then(|seen| seen.live.description().and_then(Mark::of_description));
         if let Class::Lost { node: lost, mark: Some(_), .. } = self.identities.class(guest.vmid)
             && *lost == node.name
+            && mark.is_none()
         {
             matched.push(Matched::Witness);
         }

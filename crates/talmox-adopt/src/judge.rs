@@ -53,7 +53,8 @@ pub(crate) fn judge<'a>(
     };
     let description = with_mark(seen.next.description(), &mark);
     // With all that a mark may say later.
-    if with_mark(seen.next.description(), &bootstrapped(&mark)).len() > MAX_NOTES {
+    let longest = Mark { configured: true, ..bootstrapped(&mark) };
+    if with_mark(seen.next.description(), &longest).len() > MAX_NOTES {
         let problem = format!("its notes are so long that the mark does not fit into {MAX_NOTES} bytes");
         return refuse(problem, vec!["shorten them in Proxmox".to_owned()]);
     }
@@ -114,7 +115,7 @@ fn whose(
         }
         Class::Lost { node: lost, mark: Some(_), .. } if lost != node => {
             let hint = format!("talmox adopt {lost} --vmid {}", guest.vmid);
-            Err((format!("its SMBIOS values say that it is {lost}"), vec![hint]))
+            Err((format!("its mark or its SMBIOS values say that it is {lost}"), vec![hint]))
         }
         Class::Lost { mark: Some(_), .. } => Ok(()),
         Class::Ours(_) | Class::Lost { .. } | Class::InFlight { .. } | Class::Foreign => {
@@ -138,6 +139,7 @@ fn no_other_witness(config: &VmConfig, vmid: VmId) -> Result<(), Reason> {
 /// What people wrote, byte for byte, and the mark below it.
 fn with_mark(notes: Option<&str>, mark: &Mark) -> String {
     match notes {
+        Some(notes) if Mark::of_description(notes).is_some() => mark.in_description(notes),
         None | Some("") => mark.to_string(),
         Some(notes) if notes.ends_with('\n') => format!("{notes}{mark}"),
         Some(notes) => format!("{notes}\n{mark}"),

@@ -72,6 +72,12 @@ impl Adoption {
             self.description = self.mark.in_description(&self.description);
         }
     }
+
+    /// Has the mark say that the machine was configured: it has answered with a certificate of the cluster.
+    pub fn remember_configured(&mut self) {
+        self.mark.configured = true;
+        self.description = self.mark.in_description(&self.description);
+    }
 }
 
 /// A node or VM that is not adopted.

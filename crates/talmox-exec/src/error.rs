@@ -67,6 +67,18 @@ pub enum StepError {
     /// Another machine than the VM has the node's address. It got nothing.
     #[error("the machine at {address} is not {node}: {why}")]
     Stranger { node: NodeName, address: IpAddr, why: String },
+    /// A machine in maintenance mode at the address of a node that was configured before. It got nothing.
+    #[error(
+        "{node} was configured before, and the machine at {address} is in maintenance mode: another one may pretend to be it. \
+         Its certificate has the fingerprint {}", .shown.as_deref().unwrap_or("unknown")
+    )]
+    ConfiguredBefore { node: NodeName, address: IpAddr, vmid: VmId, shown: Option<String> },
+    /// A machine in maintenance mode has another certificate than a person approved. It got nothing.
+    #[error(
+        "the machine at {address} gets no configuration for {node}: its certificate has the fingerprint {}, and {approved} was \
+         approved", .shown.as_deref().unwrap_or("unknown")
+    )]
+    OtherCertificate { node: NodeName, address: IpAddr, shown: Option<String>, approved: String },
     /// A machine did not get there in time.
     #[error("{node} at {address}: waited {} for {waiting_for}; {last_words}", minutes(*.limit))]
     NotThere { node: NodeName, address: IpAddr, waiting_for: String, limit: Duration, last_words: String },
@@ -195,6 +207,8 @@ impl StepError {
             | Self::Partial { .. }
             | Self::Machine { .. }
             | Self::Stranger { .. }
+            | Self::ConfiguredBefore { .. }
+            | Self::OtherCertificate { .. }
             | Self::NotThere { .. }
             | Self::NotHealthy { .. }
             | Self::ReadBack { .. }
@@ -293,6 +307,20 @@ impl StepError {
             Self::Stranger { address, .. } => {
                 vec![format!("find out what has the address {address}, or give the node another")]
             }
+            Self::ConfiguredBefore { node, vmid, shown, .. } => {
+                let shown = shown.as_ref().map(|shown| format!("={shown}")).unwrap_or_default();
+                vec![
+                    format!("compare the fingerprint with the one on the console of VM {vmid}; if they are the same:"),
+                    format!("talmox apply --reconfigure {node}{shown}"),
+                    format!("or build it anew, with empty disks: talmox apply --replace {node}"),
+                ]
+            }
+            Self::OtherCertificate { node, .. } => vec![
+                "a machine that restarts in maintenance mode makes another certificate: plan again, and compare the fingerprint \
+                 with the one on its console"
+                    .to_owned(),
+                format!("or build it anew, with empty disks: talmox apply --replace {node}"),
+            ],
             Self::NotThere { node, address, .. } => vec![
                 format!("the VM's console in Proxmox shows what {node} is doing"),
                 format!("can this machine reach {address}, port 50000?"),

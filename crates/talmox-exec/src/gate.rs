@@ -173,7 +173,7 @@ impl EtcdGate<'_> {
         let run = self.work.run;
         let Ok(observed) = observe_for(run.client, run.desired, run.request).await else { return true };
         let identities = identify(run.desired, &observed);
-        identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done))
+        identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(|word| word.done))
     }
 
     /// Waits until etcd can do without the node and the lease is ours.

@@ -37,7 +37,7 @@ pub use gate::{Gate, GateFuture, Interruption};
 pub use handout::{Answer, Handout, InvalidBase};
 pub use images::{Arriving, ImageError, ImageFault, ImageFuture, Images};
 pub use lease::Writer;
-pub use machine::{Begun, Compare, Held, etcd_begun, held, observe_machines, observe_whole};
+pub use machine::{Begun, Compare, Held, answering, etcd_begun, held, observe_machines, observe_whole};
 pub use observe::{Look, ObserveError, observe, observe_for};
 pub use reach::{
     Clock, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach, SnapshotSink, Whereabouts,

@@ -11,7 +11,7 @@ use talmox_types::desired::{Desired, Node, NodeAddress};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{ClusterUid, HostName, MacAddress, Mark, NodeName, VmId, split_serial};
 
-use crate::{Guest, GuestKind, Observed};
+use crate::{Guest, GuestKind, Observed, Power};
 
 /// What a guest is to this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Class {
         mark: Mark,
         why: String,
     },
-    /// No mark, and yet everything says it is this node of ours.
+    /// Its mark or its witness is missing, and yet everything else says it is this node of ours.
     Lost {
         node: NodeName,
         why: String,
@@ -51,8 +51,8 @@ impl Class {
 pub struct Owned {
     pub mark: Mark,
     pub host: HostName,
-    /// Whether the witness is there too. A clone has the mark from the start and the witness once it was configured, so
-    /// a VM without is one whose making was interrupted.
+    /// Whether the witness is there too. A clone has the mark from the start and the witness before it is started for the first
+    /// time, so a stopped VM without is one whose making was interrupted. One that runs without is not proven ours.
     pub finished: bool,
 }
 
@@ -135,6 +135,13 @@ fn marked(guest: &Guest, mark: Mark, witness: &Witness) -> Class {
         return Class::Copy { mark, why };
     }
     match witness {
+        Witness::None if guest.power != Power::Stopped && !sabotaged(Defect::RunningIsHalfMade) => {
+            let why = format!(
+                "it has the mark of {} and runs, but its SMBIOS values do not say that it is {}",
+                mark.node, mark.node
+            );
+            Class::Lost { node: mark.node.clone(), why, mark: Some(mark) }
+        }
         Witness::None => Class::Ours(Owned { mark, host: guest.host.clone(), finished: false }),
         Witness::Ours { serial, family }
             if *serial == mark.witness_serial() && *family == mark.witness_family() =>
@@ -250,6 +257,16 @@ impl Identities {
     /// Every VM of a node of ours, by id.
     pub fn ours(&self) -> impl Iterator<Item = &Owned> {
         self.classes.values().filter_map(Class::owned).filter(|owned| !owned.mark.shelf)
+    }
+
+    /// What the marks of this cluster say, those of VMs included that have lost their witness: who asks whether etcd was begun must
+    /// not hear no because a VM is not proven. Nothing may be done to a VM because of it.
+    pub fn marks(&self) -> impl Iterator<Item = &Mark> {
+        self.classes.values().filter_map(|class| match class {
+            Class::Ours(owned) => Some(&owned.mark),
+            Class::Lost { mark, .. } => mark.as_ref(),
+            Class::Copy { .. } | Class::InFlight { .. } | Class::Foreign => None,
+        })
     }
 
     /// VMs of ours that only hold disks of a node, by node.

@@ -22,6 +22,9 @@ pub enum SeenMachine {
         uuid: String,
         /// `v1.13.9`; Talos before 1.13 does not tell.
         version: Option<String>,
+        /// Of its certificate, as it prints it on its console.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fingerprint: Option<String>,
     },
     /// Another machine than the node's VM.
     Foreign { address: IpAddr, why: String },
@@ -164,6 +167,8 @@ pub struct SeenKubernetesNode {
     pub version: String,
     /// What we keep pods off it for, if it was us.
     pub cordoned_for: Option<String>,
+    /// The SMBIOS uuid of the machine its kubelet runs on.
+    pub uuid: Option<String>,
 }
 
 impl SeenMachine {

@@ -91,6 +91,7 @@ impl Expected {
             bootstrap: _,
             lease: _,
             away: _,
+            configured: _,
             shelf,
             others: _,
         } = &self.mark;

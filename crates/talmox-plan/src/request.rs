@@ -21,6 +21,10 @@ pub struct Request {
     pub prune: bool,
     /// Declared nodes whose VM is to be built anew.
     pub replace: BTreeSet<NodeName>,
+    /// Declared nodes whose machine is given its configuration in maintenance mode though it had one before, each with the
+    /// fingerprint its certificate must have, if the person said which.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reconfigure: BTreeMap<NodeName, Option<String>>,
     /// Whether nodes that stand on a template that is not described any more are built anew too.
     #[serde(default)]
     pub roll_templates: bool,

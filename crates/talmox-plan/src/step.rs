@@ -226,6 +226,10 @@ pub enum Step {
         vm: Expected,
         /// Where it is asked, and what it is configured for.
         address: FamilyPair<IpAddr>,
+        /// That a person approved to configure it once more. Without it a node that was configured before gets nothing in
+        /// maintenance mode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reconfigure: Option<Reconfigure>,
     },
     /// Makes the first member of etcd, once in the life of a cluster. The intent is in the VM's mark before the call, and
     /// every control plane has said immediately before that it has no data.
@@ -238,6 +242,11 @@ pub enum Step {
     },
     /// Writes into the mark that the bootstrap was seen to work, for a run that could not.
     RecordBootstrap {
+        vm: Expected,
+    },
+    /// Writes into the mark that the VM's machine was configured: it has answered with a certificate of the cluster, or
+    /// Kubernetes has a Node of its name and SMBIOS uuid.
+    RecordConfigured {
         vm: Expected,
     },
     /// Applies the manifests of the description, as soon as Kubernetes answers.
@@ -274,6 +283,7 @@ impl Step {
             | Self::ConfigureNode { vm, .. }
             | Self::Bootstrap { vm, .. }
             | Self::RecordBootstrap { vm }
+            | Self::RecordConfigured { vm }
             | Self::RemoveVm { vm, .. } => Some(vm),
             Self::CreatePool { .. }
             | Self::CloneVm { .. }
@@ -311,6 +321,7 @@ impl Step {
                 | Self::ConfigureNode { .. }
                 | Self::Bootstrap { .. }
                 | Self::RecordBootstrap { .. }
+                | Self::RecordConfigured { .. }
                 | Self::ApplyManifests { .. }
                 | Self::PostBootstrap { .. }
                 | Self::AwaitHealth
@@ -376,6 +387,7 @@ impl Step {
             Self::ConfigureNode { .. } => "configure-node",
             Self::Bootstrap { .. } => "bootstrap",
             Self::RecordBootstrap { .. } => "record-bootstrap",
+            Self::RecordConfigured { .. } => "record-configured",
             Self::ApplyManifests { .. } => "apply-manifests",
             Self::PostBootstrap { .. } => "post-bootstrap",
             Self::AwaitHealth => "await-health",
@@ -437,6 +449,14 @@ impl DriveOptions {
             ..live.clone()
         }
     }
+}
+
+/// A person's approval to configure a machine in maintenance mode though its node was configured before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconfigure {
+    /// Of the certificate the machine showed when the plan was made: another one gets nothing. None: the way to the machine
+    /// has no certificates.
+    pub fingerprint: Option<String>,
 }
 
 /// What a VM is cloned from.

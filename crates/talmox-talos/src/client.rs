@@ -10,7 +10,8 @@ use talmox_proto::machine::machine_service as calls;
 use talmox_proto::{Message, Method};
 
 use crate::{
-    Access, BoxStream, Call, Code, Error, Identity, Messages, Replies, Status, Transport, TransportError,
+    Access, BoxStream, Call, Code, Error, Fingerprint, Identity, Messages, Replies, Status, Transport,
+    TransportError,
 };
 
 /// A bound for what is read into memory: no file or list talmox reads is near it.
@@ -49,6 +50,15 @@ impl Client {
     pub fn with_deadlines(mut self, deadlines: Deadlines) -> Self {
         self.deadlines = deadlines;
         self
+    }
+
+    /// The same node in maintenance mode, held to the certificate it shows now: what is asked and sent goes to one machine, or
+    /// nowhere. Gives the certificate's fingerprint too, which the machine prints on its console.
+    pub async fn pinned(&self) -> Result<(Self, Option<Fingerprint>), Error> {
+        let shown = self.transport.fingerprint(self.node).await;
+        let shown = shown.map_err(|cause| Error { node: self.node, method: "handshake", cause })?;
+        let access = Access::Maintenance { fingerprints: shown.into_iter().collect() };
+        Ok((Self { access, ..self.clone() }, shown))
     }
 
     pub fn node(&self) -> IpAddr {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 
-use crate::{Access, Status};
+use crate::{Access, Fingerprint, Status};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub type BoxStream<T> = Pin<Box<dyn Stream<Item = T> + Send>>;
@@ -38,6 +38,12 @@ pub type Replies = BoxStream<Result<Bytes, TransportError>>;
 /// Makes calls.
 pub trait Transport: Send + Sync {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Replies, TransportError>>;
+
+    /// The fingerprint of the certificate a node shows to everybody, with which it can be held to it in the calls that follow
+    /// ([`Access::Maintenance`]). None: this transport has no certificates.
+    fn fingerprint(&self, _node: IpAddr) -> BoxFuture<'_, Result<Option<Fingerprint>, TransportError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// How a call failed.

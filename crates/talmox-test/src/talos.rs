@@ -93,15 +93,20 @@ impl TalosMemory {
         }
     }
 
+    /// The certificate a node shows.
+    fn certificate(&self, node: IpAddr) -> Result<String, TransportError> {
+        match self.cluster.nodes(|nodes, _| nodes.listener(node)) {
+            Some(Listener::Maintenance { certificate, .. } | Listener::Secure { certificate, .. }) => {
+                Ok(certificate)
+            }
+            Some(Listener::Closed) | None => Err(refused()),
+        }
+    }
+
     /// What each side makes of the other's certificate.
     fn handshake(&self, node: IpAddr, access: &Access) -> Result<Peer, TransportError> {
         let now = self.cluster.world(|world| world.epoch() + world.clock());
-        let listener = self.cluster.nodes(|nodes, _| nodes.listener(node));
-        let (Listener::Maintenance { certificate, .. } | Listener::Secure { certificate, .. }) =
-            listener.ok_or_else(refused)?
-        else {
-            return Err(refused());
-        };
+        let certificate = self.certificate(node)?;
         match access {
             Access::Secure(identity) => {
                 self.trust
@@ -205,6 +210,12 @@ impl Transport for TalosMemory {
             let replies = timeout_at(ends, self.exchange(call)).await.unwrap_or(Err(late.clone()))?;
             Ok(until(ends, late, replies))
         })
+    }
+
+    /// A look at the certificate is no call, and costs none.
+    fn fingerprint(&self, node: IpAddr) -> BoxFuture<'_, Result<Option<Fingerprint>, TransportError>> {
+        let shown = self.certificate(node).map(|shown| key_digest(&shown).map(Fingerprint::from_digest));
+        Box::pin(std::future::ready(shown))
     }
 }
 

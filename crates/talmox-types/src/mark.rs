@@ -26,6 +26,9 @@ pub struct Mark {
     pub lease: Option<LeaseWord>,
     /// Why the VM does not run, or not where it was, if that was our doing.
     pub away: Option<AwayWord>,
+    /// Whether the VM's machine has answered with a certificate of the cluster. Its configuration holds the cluster's keys, and
+    /// a machine without one proves itself by nothing that others do not know: from then on it is given none unasked.
+    pub configured: bool,
     /// Whether this is not the node's VM, but one that holds disks of the node while that VM is built anew.
     pub shelf: bool,
     /// Words of a later version, kept as they are.
@@ -79,6 +82,8 @@ const PREFIX: &str = "talmox:v1";
 const AND: char = '+';
 /// Comes before the host it was on first, where that is not the first of them.
 const HOME: &str = "/from/";
+/// Of a VM whose machine has answered with a certificate of the cluster.
+const CONFIGURED: &str = "configured";
 /// Of a VM that only holds disks of its node.
 const SHELF: &str = "shelf";
 /// Follows the node in such a VM's name.
@@ -243,8 +248,9 @@ impl Mark {
         incarnation: impl Into<String>,
     ) -> Self {
         let incarnation = incarnation.into();
-        let (bootstrap, lease, away, shelf, others) = (None, None, None, false, Vec::new());
-        Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, shelf, others }
+        let (bootstrap, lease, away, others) = (None, None, None, Vec::new());
+        let (configured, shelf) = (false, false);
+        Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, configured, shelf, others }
     }
 
     /// Reads one line.
@@ -282,6 +288,7 @@ impl Mark {
             (Some(bootstrap), ..) => self.bootstrap = Some(bootstrap),
             (_, Some(lease), _) => self.lease = Some(lease),
             (.., Some(away)) => self.away = Some(away),
+            (None, None, None) if word == CONFIGURED => self.configured = true,
             (None, None, None) if word == SHELF => self.shelf = true,
             (None, None, None) => self.others.push(word.to_owned()),
         }
@@ -327,7 +334,8 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, shelf, others } = self;
+        let Self { uid, cluster, node, vmid, incarnation, bootstrap, lease, away, configured, shelf, others } =
+            self;
         write!(f, "{PREFIX} uid={uid} cluster={cluster} node={node} vmid={vmid} incarnation={incarnation}")?;
         if let Some(bootstrap) = bootstrap {
             write!(f, " bootstrap={bootstrap}")?;
@@ -337,6 +345,9 @@ impl fmt::Display for Mark {
         }
         if let Some(away) = away {
             write!(f, " away={away}")?;
+        }
+        if *configured {
+            write!(f, " {CONFIGURED}")?;
         }
         if *shelf {
             write!(f, " {SHELF}")?;
@@ -454,6 +465,18 @@ mod tests {
         assert!(mark.shelf && mark.others.is_empty());
         assert_eq!((mark.to_string(), mark.vm_name()), (line, "cp-1-kept".to_owned()));
         assert_eq!(Mark::parse(LINE).unwrap().vm_name(), "cp-1");
+    }
+
+    #[test]
+    fn a_vm_whose_machine_has_answered_says_so() {
+        let line = format!("{LINE} bootstrap=a1/done configured later=x");
+        let mark = Mark::parse(&line).unwrap();
+        assert!(mark.configured);
+        assert_eq!((mark.others.as_slice(), mark.to_string()), (["later=x".to_owned()].as_slice(), line));
+        assert!(!Mark::parse(LINE).unwrap().configured);
+        // Whatever is built anew, under whichever id, begins without it.
+        let anew = Mark::new(mark.uid, mark.cluster, mark.node, mark.vmid, "b2");
+        assert!(!anew.configured);
     }
 
     #[test]

@@ -79,6 +79,8 @@ defects! {
     IntentNotWritten, "intent-not-written", "a machine is bootstrapped before anything says that it is to be";
     BootstrappedAgain, "bootstrapped-again", "a cluster that lost its data is bootstrapped a second time";
     UuidNotCompared, "uuid-not-compared", "whatever answers at the address of a node gets its configuration";
+    ConfiguredAgain, "configured-again", "a node that was configured before gets its configuration from whoever answers in maintenance mode";
+    RunningIsHalfMade, "running-is-half-made", "a VM that runs without the second witness counts as a clone that was not finished";
     ConfigNotReadBack, "config-not-read-back", "what configuration a machine has is not looked at after it was sent";
     TrialSkipped, "trial-skipped", "a change that could cut a machine off is not tried first";
     DeadlineMissing, "deadline-missing", "calls to machines wait for an answer for as long as it takes";

@@ -119,6 +119,11 @@ mod tests {
                 if ["help", "version"].contains(&long) {
                     continue;
                 }
+                // A person approves what they looked at, in this run: nothing in the environment may go on approving.
+                if long == "reconfigure" {
+                    assert_eq!(argument.get_env(), None, "--{long} of {}", command.get_name());
+                    continue;
+                }
                 let expected = format!("TALMOX_{}", long.to_uppercase().replace('-', "_"));
                 let variable = argument.get_env().and_then(|name| name.to_str());
                 assert_eq!(variable, Some(expected.as_str()), "--{long} of {}", command.get_name());

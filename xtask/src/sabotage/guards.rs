@@ -100,6 +100,8 @@ pub(super) fn guards(defect: Defect) -> &'static [Guard] {
         Defect::TrialSkipped => const { &[engine("gate::config::a_change_that_cuts")] },
         Defect::BootstrappedAgain | Defect::ReadinessBelieved => const { &[plan("inside::")] },
         Defect::UuidNotCompared => const { &[engine("bringup::trouble::a_stranger")] },
+        Defect::ConfiguredAgain => const { &[engine("bringup::again::a_machine_that_takes")] },
+        Defect::RunningIsHalfMade => const { &[plan("identity::one_that_runs")] },
         Defect::LeaseNotTaken => const { &[engine("bringup::trouble::somebody_who_works")] },
         Defect::SeedLeftBehind => const { &[engine("bringup::drive::nodes_read")] },
         Defect::SnapshotNotVerified => const { &[engine("etcd::snapshots::")] },

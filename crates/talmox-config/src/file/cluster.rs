@@ -88,7 +88,9 @@ block! {
         talos_template: TemplateRef = "talos_template" | "template",
         /// Where the first boot comes from.
         boot: Boot = "boot",
-        /// How machine configuration reaches a node.
+        /// How machine configuration reaches a node. With `maintenance` it is sent over the network to a machine that proves
+        /// itself by its SMBIOS uuid only, which others can claim. With `cidata` it comes on a drive, and nothing secret crosses
+        /// a connection on which the machine has not proved itself.
         config_delivery: ConfigDelivery = "config_delivery",
         /// Whether machines boot with Secure Boot (UEFI only).
         secure_boot: bool = "secure_boot" | "secureboot",

@@ -11,6 +11,8 @@ pub(super) struct Approval {
     kinds: BTreeSet<(String, Option<NodeName>, Effect)>,
     /// What of templates and images goes, one by one: they belong to no node that would tell them apart.
     removed: BTreeSet<String>,
+    /// Nodes that may be configured once more, and the fingerprint of the certificate that was shown for each.
+    reconfigured: BTreeSet<(NodeName, Option<String>)>,
     /// Nodes whose VM was to be made or finished: whatever that takes goes with it.
     made: BTreeSet<NodeName>,
 }
@@ -22,9 +24,10 @@ impl Approval {
         let later = plan.later.iter().map(|intent| (intent.step.clone(), intent.node.clone(), intent.effect));
         let kinds: BTreeSet<_> = steps.chain(later).collect();
         let removed = plan.steps.iter().filter_map(|planned| removes(&planned.step)).collect();
+        let reconfigured = plan.steps.iter().filter_map(|planned| reconfigures(&planned.step)).collect();
         let made = kinds.iter().filter(|(_, _, effect)| *effect == Effect::Create);
         let made = made.filter_map(|(_, node, _)| node.clone());
-        Self { made: made.collect(), removed, kinds }
+        Self { made: made.collect(), removed, reconfigured, kinds }
     }
 
     /// What a plan wants that nobody has said yes to.
@@ -45,9 +48,17 @@ impl Approval {
         if let Some(removed) = removes(&step.step) {
             return self.removed.contains(&removed);
         }
-        // Waiting harms nobody, nor does letting pods back onto a node that is well, or noting that etcd was begun.
-        let returns =
-            matches!(step.step, Step::Upkeep(Upkeep::ReturnNode { .. }) | Step::RecordBootstrap { .. });
+        // Which machine gets it was approved, not that some machine does.
+        if let Some(reconfigured) = reconfigures(&step.step) {
+            return self.reconfigured.contains(&reconfigured);
+        }
+        // Waiting harms nobody, nor does letting pods back onto a node that is well, or noting what was seen of a machine.
+        let returns = matches!(
+            step.step,
+            Step::Upkeep(Upkeep::ReturnNode { .. })
+                | Step::RecordBootstrap { .. }
+                | Step::RecordConfigured { .. }
+        );
         if step.effect == Effect::Wait || returns {
             return true;
         }
@@ -98,6 +109,14 @@ fn is_for_all(step: &Step) -> bool {
     )
 }
 
+/// The node a step configures once more, and behind which certificate.
+fn reconfigures(step: &Step) -> Option<(NodeName, Option<String>)> {
+    if let Step::ConfigureNode { vm, reconfigure: Some(approved), .. } = step {
+        return Some((vm.mark.node.clone(), approved.fingerprint.clone()));
+    }
+    None
+}
+
 /// The template or image that is gone after a step.
 fn removes(step: &Step) -> Option<String> {
     if let Step::RemoveTemplate { template } = step {
@@ -108,8 +127,8 @@ fn removes(step: &Step) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_plan::{ExpectedTemplate, StepId};
-    use talmox_types::{ClusterName, HostName, TemplateMark};
+    use talmox_plan::{Expected, ExpectedTemplate, Reconfigure, StepId};
+    use talmox_types::{ClusterName, FamilyPair, HostName, Mark, TemplateMark};
 
     use super::*;
 
@@ -156,6 +175,22 @@ mod tests {
 
     fn remove(vmid: u32) -> Planned {
         planned(None, Step::RemoveTemplate { template: template(vmid) }, Effect::Destroy)
+    }
+
+    #[test]
+    fn a_node_is_configured_once_more_behind_the_certificate_that_was_shown() {
+        let mark = "talmox:v1 uid=0123456789abcdef cluster=lab node=cp-1 vmid=2000 incarnation=a1 configured";
+        let again = |shown: Option<&str>| {
+            let vm = Expected { host: HostName::parse("pve1").unwrap(), mark: Mark::parse(mark).unwrap() };
+            let fingerprint = shown.map(str::to_owned);
+            let address = FamilyPair::one("10.0.7.11".parse().unwrap());
+            let step = Step::ConfigureNode { vm, address, reconfigure: Some(Reconfigure { fingerprint }) };
+            plan(vec![planned(Some("cp-1"), step, Effect::Create)])
+        };
+        let approval = Approval::of(&again(Some("one")));
+        assert_eq!(approval.beyond(&again(Some("one"))), []);
+        assert_eq!(approval.beyond(&again(Some("other"))).len(), 1);
+        assert_eq!(approval.beyond(&again(None)).len(), 1);
     }
 
     #[test]

@@ -114,6 +114,7 @@ impl Claims {
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }
+            | Step::RecordConfigured { .. }
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
             | Step::AwaitHealth

@@ -49,7 +49,7 @@ pub(super) async fn members(
     node: &NodeName,
 ) -> Result<Answers, ObserveError> {
     let observed = observe_for(run.client, run.desired, run.request).await?;
-    let begun = identify(run.desired, &observed).ours().any(|owned| owned.mark.bootstrap.is_some());
+    let begun = identify(run.desired, &observed).marks().any(|mark| mark.bootstrap.is_some());
     let places = places(run, &observed, node);
     let all: Vec<Asking<'_>> = places.into_iter().map(|place| asking(reach, place)).collect();
     let mut asked = join_all(all).await;

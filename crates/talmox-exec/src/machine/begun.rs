@@ -1,4 +1,5 @@
-//! Whether etcd was begun: asked of machines whose VMs carry no mark yet, so that the mark can say so from the first.
+//! What machines are asked whose VMs carry no mark yet, so that the mark can say it from the first: whether etcd was begun, and
+//! whether they are configured.
 
 use std::net::IpAddr;
 
@@ -30,6 +31,14 @@ pub async fn etcd_begun(reach: &Reach<'_>, machines: &[(IpAddr, String)]) -> Beg
         }
     }
     if unknown.is_empty() { Begun::No } else { Begun::Unknown(unknown) }
+}
+
+/// Which machines answer with a certificate of the cluster, each asked by its address and the uuid of its VM.
+pub async fn answering(reach: &Reach<'_>, machines: &[(IpAddr, String)]) -> Vec<bool> {
+    let asked = machines.iter().map(|(address, uuid)| {
+        Box::pin(async { matches!(probe(reach, *address, Some(uuid)).await, Probe::Configured(_)) })
+    });
+    join_all(asked).await
 }
 
 async fn one(reach: &Reach<'_>, address: IpAddr, uuid: &str) -> Result<bool, String> {

@@ -73,6 +73,7 @@ async fn ask(client: &Client, desired: &Desired) -> Result<SeenCluster, Error> {
             schedulable: !node.spec.unschedulable,
             version: node.status.node_info.kubelet_version.clone(),
             cordoned_for: node.cordoned_for().map(str::to_owned),
+            uuid: Some(node.status.node_info.system_uuid.clone()).filter(|uuid| !uuid.is_empty()),
         };
         (node.name().to_owned(), seen)
     });

@@ -50,7 +50,10 @@ async fn one(
     let uuid = seen.live.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
     Some(match probe(reach, address, uuid.as_deref()).await {
         Probe::Unreachable { reason } => SeenMachine::Unreachable { address, reason },
-        Probe::Maintenance { uuid, version, .. } => SeenMachine::Maintenance { address, uuid, version },
+        Probe::Maintenance { uuid, version, fingerprint, client: _ } => {
+            let fingerprint = fingerprint.map(|shown| shown.to_string());
+            SeenMachine::Maintenance { address, uuid, version, fingerprint }
+        }
         Probe::Stranger { why } => SeenMachine::Foreign { address, why },
         Probe::Configured(client) => match inside(&client).await {
             Ok(seen) => SeenMachine::Configured(Box::new(seen)),

@@ -43,7 +43,7 @@ use talmox_types::{FamilyPair, NodeName, Phases};
 use crate::observe::rewound;
 use crate::{ObserveError, Reach, Whereabouts, observe_for};
 
-pub use begun::{Begun, etcd_begun};
+pub use begun::{Begun, answering, etcd_begun};
 use config::Compared;
 pub use config::{Held, held};
 pub(crate) use config::{compare_texts, differences};
@@ -163,7 +163,10 @@ async fn look(
     let address = at.address.primary();
     match probe_also(reach, address, others, at.uuid.as_deref()).await {
         Probe::Unreachable { reason } => SeenMachine::Unreachable { address, reason },
-        Probe::Maintenance { uuid, version, .. } => SeenMachine::Maintenance { address, uuid, version },
+        Probe::Maintenance { uuid, version, fingerprint, client: _ } => {
+            let fingerprint = fingerprint.map(|shown| shown.to_string());
+            SeenMachine::Maintenance { address, uuid, version, fingerprint }
+        }
         Probe::Stranger { why } => SeenMachine::Foreign { address, why },
         Probe::Configured(client) => match inside(reach, node, at, &client, compare).await {
             Ok(seen) => SeenMachine::Configured(Box::new(seen)),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use talmox_plan::{Guest, addresses};
-use talmox_talos::{Client, Error, Kind, TransportError, kinds};
+use talmox_talos::{Client, Error, Fingerprint, Kind, TransportError, kinds};
 use talmox_types::FamilyPair;
 
 use super::looking;
@@ -21,11 +21,14 @@ pub(crate) enum Probe {
     Unreachable {
         reason: String,
     },
-    /// The machine has no configuration. Its uuid is for the caller to compare.
+    /// The machine has no configuration, or says so: anybody can. Its uuid is for the caller to compare, and whether the node was
+    /// configured before for the caller to know. The client is held to the certificate that told the uuid.
     Maintenance {
         client: Client,
         uuid: String,
         version: Option<String>,
+        /// What genuine Talos prints on its console; none where the way to the machine has no certificates.
+        fingerprint: Option<Fingerprint>,
     },
     /// Certificates of our authority on both sides, and the uuid is the VM's if that is known.
     Configured(Client),
@@ -85,22 +88,32 @@ async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
         }
     }
     let client = reach.maintenance(address).with_deadlines(looking());
+    let (client, fingerprint) = match client.pinned().await {
+        Ok(pinned) => pinned,
+        Err(error) => return no_maintenance(reach, &error),
+    };
     match hardware(&client).await {
         Ok(Some(uuid)) => {
             // Talos before 1.13 does not tell its version in maintenance mode.
             let version = client.version().await.ok().map(|release| release.tag);
-            Probe::Maintenance { client, uuid, version }
+            Probe::Maintenance { client, uuid, version, fingerprint }
         }
         Ok(None) => Probe::Unreachable { reason: "it does not know its hardware yet".to_owned() },
-        Err(error) if error.kind() == Kind::NotReached => unreachable(&error),
-        Err(_) if reach.machines.identity().is_none() => Probe::Unreachable {
-            reason: "it is not in maintenance mode, and without the cluster's secrets it says no more"
-                .to_owned(),
-        },
-        Err(_) => Probe::Stranger {
-            why: "it is configured, and its certificate is not of this cluster's authority".to_owned(),
-        },
+        Err(error) => no_maintenance(reach, &error),
     }
+}
+
+/// What there is where somebody is neither of our authority nor in maintenance mode.
+fn no_maintenance(reach: &Reach<'_>, error: &Error) -> Probe {
+    if error.kind() == Kind::NotReached {
+        return unreachable(error);
+    }
+    if reach.machines.identity().is_none() {
+        let reason = "it is not in maintenance mode, and without the cluster's secrets it says no more";
+        return Probe::Unreachable { reason: reason.to_owned() };
+    }
+    let why = "it is configured, and its certificate is not of this cluster's authority";
+    Probe::Stranger { why: why.to_owned() }
 }
 
 fn proven(client: Client, found: &str, uuid: Option<&str>) -> Probe {

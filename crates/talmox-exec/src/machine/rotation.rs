@@ -118,7 +118,7 @@ async fn least_far(work: &Work<'_>, node: &NodeName) -> Result<Least> {
         }
     }
     // A cluster that is built from a snapshot begins anew, with whatever its machines are given.
-    let begun = identify(run.desired, &observed).ours().any(|owned| owned.mark.bootstrap.is_some());
+    let begun = identify(run.desired, &observed).marks().any(|mark| mark.bootstrap.is_some());
     let anew = run.request.upkeep.restore.is_some();
     Ok(match least {
         Some(phases) => Least::Known(phases),

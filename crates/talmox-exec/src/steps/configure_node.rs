@@ -1,10 +1,14 @@
 //! Giving a machine its configuration.
 //!
 //! ```text
-//!  does not answer ─▶ answers in maintenance mode, uuid the VM's ─▶ sent ─▶ answers with our certificates ─▶ read back
+//!  does not answer ─▶ answers in maintenance mode, uuid the VM's ─▶ sent ─▶ answers with our certificates ─▶ read back ─▶ noted
 //!       │ too long, and this run made the VM: switched off and on, once; a control plane of a cluster that was begun may vote
 //!       ▼ by now, and goes through the gate
 //! ```
+//!
+//! That a machine has answered with our certificates is noted in its VM's mark. Once it is, nothing is sent in maintenance mode
+//! any more unless a person approved it, and then only behind the certificate that person saw: whoever has taken over the
+//! address can claim the uuid too. With `config_delivery: cidata` nothing is ever sent there.
 //!
 //! Only calls with one reply are made before: a stream that is open would keep the machine's port closed for ten seconds.
 
@@ -13,14 +17,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
-use talmox_plan::{Expected, Incomparable, config_source, identify, seed_in};
-use talmox_talos::{ApplyMode, Client, Kind};
-use talmox_types::desired::Role;
+use talmox_plan::{Expected, Incomparable, Reconfigure, config_source, identify, seed_in};
+use talmox_talos::{ApplyMode, Client, Fingerprint, Kind};
+use talmox_types::desired::{ConfigDelivery, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, FamilyPair};
 use tokio::time::Instant;
 
-use super::{power, publish};
+use super::{power, publish, record_configured};
 use crate::find::Found;
 use crate::machine::{
     Probe, differences, last_words, looking, phases_of_newcomer, probe, without_secrets, without_secrets_of,
@@ -43,6 +47,8 @@ struct Order<'a> {
     vm: &'a Expected,
     found: Found,
     at: Whereabouts,
+    /// What a person approved, if the node was configured before.
+    reconfigure: Option<&'a Reconfigure>,
 }
 
 /// Since when what is waited for.
@@ -55,7 +61,12 @@ struct Watch {
     may_cycle: bool,
 }
 
-pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAddr>) -> Result {
+pub(super) async fn run(
+    work: &Work<'_>,
+    vm: &Expected,
+    address: FamilyPair<IpAddr>,
+    reconfigure: Option<&Reconfigure>,
+) -> Result {
     let reach = work.reach()?;
     let found = work.expect(vm).await?;
     let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
@@ -67,7 +78,7 @@ pub(super) async fn run(work: &Work<'_>, vm: &Expected, address: FamilyPair<IpAd
     let host = Some(found.host.clone());
     let phases = phases_of_newcomer(work, &vm.mark.node).await?;
     let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid), phases };
-    Order { work, reach, vm, found, at }.carry_out().await
+    Order { work, reach, vm, found, at, reconfigure }.carry_out().await
 }
 
 impl Order<'_> {
@@ -81,13 +92,16 @@ impl Order<'_> {
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
                 Probe::Configured(client) => match self.confirm(&client, watch.sent.is_some()).await? {
-                    Ok(end) => return Ok(end),
+                    Ok(end) => return self.note(end).await,
                     Err(unread) => unread,
                 },
                 Probe::Stranger { why } => return Err(self.stranger(why)),
-                Probe::Maintenance { client, uuid, version } => {
+                Probe::Maintenance { .. } if self.comes_by_drive() => {
+                    "it is in maintenance mode, and reads its configuration from its drive".to_owned()
+                }
+                Probe::Maintenance { client, uuid, version, fingerprint } => {
                     self.compare(&uuid)?;
-                    self.send_in_time(&client, version.as_deref(), &mut watch).await?
+                    self.send_in_time((&client, fingerprint), version.as_deref(), &mut watch).await?
                 }
                 Probe::Unreachable { reason } => reason,
             };
@@ -98,6 +112,36 @@ impl Order<'_> {
             let name = format!("{} to answer", self.vm.mark.node);
             self.work.unless_stopped(&name, tokio::time::sleep(PAUSE)).await?;
         }
+    }
+
+    /// Whether nothing may be sent over a connection on which the machine has not proved itself by a certificate.
+    fn comes_by_drive(&self) -> bool {
+        self.work.run.desired.talos.config_delivery == ConfigDelivery::Cidata
+    }
+
+    /// Has the mark say that the machine was configured, now that it has answered with a certificate of the cluster.
+    async fn note(&self, end: End) -> Result {
+        let noted = record_configured::run(self.work, self.vm).await?;
+        Ok(if noted.wrote() { noted } else { end })
+    }
+
+    /// Nothing is sent to a node that was configured before, unless a person approved this very certificate. The mark is read
+    /// right before: another run may have configured the machine since the plan was made.
+    async fn may_send(&self, shown: Option<Fingerprint>) -> Result<()> {
+        let (node, address) = (self.vm.mark.node.clone(), self.at.address.primary());
+        let shown = shown.map(|shown| shown.to_string());
+        if let Some(Reconfigure { fingerprint: Some(approved) }) = self.reconfigure
+            && shown.as_ref() != Some(approved)
+        {
+            let approved = approved.clone();
+            return Err(StepError::OtherCertificate { node, address, shown, approved });
+        }
+        let found = self.work.expect(self.vm).await?;
+        let configured = found.mark().is_some_and(|mark| mark.configured);
+        if configured && self.reconfigure.is_none() && !sabotaged(Defect::ConfiguredAgain) {
+            return Err(StepError::ConfiguredBefore { node, address, vmid: found.vmid, shown });
+        }
+        Ok(())
     }
 
     /// Whether the configuration is on a drive, or is fetched.
@@ -122,13 +166,14 @@ impl Order<'_> {
     /// Sends the configuration, unless it was sent a moment ago; gives what is waited for now.
     async fn send_in_time(
         &self,
-        client: &Client,
+        (client, shown): (&Client, Option<Fingerprint>),
         version: Option<&str>,
         watch: &mut Watch,
     ) -> Result<String> {
         if watch.sent.is_some_and(|sent| sent.elapsed() < LEAVES_MAINTENANCE) {
             return Ok("it has its configuration and leaves maintenance mode".to_owned());
         }
+        self.may_send(shown).await?;
         let config = self.config()?;
         // The mode that means the same to all of them has two names: what Talos does without being told differs.
         let mode = if version.is_some() { ApplyMode::NoReboot } else { ApplyMode::Reboot };
@@ -235,7 +280,7 @@ impl Order<'_> {
         let begins_with = begins_with.map(|snapshot| BootstrapWord::digits(&snapshot.digest));
         let is_this = |word: &BootstrapWord| begins_with.is_none() || word.snapshot == begins_with;
         let identities = identify(run.desired, &observed);
-        Ok(identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(is_this)))
+        Ok(identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(is_this)))
     }
 
     fn report(&self, watch: &Watch, seen: &str) {

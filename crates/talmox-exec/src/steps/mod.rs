@@ -19,6 +19,7 @@ mod node;
 mod pool;
 pub(crate) mod power;
 mod publish;
+mod record_configured;
 mod remove;
 mod schematic;
 mod seed;
@@ -95,11 +96,14 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
         Step::PublishConfig { vm, address } => publish::publish(work, vm, *address).await,
         Step::WithdrawConfig { vm, address } => publish::withdraw(work, vm, *address).await,
-        Step::ConfigureNode { vm, address } => Box::pin(configure_node::run(work, vm, *address)).await,
+        Step::ConfigureNode { vm, address, reconfigure } => {
+            Box::pin(configure_node::run(work, vm, *address, reconfigure.as_ref())).await
+        }
         Step::Bootstrap { vm, address, control_planes } => {
             Box::pin(bootstrap::run(work, vm, *address, control_planes, Begin::Nothing)).await
         }
         Step::RecordBootstrap { vm } => bootstrap::record(work, vm).await,
+        Step::RecordConfigured { vm } => record_configured::run(work, vm).await,
         Step::ApplyManifests { .. } => Box::pin(hand_over::manifests(work)).await,
         Step::PostBootstrap { command } => Box::pin(hand_over::post_bootstrap(work, command)).await,
         Step::AwaitHealth => Box::pin(health::wait(work)).await,

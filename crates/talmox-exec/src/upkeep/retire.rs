@@ -129,7 +129,9 @@ impl Order<'_> {
         let Some(mark) = found.mark().filter(|mark| mark.away != Some(AwayWord::Retired)) else {
             return Ok(());
         };
-        write_mark(self.work.run, found, &Mark { away: Some(AwayWord::Retired), ..mark }).await
+        // What is wiped is not configured any more.
+        let mark = Mark { away: Some(AwayWord::Retired), configured: false, ..mark };
+        write_mark(self.work.run, found, &mark).await
     }
 
     /// Wipes it. It is off afterwards; if it is not in time, its VM is stopped by the next step.

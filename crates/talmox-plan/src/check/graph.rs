@@ -59,6 +59,7 @@ fn effect(court: &mut Court<'_>, step: &Planned) {
         | Step::SetHaRule { .. }
         | Step::DeleteHaRule { .. }
         | Step::RecordBootstrap { .. }
+        | Step::RecordConfigured { .. }
         | Step::EjectSeed { .. }
         | Step::WithdrawConfig { .. }
         | Step::RemoveSeed { .. } => step.effect == Effect::ChangeLive,

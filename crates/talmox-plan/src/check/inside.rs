@@ -7,7 +7,9 @@ use talmox_types::desired::Role;
 use talmox_types::{BootstrapWord, Mark, NodeName};
 
 use super::{Court, Rule};
-use crate::{Expected, Guest, Planned, Power, Seen, SeenEtcd, SeenMachine, Step, Upkeep};
+use crate::{
+    Expected, Guest, Planned, Power, Reconfigure, Seen, SeenEtcd, SeenKubernetes, SeenMachine, Step, Upkeep,
+};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     let mut bootstraps = 0;
@@ -15,8 +17,12 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if step.step.is_inside() && !court.request.looks_inside() {
             court.violate(Rule::AskedFor, step, "nobody asked for what is inside the machines");
         }
-        if let Step::ConfigureNode { vm, address } = &step.step {
+        if let Step::ConfigureNode { vm, address, reconfigure } = &step.step {
             configure(court, step, vm, address.primary());
+            configure_once(court, step, vm, reconfigure.as_ref());
+        }
+        if let Step::RecordConfigured { vm } = &step.step {
+            record_configured(court, step, vm);
         }
         if let Step::Bootstrap { vm, address, control_planes }
         | Step::Upkeep(Upkeep::RecoverEtcd { vm, address, control_planes, .. }) = &step.step
@@ -65,6 +71,56 @@ fn configure(court: &mut Court<'_>, step: &Planned, vm: &Expected, address: IpAd
     };
     if let Some(problem) = problem {
         court.violate(Rule::ProvenMachine, step, problem);
+    }
+}
+
+/// A machine in maintenance mode that was configured before gets what a person approved, behind the certificate that was seen.
+fn configure_once(court: &mut Court<'_>, step: &Planned, vm: &Expected, reconfigure: Option<&Reconfigure>) {
+    let asked = court.request.reconfigure.get(&vm.mark.node);
+    if reconfigure.is_some() && asked.is_none() {
+        court.violate(Rule::AskedFor, step, "nobody asked for another configuration in maintenance mode");
+    }
+    let Some(SeenMachine::Maintenance { fingerprint: shown, .. }) = court.observed.talos.get(&vm.mark.node)
+    else {
+        return;
+    };
+    if let Some(approved) = reconfigure {
+        let other =
+            asked.and_then(Option::as_ref).is_some_and(|asked| approved.fingerprint.as_ref() != Some(asked));
+        if other || approved.fingerprint != *shown {
+            court.violate(
+                Rule::ConfiguredOnce,
+                step,
+                "the certificate that was approved is not the one that was seen",
+            );
+        }
+        return;
+    }
+    let Some(guest) = court.observed.guests.get(&vm.vmid()) else { return };
+    // A VM that this plan makes in its place was never configured.
+    let Some(mark) = own_mark(guest).filter(|mark| vm.is(mark)) else { return };
+    if mark.configured || has_node(court, vm, guest) {
+        court.violate(Rule::ConfiguredOnce, step, "it was configured before, and nobody asked for it");
+    }
+}
+
+/// Whether Kubernetes knows the machine of a VM, by name and uuid.
+fn has_node(court: &Court<'_>, vm: &Expected, guest: &Guest) -> bool {
+    let SeenKubernetes::Answers(cluster) = &court.observed.kubernetes else { return false };
+    let known = cluster.nodes.get(vm.mark.node.as_str()).and_then(|node| node.uuid.as_ref());
+    known.zip(uuid_of(guest)).is_some_and(|(known, own)| known.eq_ignore_ascii_case(&own))
+}
+
+/// What is written down was seen.
+fn record_configured(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
+    let answered = court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured).is_some();
+    let guest = court.observed.guests.get(&vm.vmid());
+    let in_maintenance =
+        matches!(court.observed.talos.get(&vm.mark.node), Some(SeenMachine::Maintenance { .. }));
+    let listed = matches!(&court.observed.kubernetes, SeenKubernetes::Answers(cluster)
+        if cluster.nodes.contains_key(vm.mark.node.as_str()));
+    if guest.and_then(uuid_of).is_none() || in_maintenance || !(answered || listed) {
+        court.violate(Rule::ProvenMachine, step, "nobody saw that it was configured");
     }
 }
 

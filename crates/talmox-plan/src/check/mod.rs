@@ -65,6 +65,8 @@ pub enum Rule {
     AuthoritiesStay,
     /// Machines are spoken to that are, or will have to prove that they are, the VM.
     ProvenMachine,
+    /// A node that was configured before gets no configuration in maintenance mode, unless a person approved it.
+    ConfiguredOnce,
     /// A VM has one drive with configuration at most: Talos would read whichever it finds first.
     OneDrive,
     /// What destroys, replaces or detaches was asked for by name.
@@ -95,6 +97,7 @@ impl fmt::Display for Rule {
             Self::PhaseByPhase => "authorities are replaced phase by phase",
             Self::AuthoritiesStay => "authorities that others replaced are not put back",
             Self::ProvenMachine => "machines prove themselves",
+            Self::ConfiguredOnce => "a node is configured in maintenance mode once",
             Self::OneDrive => "one configuration drive for each VM",
             Self::AskedFor => "what destroys must be asked for",
             Self::Volumes => "only named volumes go",

@@ -6,7 +6,7 @@ use talmox_pve::property::{Disk, Slot};
 use talmox_types::{Mark, VmId};
 
 use super::{Court, Rule};
-use crate::{Depth, Expected, Guest, GuestKind, HaRule, Planned, Seen, Step, Upkeep};
+use crate::{Depth, Expected, Guest, GuestKind, HaRule, Planned, Power, Seen, Step, Upkeep};
 
 pub(super) fn judge(court: &mut Court<'_>) {
     for step in court.steps() {
@@ -55,6 +55,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }
+            | Step::RecordConfigured { .. }
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
             | Step::AwaitHealth
@@ -117,6 +118,11 @@ fn proven(guest: &Guest, vm: &Expected) -> Result<(), &'static str> {
     };
     if !smbios.serial.as_deref().is_none_or(serial_is_ours) {
         return Err("its SMBIOS serial says otherwise");
+    }
+    let has_witness = smbios.serial.as_deref().is_some_and(|serial| serial.starts_with("h="))
+        && smbios.family.is_some_and(|family| family == mark.witness_family());
+    if !has_witness && guest.power != Power::Stopped {
+        return Err("it runs, and its SMBIOS values do not say whose it is");
     }
     Ok(())
 }

@@ -62,6 +62,7 @@ pub(super) fn judge(court: &mut Court<'_>) {
             | Step::ConfigureNode { .. }
             | Step::Bootstrap { .. }
             | Step::RecordBootstrap { .. }
+            | Step::RecordConfigured { .. }
             | Step::ApplyManifests { .. }
             | Step::PostBootstrap { .. }
             | Step::AwaitHealth

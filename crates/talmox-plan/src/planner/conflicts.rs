@@ -56,6 +56,10 @@ fn copy(vmid: VmId, mark: &Mark, why: &str) -> String {
     format!("VM {vmid} carries the mark of {}, but {why}: left alone", mark.node)
 }
 
+fn may_be(vmid: VmId, node: &NodeName, why: &str) -> String {
+    format!("VM {vmid} may be {node}: {why}. It is left alone")
+}
+
 /// What a destruction leaves behind because it is not proven ours.
 pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
     let found: Vec<(VmId, Class)> =
@@ -63,9 +67,7 @@ pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
     for (vmid, class) in &found {
         let (node, text) = match class {
             Class::Copy { mark, why } => (mark.node.clone(), copy(*vmid, mark, why)),
-            Class::Lost { node, why, .. } => {
-                (node.clone(), format!("VM {vmid} may be {node}: {why}. It is left alone"))
-            }
+            Class::Lost { node, why, .. } => (node.clone(), may_be(*vmid, node, why)),
             Class::InFlight { lock } => {
                 let text = format!(
                     "VM {vmid} is being made (lock: {lock}) and may be ours: look again when it is done"
@@ -84,11 +86,18 @@ fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str) {
     if !planner.request.covers(node) {
         return;
     }
-    let choices = vec![
-        format!("if it is this node: talmox adopt {node} --vmid {vmid}"),
-        format!("if it is not: give VM {vmid} another name, MAC address and IP address"),
-    ];
-    let on = planner.observed.guests.get(&vmid).map(|guest| guest.host.to_string()).unwrap_or_default();
+    // No description makes a second one of it.
+    if !planner.names.contains_key(node.as_str()) {
+        planner.note(Some(node), NoteKind::Copy, may_be(vmid, node, why));
+        return;
+    }
+    let guest = planner.observed.guests.get(&vmid);
+    let otherwise = match guest.and_then(own_mark) {
+        Some(_) => format!("if it is not: remove the last line of the notes of VM {vmid}"),
+        None => format!("if it is not: give VM {vmid} another name, MAC address and IP address"),
+    };
+    let choices = vec![format!("if it is this node: talmox adopt {node} --vmid {vmid}"), otherwise];
+    let on = guest.map(|guest| guest.host.to_string()).unwrap_or_default();
     planner.refuse(Some(node), format!("VM {vmid} on {on} may be this node: {why}"), choices);
 }
 
@@ -187,10 +196,13 @@ fn held_addresses(planner: &mut Planner<'_>) {
     let wanted = Wanted::of(planner);
     let observed = planner.observed;
     for guest in observed.guests.values().filter(|guest| !guest.template) {
-        if matches!(planner.identities.class(guest.vmid), Class::Ours(_) | Class::Lost { .. }) {
-            continue;
-        }
-        if let Some((held, node)) = wanted.held_by(guest, None) {
+        let own = match planner.identities.class(guest.vmid) {
+            Class::Ours(_) => continue,
+            // What it holds of the node it may be is told with that.
+            Class::Lost { node, .. } => Some(node.clone()),
+            Class::Copy { .. } | Class::InFlight { .. } | Class::Foreign => None,
+        };
+        if let Some((held, node)) = wanted.held_by(guest, own.as_ref()) {
             refuse_holder(planner, guest, &held, &node);
         }
     }

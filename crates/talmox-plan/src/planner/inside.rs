@@ -16,12 +16,13 @@ use talmox_types::desired::{Cni, ConfigDelivery, Desired, Node, Power as WantedP
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, NodeName};
 
+use super::configured::Configures;
 use super::hosts::is_away;
 use super::upkeep::{Living, UNKNOWN_PHASE};
 use super::{Draft, Planner};
 use crate::{
-    Effect, Expected, Intent, Owned, Power, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId,
-    Until, Waiting,
+    Effect, Expected, Intent, Owned, Power, Reconfigure, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode,
+    Step, StepId, Until, Waiting,
 };
 
 /// Why the last step of a plan waits until the cluster is healthy, where nothing else is the matter.
@@ -47,6 +48,14 @@ enum Standing<'a> {
     Configured(&'a SeenNode),
     /// Nothing is done to it.
     Refused,
+}
+
+/// What a machine in maintenance mode said and showed.
+#[derive(Clone, Copy)]
+struct InMaintenance<'a> {
+    address: IpAddr,
+    uuid: &'a str,
+    fingerprint: Option<&'a str>,
 }
 
 /// Whether a machine can answer once it has its configuration.
@@ -178,14 +187,16 @@ impl<'a> Planner<'a> {
             Some(SeenMachine::Unreachable { address, reason }) => {
                 self.unreachable(node, owned, (*address, reason), voice)
             }
-            Some(SeenMachine::Maintenance { address, uuid, .. }) => {
-                self.in_maintenance(node, owned, (*address, uuid), voice)
+            Some(SeenMachine::Maintenance { address, uuid, fingerprint, version: _ }) => {
+                let seen = InMaintenance { address: *address, uuid, fingerprint: fingerprint.as_deref() };
+                self.in_maintenance(node, owned, seen, voice)
             }
             Some(SeenMachine::Foreign { address, why }) => {
                 self.refuse_stranger(node, *address, why);
                 Standing::Refused
             }
             Some(SeenMachine::Configured(seen)) => {
+                self.need_not_reconfigure(node);
                 self.compare(node, seen);
                 let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
                 self.eject(node, &vm, None);
@@ -207,10 +218,10 @@ impl<'a> Planner<'a> {
         let configures =
             self.request.until >= Until::Configured && self.request.covers(&node.name) && voice == Voice::Own;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
-            return self.configure_node(node, owned, "it is new and does not answer yet");
+            return self.configure_node(node, owned, "it is new and does not answer yet", None);
         }
         if self.fetches(owned.mark.vmid) && configures {
-            return self.configure_node(node, owned, "it waits for its configuration");
+            return self.configure_node(node, owned, "it waits for its configuration", None);
         }
         // To wait for a worker that waits for a control plane of this very plan would be to wait for ever.
         if voice != Voice::Later {
@@ -229,9 +240,10 @@ impl<'a> Planner<'a> {
         &mut self,
         node: &Node,
         owned: &Owned,
-        (address, uuid): (IpAddr, &str),
+        seen: InMaintenance<'_>,
         voice: Voice,
     ) -> Standing<'a> {
+        let InMaintenance { address, uuid, fingerprint } = seen;
         let guest = self.observed.guests.get(&owned.mark.vmid);
         let own = guest.and_then(|guest| guest.seen()?.live.smbios().ok()??.uuid);
         let is_own = own.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(uuid));
@@ -244,11 +256,18 @@ impl<'a> Planner<'a> {
         if self.request.until < Until::Configured || !self.request.covers(&node.name) {
             return Standing::Unknown;
         }
+        let Configures::Yes(reconfigure) = self.may_configure(node, owned, address, fingerprint) else {
+            return Standing::Refused;
+        };
         if voice != Voice::Own {
             self.configure_later(node, "once a control plane has its own");
             return Standing::Unknown;
         }
-        self.configure_node(node, owned, "it has no configuration")
+        let reason = match reconfigure {
+            Some(_) => "it has lost its configuration, and may have it again, as asked",
+            None => "it has no configuration",
+        };
+        self.configure_node(node, owned, reason, reconfigure)
     }
 
     fn refuse_stranger(&mut self, node: &Node, address: IpAddr, why: &str) {
@@ -264,10 +283,16 @@ impl<'a> Planner<'a> {
         self.refuse(Some(&node.name), problem, choices);
     }
 
-    fn configure_node(&mut self, node: &Node, owned: &Owned, reason: &str) -> Standing<'a> {
+    fn configure_node(
+        &mut self,
+        node: &Node,
+        owned: &Owned,
+        reason: &str,
+        reconfigure: Option<Reconfigure>,
+    ) -> Standing<'a> {
         let Some(address) = self.addresses.get(&node.name).copied() else { return Standing::Unknown };
         let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
-        let step = Step::ConfigureNode { vm: vm.clone(), address };
+        let step = Step::ConfigureNode { vm: vm.clone(), address, reconfigure };
         let phase = if self.phase_is_unknown(node) { UNKNOWN_PHASE } else { "" };
         let reason = format!("{reason}{phase}");
         let configured = self.push(Draft::new(Some(&node.name), step, &reason, Effect::Create));

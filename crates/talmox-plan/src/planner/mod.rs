@@ -6,6 +6,7 @@
 mod addresses;
 mod capacity;
 mod compared;
+mod configured;
 mod conflicts;
 mod converge;
 mod create;
@@ -73,6 +74,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.plan.later.extend(held);
             planner.outdated_templates();
             planner.hand_on_bootstrap();
+            planner.record_configured();
             planner.forgotten_seeds();
             planner.snapshot_first();
         }

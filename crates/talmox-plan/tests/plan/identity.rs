@@ -1,6 +1,6 @@
 //! Whose a VM is.
 
-use talmox_plan::{Class, Request};
+use talmox_plan::{Class, Observed, Power, Request, Rule, check};
 use talmox_pve::property::Smbios;
 
 use crate::support::*;
@@ -13,7 +13,71 @@ fn ours_is_what_mark_and_witness_say() {
     edit(&mut observed, 2000, |config| {
         config.remove("smbios1");
     });
+    observed.guests.get_mut(&id(2000)).unwrap().power = Power::Stopped;
     assert!(matches!(class(&desired, &observed, 2000), Class::Ours(owned) if !owned.finished));
+}
+
+/// A VM that runs with a mark somebody wrote, and without the witness.
+fn unproven(observed: &mut Observed, vmid: u32) {
+    edit(observed, vmid, |config| {
+        config.remove("smbios1");
+    });
+}
+
+#[test]
+fn one_that_runs_without_the_witness_is_shown_and_left_alone() {
+    let desired = desired(1, 1);
+    let mut observed = converged(&desired);
+    unproven(&mut observed, 2001);
+    assert!(matches!(class(&desired, &observed, 2001), Class::Lost { mark: Some(_), .. }));
+    let plan = planned(&desired, &observed, &Request::default());
+    assert!(plan.steps.is_empty(), "nothing is made beside it: {plan:#?}");
+    let refusal = &plan.refusals[0];
+    assert!(
+        refusal.problem.contains("VM 2001") && refusal.problem.contains("it has the mark of w-1 and runs")
+    );
+    assert!(refusal.choices[0].ends_with("talmox adopt w-1 --vmid 2001"), "{refusal:?}");
+    assert!(refusal.choices[1].contains("remove the last line of the notes"), "{refusal:?}");
+    // Whether it runs is not known either where its host does not say.
+    observed.guests.get_mut(&id(2001)).unwrap().power = Power::Unknown;
+    assert!(matches!(class(&desired, &observed, 2001), Class::Lost { .. }));
+}
+
+#[test]
+fn destroying_and_pruning_leave_what_runs_without_the_witness() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    // Its mark says that it is a node the description does not have.
+    let forged = mark("w-9", 2009);
+    let mut guest = observed.guests[&id(2000)].clone();
+    (guest.vmid, guest.name) = (id(2009), Some("w-9".to_owned()));
+    observed.guests.insert(guest.vmid, guest);
+    edit(&mut observed, 2009, |config| {
+        config.set("description", &forged);
+        for key in ["smbios1", "net0", "ipconfig0"] {
+            config.remove(key);
+        }
+    });
+    for request in [
+        Request { goal: talmox_plan::Goal::Destroy, ..Request::default() },
+        Request { prune: true, ..Request::default() },
+        Request { remove: [name("w-9")].into(), ..Request::default() },
+    ] {
+        let plan = planned(&desired, &observed, &request);
+        let touched =
+            |planned: &talmox_plan::Planned| planned.step.vm().is_some_and(|vm| vm.vmid() == id(2009));
+        assert!(!plan.steps.iter().any(touched) && plan.refusals.is_empty(), "{plan:#?}");
+        assert!(plan.notes.iter().any(|note| note.text.contains("VM 2009 may be w-9")), "{plan:#?}");
+    }
+    // Stopped, it is a clone that was not finished.
+    observed.guests.get_mut(&id(2009)).unwrap().power = Power::Stopped;
+    let plan = planned(&desired, &observed, &Request { remove: [name("w-9")].into(), ..Request::default() });
+    assert_eq!(steps(&plan), ["w-9/remove destroy"]);
+    // It was started since: whoever checks does not let the plan through.
+    observed.guests.get_mut(&id(2009)).unwrap().power = Power::Running;
+    let violations =
+        check(&plan, &desired, &observed, &Request { remove: [name("w-9")].into(), ..Request::default() });
+    assert!(violations.iter().any(|violation| violation.rule == Rule::OursOnly), "{violations:#?}");
 }
 
 #[test]

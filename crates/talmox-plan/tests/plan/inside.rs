@@ -1,6 +1,7 @@
 //! What is planned for what is inside the machines.
 
 mod broken;
+mod configured;
 mod layers;
 mod leaving;
 mod restore;
@@ -51,8 +52,27 @@ fn running(desired: &Desired) -> Observed {
     observed
 }
 
+/// What is seen of a machine. The mark of its VM says whether it was configured: a run wrote that when it answered, and one in
+/// maintenance mode is new.
 pub(crate) fn see(observed: &mut Observed, node: &str, machine: SeenMachine) {
+    match machine {
+        SeenMachine::Configured(_) => remembered(observed, node, true),
+        SeenMachine::Maintenance { .. } => remembered(observed, node, false),
+        SeenMachine::Unreachable { .. } | SeenMachine::Foreign { .. } => {}
+    }
     observed.talos.insert(name(node), machine);
+}
+
+/// Has the mark of a node's VM say whether its machine was configured.
+pub(crate) fn remembered(observed: &mut Observed, node: &str, configured: bool) {
+    let own = |guest: &talmox_plan::Guest| guest.name.as_deref() == Some(node) && !guest.template;
+    let found = observed.guests.values().filter(|guest| own(guest)).map(|guest| guest.vmid.get());
+    for vmid in found.collect::<Vec<_>>() {
+        edit(observed, vmid, |config| {
+            let Some(mark) = config.description().and_then(Mark::of_description) else { return };
+            config.set("description", &Mark { configured, ..mark });
+        });
+    }
 }
 
 fn vmid_of(desired: &Desired, node: &str) -> u32 {
@@ -64,8 +84,12 @@ pub(crate) fn maintenance(desired: &Desired, node: &str) -> SeenMachine {
         address: address(desired, node),
         uuid: uuid(vmid_of(desired, node)).to_uppercase(),
         version: Some("v1.13.9".to_owned()),
+        fingerprint: Some(FINGERPRINT.to_owned()),
     }
 }
+
+/// What a machine in maintenance mode shows.
+pub(crate) const FINGERPRINT: &str = "fingerprint-of-this-boot=";
 
 pub(crate) fn silent(desired: &Desired, node: &str) -> SeenMachine {
     SeenMachine::Unreachable { address: address(desired, node), reason: "connection refused".to_owned() }
@@ -130,6 +154,7 @@ fn kubernetes(observed: &mut Observed, desired: &Desired) {
         schedulable: true,
         version: "v1.36.3".to_owned(),
         cordoned_for: None,
+        uuid: None,
     };
     let nodes = desired.nodes.iter().map(|one| (one.name.to_string(), node.clone())).collect();
     observed.kubernetes = SeenKubernetes::Answers(SeenCluster { nodes, ..SeenCluster::default() });

@@ -359,7 +359,7 @@ fn shelf(vmid: u32, on: &str, more: &[(&'static str, &'static str)]) -> talmox_p
     let mut config: talmox_pve::property::VmConfig =
         [("name", "w-1-kept"), ("memory", "64")].into_iter().chain(more.iter().copied()).collect();
     config.set("description", &mark);
-    stranger(vmid, on, "w-1-kept", config)
+    talmox_plan::Guest { power: talmox_plan::Power::Stopped, ..stranger(vmid, on, "w-1-kept", config) }
 }
 
 fn replace() -> Request {

@@ -39,6 +39,7 @@ fn kubelets(observed: &mut Observed, desired: &Desired, version: &str) {
         schedulable: true,
         version: format!("v{version}"),
         cordoned_for: None,
+        uuid: None,
     };
     let nodes = desired.nodes.iter().map(|one| (one.name.to_string(), node.clone())).collect();
     observed.kubernetes = SeenKubernetes::Answers(SeenCluster { nodes, ..SeenCluster::default() });

@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use self::listening::{FirstWord, Listening};
-use crate::{Access, BoxFuture, Call, Messages, Replies, Transport, TransportError};
+use crate::{Access, BoxFuture, Call, Fingerprint, Messages, Replies, Transport, TransportError};
 
 /// Where Talos listens.
 const PORT: u16 = 50_000;
@@ -51,6 +51,8 @@ impl DialMap {
 pub struct GrpcTransport {
     map: DialMap,
     connections: Mutex<HashMap<(IpAddr, Approach), SendRequest<Outgoing>>>,
+    /// What nodes last showed whoever asked for their fingerprint.
+    shown: Mutex<HashMap<IpAddr, Fingerprint>>,
     /// What moves the bytes of each connection; they end with the transport.
     drivers: Mutex<JoinSet<()>>,
 }
@@ -84,24 +86,55 @@ impl GrpcTransport {
         access: &Access,
     ) -> Result<SendRequest<Outgoing>, TransportError> {
         let key = (node, Approach::from(access));
-        let known = {
-            let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-            connections.retain(|_, sender| !sender.is_closed());
-            connections.get(&key).cloned()
-        };
-        if let Some(sender) = known {
+        if let Some(sender) = self.living(&key) {
             return Ok(sender);
         }
-        let connecting = tokio::time::timeout(CONNECT_LIMIT, async {
-            let (sender, driver, first) = connect(self.map.find(node), node, access).await?;
-            self.drive(driver);
-            first.heard().await.map(|()| sender)
-        });
-        let sender = connecting.await.unwrap_or_else(|_| {
-            Err(TransportError::Connect { reason: format!("{node} does not answer on port {PORT}") })
-        })?;
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).insert(key, sender.clone());
+        let (sender, _) = self.connect(node, access).await?;
+        self.keep(key, &sender);
         Ok(sender)
+    }
+
+    /// A connection that was made before and is still there.
+    fn living(&self, key: &(IpAddr, Approach)) -> Option<SendRequest<Outgoing>> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.retain(|_, sender| !sender.is_closed());
+        connections.get(key).cloned()
+    }
+
+    fn keep(&self, key: (IpAddr, Approach), sender: &SendRequest<Outgoing>) {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).insert(key, sender.clone());
+    }
+
+    /// A new connection, and the fingerprint of whoever is at its other end.
+    async fn connect(
+        &self,
+        node: IpAddr,
+        access: &Access,
+    ) -> Result<(SendRequest<Outgoing>, Option<Fingerprint>), TransportError> {
+        let connecting = tokio::time::timeout(CONNECT_LIMIT, async {
+            let (sender, driver, first, shown) = connect(self.map.find(node), node, access).await?;
+            self.drive(driver);
+            first.heard().await.map(|()| (sender, shown))
+        });
+        connecting.await.unwrap_or_else(|_| {
+            Err(TransportError::Connect { reason: format!("{node} does not answer on port {PORT}") })
+        })
+    }
+
+    /// What a node shows. The connection that told is kept as one to exactly that certificate, so that calls which are held to it
+    /// go over the same.
+    async fn look_at_certificate(&self, node: IpAddr) -> Result<Option<Fingerprint>, TransportError> {
+        let held_to = |shown| (node, Approach::Maintenance(vec![shown]));
+        let before = self.shown.lock().unwrap_or_else(PoisonError::into_inner).get(&node).copied();
+        if before.is_some_and(|shown| self.living(&held_to(shown)).is_some()) {
+            return Ok(before);
+        }
+        let (sender, shown) = self.connect(node, &Access::maintenance()).await?;
+        if let Some(shown) = shown {
+            self.keep(held_to(shown), &sender);
+            self.shown.lock().unwrap_or_else(PoisonError::into_inner).insert(node, shown);
+        }
+        Ok(shown)
     }
 
     /// Whoever waits for a reply hears of a connection's end, so nobody else has to.
@@ -137,13 +170,17 @@ impl Transport for GrpcTransport {
             Ok(replies::until(ends, late.clone(), replies.unwrap_or(Err(late))?))
         })
     }
+
+    fn fingerprint(&self, node: IpAddr) -> BoxFuture<'_, Result<Option<Fingerprint>, TransportError>> {
+        Box::pin(self.look_at_certificate(node))
+    }
 }
 
 async fn connect(
     at: SocketAddr,
     node: IpAddr,
     access: &Access,
-) -> Result<(SendRequest<Outgoing>, Driver, FirstWord), TransportError> {
+) -> Result<(SendRequest<Outgoing>, Driver, FirstWord, Option<Fingerprint>), TransportError> {
     let config = tls::configuration(access)?;
     let refused = |error: std::io::Error| TransportError::Connect { reason: error.to_string() };
     let stream = TcpStream::connect(at).await.map_err(refused)?;
@@ -160,11 +197,12 @@ async fn connect(
             _ => TransportError::Connect { reason },
         }
     })?;
+    let shown = tls::shown(stream.get_ref().1);
     // No pings: the server takes more than one in five minutes for an attack and hangs up.
     let (stream, first) = Listening::new(stream);
     let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     match handshake {
-        Ok((sender, driver)) => Ok((sender, driver, first)),
+        Ok((sender, driver)) => Ok((sender, driver, first, shown)),
         // The stream is gone by now, and with it went whatever was heard in it.
         Err(error) => {
             first.heard().await?;

@@ -6,7 +6,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use sha2::{Digest as _, Sha256};
 
 use crate::{Access, Fingerprint, TransportError};
@@ -41,6 +43,16 @@ pub(super) fn configuration(access: &Access) -> Result<ClientConfig, TransportEr
     Ok(config)
 }
 
+/// Of the certificate at the other end.
+pub(super) fn shown(peer: &ClientConnection) -> Option<Fingerprint> {
+    fingerprint(peer.peer_certificates()?.first()?).ok()
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> Result<Fingerprint, rustls::Error> {
+    let key = ParsedCertificate::try_from(certificate)?.subject_public_key_info();
+    Ok(Fingerprint(Sha256::digest(&key).into()))
+}
+
 fn unusable(error: &rustls::Error) -> TransportError {
     TransportError::Certificate { reason: format!("the certificates cannot be used: {error}") }
 }
@@ -64,9 +76,7 @@ impl ServerCertVerifier for Maintenance {
         if self.fingerprints.is_empty() {
             return Ok(ServerCertVerified::assertion());
         }
-        let key = ParsedCertificate::try_from(end_entity)?.subject_public_key_info();
-        let shown = Fingerprint(Sha256::digest(&key).into());
-        if self.fingerprints.contains(&shown) {
+        if self.fingerprints.contains(&fingerprint(end_entity)?) {
             Ok(ServerCertVerified::assertion())
         } else {
             Err(CertificateError::ApplicationVerificationFailure.into())

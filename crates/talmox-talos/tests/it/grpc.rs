@@ -343,6 +343,22 @@ async fn a_fingerprint_from_the_console_is_compared() {
 }
 
 #[tokio::test]
+async fn a_node_is_held_to_the_certificate_it_showed() {
+    let (server, client) = scripted(|_, _| Answer::Messages(vec![version(None)], 0, "")).await;
+    let (pinned, shown) = client.pinned().await.unwrap();
+    assert_eq!(shown, Some(server.fingerprint));
+    assert_eq!(pinned.version().await.unwrap().tag, "v1.13.9");
+    assert_eq!(client.pinned().await.unwrap().1, shown, "asked again");
+    // Another machine has the address now. Whatever it would answer, it is asked nothing.
+    let (other, _) = scripted(|_, _| Answer::Messages(vec![version(None)], 0, "")).await;
+    let held = Access::Maintenance { fingerprints: shown.into_iter().collect() };
+    let error = other.client(held).version().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::NotTrusted);
+    assert!(other.seen.lock().unwrap().is_empty());
+    assert_ne!(other.client(Access::maintenance()).pinned().await.unwrap().1, shown);
+}
+
+#[tokio::test]
 async fn failures_have_their_code_wherever_it_is_said() {
     let told = |error: Error| (error.kind(), error.status().cloned().unwrap().message);
     let words = "bootstrap%20is not available%0Ayet";

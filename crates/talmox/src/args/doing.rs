@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 use talmox_plan::{Moment, Until};
+use talmox_talos::Fingerprint;
 use talmox_types::{HostName, NodeName};
 
 use super::{Connection, Description, Output};
@@ -28,6 +29,10 @@ pub(crate) struct Scope {
     /// Build the VM of this node anew; its disks are empty then, but for those with `keep: true`
     #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
+    /// Configure this node once more though it is in maintenance mode and was configured before: compare the fingerprint in
+    /// the plan with the one on the console first. Only the machine with this fingerprint gets anything
+    #[arg(long, value_name = "NODE[=FINGERPRINT]", value_delimiter = ',')]
+    pub reconfigure: Vec<ConfiguredAgain>,
     /// Build anew what follows something that has changed: `template` for nodes made from a template of the past
     #[arg(long, env = "TALMOX_ROLL", value_name = "WHAT", hide_possible_values = true)]
     pub roll: Option<Roll>,
@@ -125,6 +130,27 @@ impl std::str::FromStr for Move {
     }
 }
 
+/// A node whose machine may be configured again, and the certificate it must show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfiguredAgain {
+    pub node: NodeName,
+    pub fingerprint: Option<Fingerprint>,
+}
+
+impl std::str::FromStr for ConfiguredAgain {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A fingerprint may end with = itself.
+        let (node, fingerprint) =
+            text.split_once('=').map_or((text, None), |(node, rest)| (node, Some(rest)));
+        let node = NodeName::parse(node).map_err(|error| error.to_string())?;
+        let parse =
+            |text: &str| Fingerprint::parse(text).ok_or("a fingerprint has 43 characters and a = at its end");
+        let fingerprint = fingerprint.map(parse).transpose()?;
+        Ok(Self { node, fingerprint })
+    }
+}
+
 /// How a run is let loose, and how it reports.
 #[derive(Args)]
 pub(crate) struct Approval {
@@ -212,6 +238,7 @@ pub(crate) enum PlanFormat {
   talmox apply --simulate -f examples/homelab   the same on a simulated Proxmox
   talmox apply homelab.plan                     the plan that was kept and looked at
   talmox apply --replace worker-2               build one VM anew
+  talmox apply --reconfigure worker-2           give it its configuration again, after a look at its console
   talmox apply --move worker-2=pve3             move one VM to another host
   talmox apply --restore etcd.snapshot          build a lost cluster anew, with what a snapshot of etcd holds
   talmox apply --restore etcd.snapshot --quorum-lost   the same where members are left that can do nothing any more
@@ -226,7 +253,7 @@ pub(crate) struct Apply {
     #[arg(
         value_name = "PLANFILE",
         conflicts_with_all = [
-            "target", "remove", "prune", "replace", "roll", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
+            "target", "remove", "prune", "replace", "reconfigure", "roll", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
             "not_before", "not_after", "no_snapshot", "restore", "quorum_lost",
         ]
     )]

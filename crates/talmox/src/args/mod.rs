@@ -19,7 +19,8 @@ pub(crate) use before::{Check, Init, Validate};
 pub(crate) use configs::{ClientFile, Diff, Kubeconfig, Making, RenderAll, RenderConfig, Talosconfig};
 pub(crate) use convert::{Convert, ConvertTalhelper, ConvertWhat};
 pub(crate) use doing::{
-    Apply, Approval, ConfigServing, Destroy, Health, LogFormat, Move, Plan, PlanFormat, Roll, Scope, Status,
+    Apply, Approval, ConfigServing, ConfiguredAgain, Destroy, Health, LogFormat, Move, Plan, PlanFormat,
+    Roll, Scope, Status,
 };
 pub(crate) use etcd::{Etcd, EtcdDefrag, EtcdMembers, EtcdRestore, EtcdSnapshot, EtcdStatus, EtcdWhat};
 pub(crate) use host::{Host, HostDrain, HostReturn, HostWhat};

@@ -244,6 +244,8 @@ fn without_stage(request: &Request) -> Request {
 fn what_is_left(request: &Request, is_replaced: impl Fn(&NodeName) -> bool) -> Request {
     let mut left = request.clone();
     left.replace.retain(|node| !is_replaced(node));
+    // Which machine may have it is said anew by whoever looks at the next plan.
+    left.reconfigure.clear();
     if left.replace.is_empty() && left.remove.is_empty() && !left.prune && !left.upkeep.quorum_lost {
         left.hosts.gone.clear();
     }

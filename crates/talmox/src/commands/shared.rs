@@ -16,7 +16,7 @@ use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
 use super::{read, rehearsal, unknown_node};
-use crate::args::{Connection, Description, Move, Roll, Scope, Simulate};
+use crate::args::{ConfiguredAgain, Connection, Description, Move, Roll, Scope, Simulate};
 use crate::connect::Session;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -182,6 +182,7 @@ impl Job {
             remove,
             prune,
             replace,
+            reconfigure,
             roll,
             host_gone,
             moves,
@@ -200,6 +201,7 @@ impl Job {
             .iter()
             .filter(|name| !remove.contains(name))
             .chain(replace)
+            .chain(reconfigure.iter().map(|asked| &asked.node))
             .chain(moves.iter().map(|asked| &asked.node))
         {
             self.declared(name)?;
@@ -217,6 +219,12 @@ impl Job {
             remove: set(remove),
             prune: *prune,
             replace: set(replace),
+            reconfigure: reconfigure
+                .iter()
+                .map(|ConfiguredAgain { node, fingerprint }| {
+                    (node.clone(), fingerprint.map(|fingerprint| fingerprint.to_string()))
+                })
+                .collect(),
             roll_templates: *roll == Some(Roll::Template),
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
@@ -280,6 +288,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         remove,
         prune,
         replace,
+        reconfigure,
         roll_templates,
         moves,
         allow_reboot,
@@ -294,6 +303,10 @@ fn with_scope(verb: &str, request: &Request) -> String {
         if !names.is_empty() {
             words.push_str(&format!(" {flag} {}", names.join(",")));
         }
+    }
+    for (node, fingerprint) in reconfigure {
+        let fingerprint = fingerprint.as_ref().map(|shown| format!("={shown}")).unwrap_or_default();
+        words.push_str(&format!(" --reconfigure {node}{fingerprint}"));
     }
     for host in gone {
         words.push_str(&format!(" --host-gone {host}"));

@@ -1,9 +1,10 @@
 //! How machines and their Kubernetes are reached.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use talmox_k8s::{HttpsTransport, Request, Response};
-use talmox_talos::{Call, GrpcTransport, Replies};
+use talmox_talos::{Call, Fingerprint, GrpcTransport, Replies};
 
 /// Transports to the machines themselves.
 #[derive(Clone)]
@@ -41,9 +42,22 @@ impl talmox_talos::Transport for Closed<GrpcTransport, talmox_talos::DialMap> {
         if self.map.0.contains_key(&call.node) {
             return self.transport.call(call);
         }
-        let reason = format!("the simulation has nobody at {}", call.node);
-        Box::pin(std::future::ready(Err(talmox_talos::TransportError::Connect { reason })))
+        Box::pin(std::future::ready(Err(nobody_at(call.node))))
     }
+
+    fn fingerprint(
+        &self,
+        node: IpAddr,
+    ) -> talmox_talos::BoxFuture<'_, Result<Option<Fingerprint>, talmox_talos::TransportError>> {
+        if self.map.0.contains_key(&node) {
+            return self.transport.fingerprint(node);
+        }
+        Box::pin(std::future::ready(Err(nobody_at(node))))
+    }
+}
+
+fn nobody_at(node: IpAddr) -> talmox_talos::TransportError {
+    talmox_talos::TransportError::Connect { reason: format!("the simulation has nobody at {node}") }
 }
 
 impl talmox_k8s::Transport for Closed<HttpsTransport, talmox_k8s::DialMap> {

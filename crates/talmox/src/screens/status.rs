@@ -176,7 +176,7 @@ fn remarks(node: &NodeView) -> Vec<String> {
         NodeState::Present => Vec::new(),
         NodeState::Missing => vec!["missing".to_owned()],
         NodeState::Unfinished => vec!["its making was interrupted".to_owned()],
-        NodeState::Lost => vec!["a VM that may be it has no mark".to_owned()],
+        NodeState::Lost => vec!["a VM that may be it lacks its mark or its SMBIOS values".to_owned()],
         NodeState::Double => vec!["has more than one VM".to_owned()],
         NodeState::Unknown => vec!["not known".to_owned()],
     };

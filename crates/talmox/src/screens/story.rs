@@ -283,6 +283,7 @@ fn thing(planned: &Planned) -> Option<Act<'_>> {
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }
+        | Step::RecordConfigured { .. }
         | Step::Upkeep(_)
         | Step::RemoveVm { .. } => return None,
     };

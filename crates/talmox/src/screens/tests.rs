@@ -478,11 +478,12 @@ fn status_of_what_is_inside() {
         schedulable: true,
         version: "v1.36.3".to_owned(),
         cordoned_for: None,
+        uuid: None,
     };
     let cordoned = SeenKubernetesNode { schedulable: false, ..ready.clone() };
     let nodes = [("cp-1".to_owned(), ready), ("worker-1".to_owned(), cordoned)].into();
     let silent = SeenMachine::Unreachable { address, reason: "connection refused".to_owned() };
-    let new = SeenMachine::Maintenance { address, uuid: "u".to_owned(), version: None };
+    let new = SeenMachine::Maintenance { address, uuid: "u".to_owned(), version: None, fingerprint: None };
     let inside = InsideView {
         health: SeenHealth::Unhealthy { why: "3 of 4 nodes configured and reachable".to_owned() },
         described: "1.13.9".to_owned(),

@@ -60,6 +60,7 @@ pub(super) fn details(act: &Act<'_>) -> Vec<String> {
         | Step::ConfigureNode { .. }
         | Step::Bootstrap { .. }
         | Step::RecordBootstrap { .. }
+        | Step::RecordConfigured { .. }
         | Step::ApplyManifests { .. }
         | Step::PostBootstrap { .. }
         | Step::AwaitHealth

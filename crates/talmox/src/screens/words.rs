@@ -1,6 +1,6 @@
 //! A step in words: before, during and after.
 
-use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Step, Upkeep};
+use talmox_plan::{ChangeMode, CloneKind, Expected, ExpectedTemplate, Planned, Reconfigure, Step, Upkeep};
 use talmox_types::{AwayWord, Phase};
 
 use super::text::{host_of, listed, plural, safe, size};
@@ -173,8 +173,15 @@ fn parts(step: &Step) -> (Verb, String) {
         ),
         Step::PublishConfig { vm, .. } => (verb("put", "putting", "put"), source_of(vm, "into")),
         Step::WithdrawConfig { vm, .. } => (verb("take", "taking", "took"), source_of(vm, "out of")),
-        Step::ConfigureNode { address, .. } => {
-            (verb("configure", "configuring", "configured"), format!("Talos at {}", address.primary()))
+        Step::ConfigureNode { address, reconfigure, .. } => {
+            let again = match reconfigure {
+                None => String::new(),
+                Some(Reconfigure { fingerprint: None }) => " once more".to_owned(),
+                Some(Reconfigure { fingerprint: Some(shown) }) => {
+                    format!(" once more, if its certificate has the fingerprint {}", safe(shown))
+                }
+            };
+            (verb("configure", "configuring", "configured"), format!("Talos at {}{again}", address.primary()))
         }
         Step::Bootstrap { address, .. } => {
             (verb("bootstrap", "bootstrapping", "bootstrapped"), format!("the cluster at {address}"))
@@ -183,6 +190,10 @@ fn parts(step: &Step) -> (Verb, String) {
             let rest = format!("in the notes of {} that the cluster is bootstrapped", vm.vmid());
             (verb("write", "writing", "wrote"), rest)
         }
+        Step::RecordConfigured { vm } => (
+            verb("write", "writing", "wrote"),
+            format!("in the notes of {} that its machine is configured", vm.vmid()),
+        ),
         Step::ApplyManifests { manifests } => {
             (verb("apply", "applying", "applied"), format!("{} of bootstrap_manifests", manifests.len()))
         }

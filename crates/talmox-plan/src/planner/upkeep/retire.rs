@@ -304,7 +304,7 @@ impl<'a> Planner<'a> {
         }
         let Some(address) = self.addresses.get(&node.name).copied() else { return };
         let started = StepId::new(Some(&node.name), "start");
-        let step = Step::ConfigureNode { vm, address };
+        let step = Step::ConfigureNode { vm, address, reconfigure: None };
         let draft = Draft::new(Some(&node.name), step, "it is new", Effect::Create);
         let configured = self.push(draft.after(vec![started]));
         let step = Step::Upkeep(Upkeep::ReturnNode { node: node.name.clone(), address: address.primary() });

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::print_stdout, reason = "counts and times are part of what is shown")]
 
+mod again;
 mod drive;
 mod faults;
 mod matrix;

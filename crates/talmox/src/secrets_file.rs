@@ -134,6 +134,16 @@ fn missing(message: String) -> Failure {
 
 /// The text of a file with secrets in it, in the clear; SOPS files are decrypted.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let text = read_as_it_is(path)?;
+    if is_sops(&text) {
+        let opened = sops::open(path, &text)?.to_yaml();
+        return Ok(Zeroizing::new(opened.expose_secret().to_owned()));
+    }
+    Ok(text)
+}
+
+/// The same without opening what is encrypted.
+pub(crate) fn read_as_it_is(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let name = path.display().to_string();
     let failed = |error: std::io::Error| Failure::new(format!("could not read {name}: {error}"));
     let mut text = Zeroizing::new(String::new());
@@ -141,10 +151,6 @@ pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let read = file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(failed)?;
     if read as u64 > MAX_SIZE {
         return Err(Failure::new(format!("{name} is too large for a file of secrets")));
-    }
-    if is_sops(&text) {
-        let opened = sops::open(path, &text)?.to_yaml();
-        return Ok(Zeroizing::new(opened.expose_secret().to_owned()));
     }
     Ok(text)
 }

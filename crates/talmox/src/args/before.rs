@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 use talmox_types::Fingerprint;
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, VariableFlags};
 
 /// Write a description to start from
 ///
@@ -90,6 +90,8 @@ pub(crate) struct Init {
 pub(crate) struct Validate {
     #[command(flatten)]
     pub description: Description,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub output: Output,
 }

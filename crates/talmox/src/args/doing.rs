@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use talmox_plan::{Moment, Until};
 use talmox_types::{HostName, NodeName};
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, VariableFlags};
 
 /// Which nodes are meant, and what may be done to them.
 #[derive(Args)]
@@ -169,6 +169,8 @@ pub(crate) struct Plan {
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
+    pub variables: VariableFlags,
+    #[command(flatten)]
     pub scope: Scope,
     /// Format of the plan on stdout: table, json, yaml or markdown
     #[arg(
@@ -230,6 +232,8 @@ pub(crate) struct Apply {
     pub description: Description,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub scope: Scope,
     /// Take the lease of another run over that has died or is wrong
@@ -339,6 +343,8 @@ pub(crate) struct Status {
     pub description: Description,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     /// Look again every so many seconds (default: 2)
     #[arg(
         long,

@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use talmox_secrets::age::Recipient;
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, VariableFlags};
 
 /// Make, show, check, convert and rotate the cluster's secrets
 ///
@@ -159,6 +159,8 @@ pub(crate) struct SecretsRotateCa {
     pub kubernetes: bool,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub output: Output,
 }

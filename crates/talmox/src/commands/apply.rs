@@ -27,6 +27,7 @@ use crate::secrets_file;
 pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
     block_on(async {
         let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = job.with_variables(&args.variables);
         let result = apply(&job, args, printer).await;
         job.session.close().await?;
         result.map(|()| Exit::Done)

@@ -14,6 +14,7 @@ use crate::screens::{Places, PlanData, Story, Verbosity, nothing_to_do, plan_mar
 pub(super) fn run(args: &crate::args::Plan, printer: &Printer) -> anyhow::Result<Exit> {
     block_on(async {
         let job = Job::open(&args.description, &args.connection, printer).await?;
+        let job = job.with_variables(&args.variables);
         let result = plan(&job, args, printer).await;
         job.session.close().await?;
         result

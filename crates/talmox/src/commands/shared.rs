@@ -14,8 +14,9 @@ use talmox_pve::client::Client;
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
+use super::configs::Described;
 use super::{read, rehearsal, unknown_node};
-use crate::args::{Connection, Description, Move, Roll, Scope, Simulate};
+use crate::args::{Connection, Description, Move, Roll, Scope, Simulate, VariableFlags};
 use crate::connect::{Session, folder};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -32,8 +33,10 @@ pub(super) struct Job {
     /// What paths in the description are relative to.
     pub(super) folder: PathBuf,
     started: Instant,
-    /// `-f` and `--simulate` as they were given, for commands to type next.
+    /// `-f`, `--simulate` and `--variable` as they were given, for commands to type next.
     pub(super) flags: String,
+    /// What patches may refer to besides what is kept for the description.
+    pub(super) variables: VariableFlags,
 }
 
 /// Where a plan is carried out, and how that place is named on a command line.
@@ -79,7 +82,15 @@ impl Job {
         let started = Instant::now();
         let session = Session::open((&desired, named), file, connection, printer).await?;
         let (folder, flags) = (folder(file), flags(file, connection));
-        Ok(Self { outcome, desired, session, folder, started, flags })
+        let variables = VariableFlags::default();
+        Ok(Self { outcome, desired, session, folder, started, flags, variables })
+    }
+
+    /// The same with variables for patches.
+    pub(super) fn with_variables(mut self, variables: &VariableFlags) -> Self {
+        self.flags.push_str(&variables.words());
+        self.variables = variables.clone();
+        self
     }
 
     /// Looks at Proxmox.
@@ -134,8 +145,7 @@ impl Job {
             return Ok(());
         }
         let covers = |node: &NodeName| request.covers(node);
-        let problems =
-            rehearsal::problems(&self.outcome, &self.desired, &self.folder, covers, Severity::Error)?;
+        let problems = rehearsal::problems(&self.described(), covers, Severity::Error)?;
         if problems.is_empty() {
             return Ok(());
         }
@@ -144,6 +154,12 @@ impl Job {
         printer.problem("");
         let count = plural(problems.len(), "problem");
         Err(Failure::new(format!("{count} in the description. Nothing was changed.")).into())
+    }
+
+    /// What configurations are made from.
+    pub(super) fn described(&self) -> Described<'_> {
+        let Self { outcome, desired, folder, variables, .. } = self;
+        Described { outcome, desired, folder, variables }
     }
 
     pub(super) fn elapsed(&self) -> Duration {

@@ -5,17 +5,21 @@ use talmox_config::{Colour, Outcome, Problem, Severity, position_of, report};
 use talmox_image::Schematic;
 use talmox_types::desired::{Desired, Role};
 
+use super::configs::Described;
 use super::schematic::note_order;
 use super::{problems_found, rehearsal};
 use crate::args::{Format, Validate};
 use crate::connect::folder;
 use crate::printer::{GREEN, Printer};
+use crate::variables_file;
 
 pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
+    variables_file::values_of(&args.variables)?;
     let mut outcome = talmox_config::read_path(&args.description.file);
     if let Some(desired) = &outcome.desired {
         let folder = folder(&args.description.file);
-        match rehearsal::problems(&outcome, desired, &folder, |_| true, Severity::Warning) {
+        let described = Described { outcome: &outcome, desired, folder: &folder, variables: &args.variables };
+        match rehearsal::problems(&described, |_| true, Severity::Warning) {
             Ok(problems) => outcome.problems.extend(problems),
             Err(error) => printer.say(&format!("machine configurations were not looked at: {error:#}")),
         }

@@ -195,7 +195,9 @@ fn chosen_keys(value: &Value, kind: &Type, found: &mut dyn FnMut(&str)) {
             }
         }
         (Value::List(items), Type::List(kind)) => {
-            items.iter().for_each(|item| chosen_keys(item, kind, found))
+            for item in items {
+                chosen_keys(item, kind, found);
+            }
         }
         (Value::List(items), Type::Keyed(known, _)) => {
             items.iter().filter_map(Value::as_map).for_each(|map| chosen_keys_of_struct(map, known, found));

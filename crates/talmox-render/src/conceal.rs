@@ -25,7 +25,9 @@ impl RenderError {
             Self::TwoTaints(text) | Self::MissingManifest(text) => *text = hidden.cover_message(text),
             Self::Variable(InvalidVariable { message, .. }) => *message = hidden.cover_message(message),
             Self::InvalidPatch(faults) | Self::Idle(faults) | Self::Patch(PatchError::Config(faults)) => {
-                faults.0.iter_mut().for_each(|fault| self::fault(fault, hidden));
+                for fault in &mut faults.0 {
+                    self::fault(fault, hidden);
+                }
             }
             Self::Patch(
                 PatchError::Refused { patch, target, message } | PatchError::Clash { patch, target, message },
@@ -42,7 +44,9 @@ impl RenderError {
                 }
             }
             Self::Refused { problems, .. } => {
-                problems.iter_mut().for_each(|problem| self::problem(problem, hidden));
+                for problem in problems {
+                    self::problem(problem, hidden);
+                }
             }
         }
         self
@@ -55,7 +59,7 @@ impl RenderError {
         let is_outside = |name: &str| outside.iter().any(|patch| patch.name == name);
         match &mut self {
             Self::Variable(InvalidVariable { source_name, message, .. }) if is_outside(source_name) => {
-                *message = NOTHING_SHOWN.to_owned();
+                NOTHING_SHOWN.clone_into(message);
             }
             Self::Unset(unset) => {
                 let (hidden, shown): (Vec<Unset>, Vec<Unset>) =
@@ -71,7 +75,7 @@ impl RenderError {
             Self::InvalidPatch(faults) => {
                 for fault in faults.0.iter_mut().filter(|fault| is_outside(&fault.place.source)) {
                     fault.place.path.clear();
-                    fault.message = NOTHING_SHOWN.to_owned();
+                    NOTHING_SHOWN.clone_into(&mut fault.message);
                 }
             }
             Self::Input(_)

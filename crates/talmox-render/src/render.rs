@@ -126,7 +126,9 @@ fn render_over(
 ) -> Result<Rendered, RenderError> {
     let hidden = inputs.variables.hidden();
     let mut rendered = make(base, inputs).map_err(|error| error.without(hidden))?;
-    rendered.warnings.iter_mut().for_each(|warning| conceal::problem(warning, hidden));
+    for warning in &mut rendered.warnings {
+        conceal::problem(warning, hidden);
+    }
     Ok(rendered)
 }
 

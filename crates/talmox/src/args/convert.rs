@@ -25,7 +25,7 @@ pub(crate) enum ConvertWhat {
 ///
 /// Every field is reported as honoured, translated or unsupported. Variables such as ${NAME} stay in patches, where they
 /// are replaced when a config is rendered, and talenv.yaml gets a line for each that has no value yet; elsewhere they are replaced
-/// now, from --variable, TALMOX_VAR_NAME and the talenv.yaml beside FILE.
+/// now, from --variable, `TALMOX_VAR_NAME` and the talenv.yaml beside FILE.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox convert talhelper talconfig.yaml              what would become of each field; nothing is written

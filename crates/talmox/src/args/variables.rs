@@ -9,7 +9,7 @@ use clap::Args;
 #[derive(Args, Clone, Default)]
 pub(crate) struct VariableFlags {
     /// Give the variable NAME of patches a value, or without one let the environment's variable of that name through; repeat it.
-    /// TALMOX_VAR_NAME and talenv.yaml give values too
+    /// `TALMOX_VAR_NAME` and talenv.yaml give values too
     #[arg(long = "variable", value_name = "NAME[=VALUE]")]
     pub given: Vec<VariableFlag>,
 }

@@ -105,11 +105,11 @@ pub(crate) fn names_in(text: &str) -> BTreeSet<String> {
 /// What to do about variables without a value.
 pub(crate) fn advice(unset: &[Unset]) -> String {
     let names: BTreeSet<&str> = unset.iter().map(|one| one.name.as_str()).collect();
-    let lines: String = names.iter().map(|name| format!("\n      {name}: …")).collect();
+    let lines: String = names.iter().map(|name| format!("\n  {name}: …")).collect();
     let first = names.first().copied().unwrap_or("NAME");
     format!(
-        "add to talenv.yaml beside the description, or encrypted to talenv.sops.yaml:{lines}\n      \
-         for one run: --variable {first}=VALUE, or TALMOX_VAR_{first}=VALUE in the environment;\n      \
+        "add to talenv.yaml beside the description, or encrypted to talenv.sops.yaml:{lines}\n\
+         for one run: --variable {first}=VALUE, or TALMOX_VAR_{first}=VALUE in the environment;\n\
          --variable {first} lets the environment's own {first} through"
     )
 }

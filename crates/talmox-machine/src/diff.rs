@@ -1,9 +1,9 @@
 //! What differs between two configs, field by field, with secrets masked.
 
-use crate::document::{Config, Document};
+use crate::document::{Config, Document, Id};
 use crate::fault::Trail;
 use crate::hidden::Hidden;
-use crate::mask::{Mark, Mask, shown};
+use crate::mask::{CoveredKeys, Mark, Mask, shown};
 use crate::value::{Map, Value};
 
 /// A field that differs. Nothing stands for a field that is not there; a secret is masked, so both sides of a secret that
@@ -31,11 +31,11 @@ impl Config {
             Comparison { mask: Mask::Guarded { hidden, mark: mark.as_ref() }, found: Vec::new() };
         for before in self.documents() {
             let counterpart = after.documents().iter().find(|one| one.id() == before.id());
-            comparison.compare(&before.id().to_string(), Some(before), counterpart);
+            comparison.compare(before.id(), Some(before), counterpart);
         }
         for added in after.documents() {
             if !self.documents().iter().any(|one| one.id() == added.id()) {
-                comparison.compare(&added.id().to_string(), None, Some(added));
+                comparison.compare(added.id(), None, Some(added));
             }
         }
         comparison.found
@@ -72,16 +72,23 @@ struct Place<'a> {
     document: &'a str,
     path: Trail<'a>,
     beside_masked: bool,
+    keys: &'a CoveredKeys,
 }
 
 impl Comparison<'_> {
-    fn compare(&mut self, name: &str, before: Option<&Document>, after: Option<&Document>) {
+    fn compare(&mut self, id: Id<'_>, before: Option<&Document>, after: Option<&Document>) {
+        let name = id.name.map(|name| self.mask.name(name));
+        let name = Id { kind: id.kind, name: name.as_deref() }.to_string();
+        let keys = |document: Option<&Document>| {
+            document.map(|document| document.covered_keys(&self.mask)).unwrap_or_default()
+        };
+        let keys = keys(before).and(keys(after));
         let both = |document: &Document| {
             let masked = document.masked(&self.mask);
             (document.to_value().without_nulls(), masked.to_value().without_nulls())
         };
         let (before, after) = (before.map(both), after.map(both));
-        let place = Place { document: name, path: Trail::default(), beside_masked: false };
+        let place = Place { document: &name, path: Trail::default(), beside_masked: false, keys: &keys };
         self.walk(
             &place,
             before.as_ref().map(|(value, masked)| Shown { value, masked }),
@@ -100,7 +107,7 @@ impl Comparison<'_> {
             ) => {
                 let added = after.keys().filter(|key| !before.contains(key));
                 for key in before.keys().chain(added) {
-                    let at = Place { path: place.path.key(key), ..*place };
+                    let at = Place { path: place.path.key(place.keys.shown(key)), ..*place };
                     self.walk(&at, entry(before, before_masked, key), entry(after, after_masked, key));
                 }
             }
@@ -126,12 +133,13 @@ impl Comparison<'_> {
         let masked = |one: &Option<Shown<'_>>| one.as_ref().is_some_and(Shown::is_masked);
         let whole = before.is_some() && after.is_some() && masked(&before) != masked(&after);
         let show = |one: Shown<'_>| {
+            let mut value = one.masked.clone();
             if (whole || place.beside_masked) && !one.is_masked() {
-                let mut value = one.value.clone();
+                value = one.value.clone();
                 self.mask.whole(&mut value);
-                return shown(&value);
             }
-            shown(one.masked)
+            place.keys.rename(&mut value);
+            shown(&value)
         };
         let (before, after) = (before.map(show), after.map(show));
         let (document, path) = (place.document.to_owned(), place.path.to_string());

@@ -6,7 +6,7 @@ use talmox_yaml::{FaultKind, Node, NodeKind};
 
 use crate::fault::{Fault, Faults, Path, Source, Trail};
 use crate::hidden::Hidden;
-use crate::mask::Mask;
+use crate::mask::{CoveredKeys, Mask};
 use crate::print::print_to;
 use crate::read::{Reader, free_scalar};
 use crate::schema::{self, API_VERSION, Kind};
@@ -65,6 +65,10 @@ impl Document {
     #[must_use]
     pub fn redacted(&self) -> Self {
         self.masked(&Mask::Secrets)
+    }
+
+    pub(crate) fn covered_keys(&self, mask: &Mask<'_>) -> CoveredKeys {
+        mask.keys(&self.body, self.kind.body)
     }
 
     pub(crate) fn masked(&self, mask: &Mask<'_>) -> Self {
@@ -180,11 +184,17 @@ impl Config {
         Self { documents: self.documents.iter().map(Document::redacted).collect() }
     }
 
-    /// The same with what people wrote into files, manifests and variables of programs masked as well, and with it everything hidden.
+    /// The same with what people wrote into files, manifests and variables of programs masked as well, and with it everything hidden,
+    /// in keys too.
     #[must_use]
     pub fn guarded(&self, hidden: &Hidden) -> Self {
         let mask = Mask::Guarded { hidden, mark: None };
-        Self { documents: self.documents.iter().map(|document| document.masked(&mask)).collect() }
+        let guarded = |document: &Document| {
+            let mut masked = document.masked(&mask);
+            document.covered_keys(&mask).rename_in(&mut masked.body);
+            masked
+        };
+        Self { documents: self.documents.iter().map(guarded).collect() }
     }
 }
 

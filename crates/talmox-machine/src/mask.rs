@@ -2,7 +2,9 @@
 //!
 //! Two kinds of fields are masked. *Secret* ones hold a secret and nothing else, as Talos itself has it. *Guarded* ones hold what people
 //! wrote, files, manifests, variables of programs, and with it whatever secrets they put there. Beside them stands what came out of
-//! variables, in any field, and so does what an address says beyond where something is: who asks for it, and with what.
+//! variables, in any field and any key, and so does what an address says beyond where something is: who asks for it, and with what.
+
+use std::collections::BTreeMap;
 
 use aws_lc_rs::hmac;
 
@@ -40,11 +42,35 @@ impl Mask<'_> {
     pub(crate) fn document(&self, body: &mut Map, known: &Struct) {
         self.structure(body, known);
         if let Self::Guarded { hidden, .. } = self {
-            let is_hidden =
-                |leaf: &Value| leaf.as_text().filter(|text| hidden.is_in(text)).map(|text| self.cover(text));
+            let is_hidden = |leaf: &Value| {
+                Some(shown(leaf)).filter(|text| hidden.is_in(text)).map(|text| self.cover(&text))
+            };
             body.values_mut().for_each(|value| leaves(value, &is_hidden));
             let is_address = |leaf: &Value| self.address(leaf.as_text()?);
             body.values_mut().for_each(|value| leaves(value, &is_address));
+        }
+    }
+
+    /// The keys of a document in which something hidden stands, with what is shown in their place. Only keys that people choose:
+    /// those Talos knows by name are no secret.
+    pub(crate) fn keys(&self, body: &Map, known: &Struct) -> CoveredKeys {
+        let mut covered = CoveredKeys::default();
+        if let Self::Guarded { hidden, .. } = self {
+            let mut found = |key: &str| {
+                if hidden.is_in(key) {
+                    covered.0.insert(key.to_owned(), self.cover(key));
+                }
+            };
+            chosen_keys_of_struct(body, known, &mut found);
+        }
+        covered
+    }
+
+    /// A document's name without what is hidden.
+    pub(crate) fn name(&self, name: &str) -> String {
+        match self {
+            Self::Guarded { hidden, .. } if hidden.is_in(name) => self.cover(name),
+            Self::Guarded { .. } | Self::Secrets => name.to_owned(),
         }
     }
 
@@ -102,6 +128,89 @@ impl Mask<'_> {
             Self::Guarded { mark: Some(mark), .. } => format!("{REDACTED} {}", mark.of(text)),
             Self::Guarded { mark: None, .. } | Self::Secrets => REDACTED.to_owned(),
         }
+    }
+}
+
+/// Keys that are not shown, with what is.
+#[derive(Clone, Default)]
+pub(crate) struct CoveredKeys(BTreeMap<String, String>);
+
+impl CoveredKeys {
+    /// Those of another document too.
+    pub(crate) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// What is shown of a key.
+    pub(crate) fn shown<'k>(&'k self, key: &'k str) -> &'k str {
+        self.0.get(key).map_or(key, String::as_str)
+    }
+
+    /// Renames the keys of a value. Two that look alike then are numbered.
+    pub(crate) fn rename(&self, value: &mut Value) {
+        match value {
+            Value::Map(map) => self.rename_in(map),
+            Value::List(items) => items.iter_mut().for_each(|item| self.rename(item)),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Integer(_)
+            | Value::Octal(_)
+            | Value::Float(_)
+            | Value::Text(_) => {}
+        }
+    }
+
+    pub(crate) fn rename_in(&self, map: &mut Map) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut renamed = Map::new();
+        for (key, mut value) in std::mem::take(map) {
+            self.rename(&mut value);
+            let shown = self.shown(&key);
+            let numbered = (2..).map(|number| format!("{shown} {number}"));
+            let free = std::iter::once(shown.to_owned()).chain(numbered).find(|name| !renamed.contains(name));
+            renamed.set(free.unwrap_or(key), value);
+        }
+        *map = renamed;
+    }
+}
+
+fn chosen_keys_of_struct(map: &Map, known: &Struct, found: &mut dyn FnMut(&str)) {
+    for (key, value) in map.iter() {
+        if let Some(field) = known.field(key) {
+            chosen_keys(value, &field.kind, found);
+        }
+    }
+}
+
+fn chosen_keys(value: &Value, kind: &Type, found: &mut dyn FnMut(&str)) {
+    match (value, kind) {
+        (Value::Map(map), Type::Struct(known)) => chosen_keys_of_struct(map, known, found),
+        (Value::Map(map), Type::Map(kind)) => {
+            for (key, value) in map.iter() {
+                found(key);
+                chosen_keys(value, kind, found);
+            }
+        }
+        (Value::List(items), Type::List(kind)) => {
+            for item in items {
+                chosen_keys(item, kind, found);
+            }
+        }
+        (Value::List(items), Type::Keyed(known, _)) => {
+            items.iter().filter_map(Value::as_map).for_each(|map| chosen_keys_of_struct(map, known, found));
+        }
+        // Of what Talos knows nothing about, all keys are chosen.
+        (Value::Map(map), _) => {
+            for (key, value) in map.iter() {
+                found(key);
+                chosen_keys(value, &Type::Object, found);
+            }
+        }
+        (Value::List(items), _) => items.iter().for_each(|item| chosen_keys(item, &Type::Object, found)),
+        _ => {}
     }
 }
 

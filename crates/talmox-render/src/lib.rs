@@ -3,7 +3,7 @@
 //! ```text
 //! Desired, Node, Bundle ──▶ base, as talosctl would make it ──▶ layer: what the description says ──▶ patches ──▶ Config
 //!                                                                                                      ▲            │
-//!                                              texts, with ${VARIABLES} replaced ──────────────────────┘        validate
+//!                                              parsed, then ${VARIABLES} replaced ─────────────────────┘        validate
 //! ```
 //!
 //! What the description says is merged over the base by the rules of patches, in the layout of the cluster's contract; the
@@ -12,14 +12,17 @@
 
 mod accepts;
 mod base;
+mod conceal;
 mod inputs;
 mod layer;
 mod patches;
 mod render;
+mod substitute;
 mod variables;
 
 pub use accepts::Accepts;
 pub use inputs::{Inputs, PatchText, Whereabouts};
 pub use patches::Blamed;
 pub use render::{Common, RenderError, Rendered, Renderer, render};
-pub use variables::{InvalidVariable, Variables, substitute};
+pub use substitute::{names, values};
+pub use variables::{InvalidVariable, Unset, Variables, is_name};

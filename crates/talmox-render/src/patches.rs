@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use talmox_machine::validate::{Mode, Problem, Severity};
-use talmox_machine::{Config, Faults, Hidden, Patch, PatchError, Source, patch};
+use talmox_machine::{Config, Faults, Patch, PatchError, Source, patch};
 use talmox_types::Contract;
 
 use crate::inputs::Inputs;
 use crate::render::RenderError;
-use crate::variables::substitute_and_note;
+use crate::substitute::{Unusable, substitute};
 
 /// Proxmox boots Talos as the platform nocloud, which is a cloud to Talos: installing is not checked.
 pub(crate) const MODE: Mode = Mode::Cloud;
@@ -31,23 +31,34 @@ impl fmt::Display for Blamed {
     }
 }
 
-/// The patches with their variables replaced, and nothing in them that would come to nothing; and what of the variables is not to
-/// be shown.
-pub(crate) fn read(inputs: &Inputs<'_>) -> Result<(Vec<Patch>, Hidden), RenderError> {
-    let mut patches = Vec::with_capacity(inputs.patches.len());
-    let (mut idle, mut used) = (Vec::new(), BTreeSet::new());
+/// The patches with their variables replaced, and nothing in them that would come to nothing.
+pub(crate) fn read(inputs: &Inputs<'_>) -> Result<Vec<Patch>, RenderError> {
+    let mut trees = Vec::with_capacity(inputs.patches.len());
+    let mut unset = BTreeSet::new();
     for given in inputs.patches {
-        let text = substitute_and_note(&given.name, &given.text, inputs.variables, &mut used)
-            .map_err(RenderError::Variable)?;
-        let patch =
-            Patch::parse(Source { name: &given.name, text: &text }).map_err(RenderError::InvalidPatch)?;
+        let source = Source { name: &given.name, text: &given.text };
+        let substituted = substitute(source, inputs.variables).map_err(|unusable| match unusable {
+            Unusable::Variable(invalid) => RenderError::Variable(invalid),
+            Unusable::Faults(faults) => RenderError::InvalidPatch(faults),
+        })?;
+        unset.extend(substituted.unset);
+        trees.push(substituted.tree);
+    }
+    // All of them at once: whoever has to add them wants to do so once.
+    if !unset.is_empty() {
+        return Err(RenderError::Unset(unset.into_iter().collect()));
+    }
+    let mut idle = Vec::new();
+    let mut patches = Vec::with_capacity(trees.len());
+    for tree in trees {
+        let patch = tree.read().map_err(RenderError::InvalidPatch)?;
         idle.extend(patch.idle());
         patches.push(patch);
     }
     if !idle.is_empty() {
         return Err(RenderError::Idle(Faults(idle)));
     }
-    Ok((patches, inputs.variables.hidden(&used)))
+    Ok(patches)
 }
 
 /// Applies them in order. A document that is to go and is not there would be passed over by Talos in silence.

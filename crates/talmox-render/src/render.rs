@@ -11,10 +11,11 @@ use talmox_types::desired::{Desired, Node};
 
 use crate::accepts::{self, Accepts};
 use crate::base::{self, Machine};
+use crate::conceal;
 use crate::inputs::{Inputs, PatchText, Whereabouts};
 use crate::layer::Layer;
 use crate::patches::{self, Blamed};
-use crate::variables::{InvalidVariable, Variables};
+use crate::variables::{InvalidVariable, Unset, Variables};
 
 /// A configuration Talos takes.
 #[derive(Clone, Debug)]
@@ -45,6 +46,9 @@ pub enum RenderError {
     MissingManifest(String),
     #[error("{0}")]
     Variable(InvalidVariable),
+    /// Variables without a value, of all patches of the node.
+    #[error("{}", lines(.0))]
+    Unset(Vec<Unset>),
     /// Not a patch.
     #[error("{0}")]
     InvalidPatch(Faults),
@@ -115,7 +119,20 @@ impl<'a> Renderer<'a> {
     }
 }
 
+/// Nothing that comes out says what a variable stands for, except the configuration itself.
 fn render_over(
+    base: &dyn Fn() -> Result<Config, RenderError>,
+    inputs: &Inputs<'_>,
+) -> Result<Rendered, RenderError> {
+    let hidden = inputs.variables.hidden();
+    let mut rendered = make(base, inputs).map_err(|error| error.without(hidden))?;
+    for warning in &mut rendered.warnings {
+        conceal::problem(warning, hidden);
+    }
+    Ok(rendered)
+}
+
+fn make(
     base: &dyn Fn() -> Result<Config, RenderError>,
     inputs: &Inputs<'_>,
 ) -> Result<Rendered, RenderError> {
@@ -125,7 +142,7 @@ fn render_over(
     let described = || patches::apply(base()?, &name, &said);
     let config = described()?;
     let accepted = accepts::listed(&config);
-    let (given, hidden) = patches::read(inputs)?;
+    let given = patches::read(inputs)?;
     let config = patches::apply(config, &name, &given)?;
     let talos = inputs.desired.talos.version.contract();
     let (refused, warnings) = patches::validate(&config, talos);
@@ -133,5 +150,6 @@ fn render_over(
         return Err(patches::blame(&described()?, &given, &refused, talos));
     }
     let accepts = accepts::of(&accepted, &config, &given);
+    let hidden = inputs.variables.hidden().clone();
     Ok(Rendered { config, warnings, left_out: layer.left_out, hidden, accepts })
 }

@@ -1,10 +1,6 @@
-//! `${NAME}` in patches, replaced before they are read.
-//!
-//! Only what has braces is a variable: `$patch: delete` is Talos' and stays, and so does `$NAME`. `$${` stands for a literal
-//! `${`, and `$$patch` for `$patch`, which is how other tools had to have it written. In a line that is a comment nothing
-//! is replaced: a patch that is commented out must not ask for its variables.
+//! What variables stand for, and the references to them: `${NAME}`, `${NAME:-default}`, `${NAME-default}`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use talmox_machine::Hidden;
@@ -13,8 +9,7 @@ use talmox_machine::Hidden;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Variables {
     values: BTreeMap<String, String>,
-    /// Names of those that are in a file of their own: kept for the cluster, they are hidden whether a patch names them or not.
-    kept: BTreeSet<String>,
+    hidden: Hidden,
 }
 
 impl Variables {
@@ -22,23 +17,17 @@ impl Variables {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Takes those of a file, which come before others.
-    pub fn keep(&mut self, pairs: impl IntoIterator<Item = (String, String)>) {
-        for (name, value) in pairs {
-            self.kept.insert(name.clone());
-            self.values.insert(name, value);
-        }
-    }
-
-    /// What is not to be shown of a configuration that patches made: all that is kept, and what they took from elsewhere.
-    pub(crate) fn hidden(&self, used: &BTreeSet<String>) -> Hidden {
-        self.kept.union(used).filter_map(|name| self.get(name)).collect()
+    /// What is shown nowhere: all values, whether a patch refers to them or not.
+    pub fn hidden(&self) -> &Hidden {
+        &self.hidden
     }
 }
 
 impl FromIterator<(String, String)> for Variables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
-        Self { values: pairs.into_iter().collect(), kept: BTreeSet::new() }
+        let values: BTreeMap<String, String> = pairs.into_iter().collect();
+        let hidden = values.values().collect();
+        Self { values, hidden }
     }
 }
 
@@ -48,7 +37,7 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// A variable that stands for nothing, or is not written as one.
+/// A reference that is not written as one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name}:{line}: {message}")]
 pub struct InvalidVariable {
@@ -57,162 +46,93 @@ pub struct InvalidVariable {
     pub message: String,
 }
 
-/// The text with its variables replaced.
-pub fn substitute(name: &str, text: &str, variables: &Variables) -> Result<String, InvalidVariable> {
-    substitute_and_note(name, text, variables, &mut BTreeSet::new())
+/// A reference to a variable that has no value, and no default.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{source_name}:{line}: {}", self.what())]
+pub struct Unset {
+    pub source_name: String,
+    pub line: usize,
+    pub name: String,
+    /// It has a value, which is empty.
+    pub is_empty: bool,
 }
 
-/// The same, and the names of those that were put in.
-pub(crate) fn substitute_and_note(
-    name: &str,
-    text: &str,
-    variables: &Variables,
-    used: &mut BTreeSet<String>,
-) -> Result<String, InvalidVariable> {
-    let mut out = String::with_capacity(text.len());
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        if line.trim_start().starts_with('#') {
-            out.push_str(line);
-            continue;
-        }
-        replace(line, variables, &mut out, used).map_err(|message| InvalidVariable {
-            source_name: name.to_owned(),
-            line: index + 1,
-            message,
-        })?;
+impl Unset {
+    /// What is wrong, without the place.
+    pub fn what(&self) -> String {
+        format!("the variable {} is {}", self.name, if self.is_empty { "empty" } else { "not set" })
     }
-    Ok(out)
 }
 
-fn replace(
-    line: &str,
-    variables: &Variables,
-    out: &mut String,
-    used: &mut BTreeSet<String>,
-) -> Result<(), String> {
-    let mut rest = line;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        rest = if rest.starts_with("$${") || rest.starts_with("$$patch") {
-            out.push('$');
-            // What follows is taken as it is, the second `$` is the literal one.
-            rest = &rest[2..];
-            continue;
-        } else if let Some(inside) = rest.strip_prefix("${") {
-            let Some(end) = inside.find('}') else {
-                return Err("`${` without `}`; write `$${` for a literal one".to_owned());
-            };
-            out.push_str(&value(&inside[..end], variables, used)?);
-            &inside[end + 1..]
-        } else {
-            out.push('$');
-            &rest[1..]
+/// What a reference says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reference<'a> {
+    pub name: &'a str,
+    pub default: Option<Fallback<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fallback<'a> {
+    pub text: &'a str,
+    /// `:-`: an empty value counts as none.
+    pub if_empty: bool,
+}
+
+impl<'a> Reference<'a> {
+    /// What stands between the braces.
+    pub(crate) fn parse(inside: &'a str) -> Result<Self, String> {
+        let end = inside.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inside.len());
+        let (name, form) = inside.split_at(end);
+        let default = match (form.strip_prefix(":-"), form.strip_prefix('-')) {
+            (Some(text), _) => Some(Fallback { text, if_empty: true }),
+            (None, Some(text)) => Some(Fallback { text, if_empty: false }),
+            (None, None) => None,
         };
-    }
-    out.push_str(rest);
-    Ok(())
-}
-
-/// What `NAME`, `NAME:-default` or `NAME-default` stands for.
-fn value(inside: &str, variables: &Variables, used: &mut BTreeSet<String>) -> Result<String, String> {
-    let end = inside.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inside.len());
-    let (name, form) = inside.split_at(end);
-    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(not_understood(inside));
-    }
-    let known = variables.get(name);
-    used.extend(known.map(|_| name.to_owned()));
-    let filled = known.filter(|value| !value.is_empty());
-    if form.is_empty() {
-        let what = if known.is_some() { "empty" } else { "not set" };
-        return filled.map(str::to_owned).ok_or_else(|| {
-            format!(
-                "the variable {name} is {what}; set it, give it a default (${{{name}:-…}}), or write $${{{name}}} for a literal"
-            )
-        });
-    }
-    if let Some(default) = form.strip_prefix(":-") {
-        return Ok(filled.unwrap_or(default).to_owned());
-    }
-    match form.strip_prefix('-') {
-        Some(default) => Ok(known.unwrap_or(default).to_owned()),
-        None => Err(not_understood(inside)),
+        let is_name = is_name(name);
+        if !is_name || default.is_none() && !form.is_empty() {
+            return Err(format!(
+                "`${{{inside}}}` is no variable: ${{NAME}}, ${{NAME:-default}} and ${{NAME-default}} are; write $${{{inside}}} for a literal"
+            ));
+        }
+        Ok(Self { name, default })
     }
 }
 
-fn not_understood(inside: &str) -> String {
-    format!(
-        "`${{{inside}}}` is no variable: ${{NAME}}, ${{NAME:-default}} and ${{NAME-default}} are; write $${{{inside}}} for a literal"
-    )
+/// Whether a variable can be called that: letters, digits and `_`, not beginning with a digit.
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn replaced(text: &str) -> Result<String, String> {
-        let pairs = [("NAME", "lab"), ("EMPTY", ""), ("_x1", "under")];
-        let variables = pairs.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-        substitute("patch.yaml", text, &variables).map_err(|error| error.to_string())
-    }
-
     #[test]
-    fn what_has_braces_is_replaced_and_nothing_else() {
-        for (text, expected) in [
-            ("a: ${NAME}\n", "a: lab\n"),
-            ("${NAME}${_x1}", "labunder"),
-            ("a: $NAME $ $1 100$", "a: $NAME $ $1 100$"),
-            ("$patch: delete", "$patch: delete"),
-            ("$$patch: delete", "$patch: delete"),
-            ("a: $${NAME} $$ $$x", "a: ${NAME} $$ $$x"),
-            ("a: ${NONE:-b c}", "a: b c"),
-            ("a: ${EMPTY:-b}", "a: b"),
-            ("a: ${EMPTY-b}", "a: "),
-            ("a: ${NONE-b}", "a: b"),
-            ("a: ${NAME:-b}", "a: lab"),
-            ("a: ${NONE:-}", "a: "),
-            ("  # ${NONE}\na: 1", "  # ${NONE}\na: 1"),
-            ("ä: ${NAME} ü", "ä: lab ü"),
+    fn references_are_taken_apart() {
+        let default = |text, if_empty| Some(Fallback { text, if_empty });
+        for (inside, name, expected) in [
+            ("NAME", "NAME", None),
+            ("_x1", "_x1", None),
+            ("A:-", "A", default("", true)),
+            ("A:-b c", "A", default("b c", true)),
+            ("A-b:-c", "A", default("b:-c", false)),
         ] {
-            assert_eq!(replaced(text).as_deref(), Ok(expected), "{text}");
+            assert_eq!(Reference::parse(inside), Ok(Reference { name, default: expected }), "{inside}");
+        }
+        for inside in ["", "1", "NAME:+x", "NAME##*", "A B", "ä"] {
+            assert!(Reference::parse(inside).unwrap_err().contains("is no variable"), "{inside}");
         }
     }
 
     #[test]
-    fn what_stands_for_nothing_is_told_with_its_place() {
-        for (text, part) in [
-            ("a: 1\nb: ${NONE}", "patch.yaml:2: the variable NONE is not set"),
-            ("a: ${EMPTY}", "patch.yaml:1: the variable EMPTY is empty"),
-            ("a: ${NAME:+x}", "is no variable"),
-            ("a: ${NAME##*}", "is no variable"),
-            ("a: ${}", "is no variable"),
-            ("a: ${1}", "is no variable"),
-            ("a: ${NAME", "without `}`"),
-        ] {
-            let error = replaced(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_patches_took_is_hidden_and_so_is_what_is_kept() {
-        let mut variables: Variables = [("TOKEN", "hush-hush"), ("HOME", "/home/ann")]
-            .map(|(k, v)| (k.to_owned(), v.to_owned()))
-            .into_iter()
-            .collect();
-        variables.keep([("OLD".to_owned(), "swordfish".to_owned())]);
-        let mut used = BTreeSet::new();
-        let text = "a: ${TOKEN}\nb: ${NONE:-plain-default}\n# ${HOME}\n";
-        substitute_and_note("p", text, &variables, &mut used).unwrap();
-        let hidden: Vec<String> = variables.hidden(&used).texts().map(str::to_owned).collect();
-        assert_eq!(hidden, ["hush-hush", "swordfish"]);
-    }
-
-    #[test]
-    fn debug_shows_no_values() {
-        let variables: Variables = [("TOKEN".to_owned(), "hush-hush".to_owned())].into_iter().collect();
-        let shown = format!("{variables:?}");
+    fn every_value_is_hidden_and_debug_shows_none() {
+        let pairs = [("TOKEN", "hush-hush"), ("SIZE", "4096"), ("UNUSED", "swordfish")];
+        let variables: Variables = pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).into_iter().collect();
+        let hidden = variables.hidden();
+        assert!(hidden.is_in("a hush-hush") && hidden.is_in("swordfish") && !hidden.is_in("4096"));
+        let shown = format!("{variables:?} {hidden:?}");
         assert!(shown.contains("TOKEN") && !shown.contains("hush-hush"), "{shown}");
     }
 }

@@ -139,14 +139,19 @@ fn missing(message: String) -> Failure {
 
 /// The text of a file with secrets in it, in the clear; SOPS files are decrypted.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
-    let name = path.display().to_string();
-    let text = regular_file::text(path, MAX_SIZE)
-        .map_err(|error| Failure::new(format!("could not read the secrets in {name}: {error}")))?;
+    let text = read_as_it_is(path)?;
     if is_sops(&text) {
         let opened = sops::open(path, &text)?.to_yaml();
         return Ok(Zeroizing::new(opened.expose_secret().to_owned()));
     }
     Ok(text)
+}
+
+/// The same without opening what is encrypted.
+pub(crate) fn read_as_it_is(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let name = path.display().to_string();
+    regular_file::text(path, MAX_SIZE)
+        .map_err(|error| Failure::new(format!("could not read the secrets in {name}: {error}")))
 }
 
 #[cfg(test)]

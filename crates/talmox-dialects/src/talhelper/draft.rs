@@ -151,8 +151,8 @@ impl<'a> Draft<'a> {
                     Problem::error(Code::InvalidValue, format!("the variable {name} is not set"))
                         .at(location, "stands for nothing")
                         .hint(format!(
-                            "set {name} in the environment; talhelper takes it from talenv.yaml: \
-                             `export {name}=…` does here"
+                            "give --variable {name}=VALUE, set TALMOX_VAR_{name} in the environment, or add {name} to the \
+                             talenv.yaml beside this file"
                         )),
                 );
                 None

@@ -9,6 +9,7 @@ mod idle;
 mod json;
 mod merge;
 mod place;
+mod tree;
 
 use talmox_yaml::{Entry, Node, NodeKind, Scalar, Span, Style};
 
@@ -21,6 +22,7 @@ use crate::value::Value;
 pub use between::{Between, Hide};
 use delete::{Delete, NOT_FOUND, take_deletes};
 use json::Operation;
+pub use tree::{Filling, Leaf, Quoting, Tree};
 
 /// A patch that was read. It may hold secrets, so `Debug` only names it.
 #[derive(Clone)]
@@ -109,14 +111,7 @@ impl Patched {
 impl Patch {
     /// Reads a patch: documents, in which `$patch: delete` is allowed, or a list of JSON patch operations.
     pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
-        let nodes = parse_nodes(source)?;
-        let change = match nodes.as_slice() {
-            [node] if matches!(node.kind, NodeKind::Sequence(_)) => {
-                Change::Json(json::read_operations(source, node)?)
-            }
-            nodes => Change::Documents(read_parts(source, nodes)?),
-        };
-        Ok(Self { name: source.name.to_owned(), text: source.text.to_owned(), nodes, change })
+        Tree::parse(source)?.read()
     }
 
     /// A patch of documents that were made rather than written; they are read as if they had been.

@@ -16,7 +16,7 @@ use crate::value::{Map, Value};
 impl Bundle {
     /// Reads `talosctl`'s `secrets.yaml` or talhelper's `talsecret.yaml`. What is wrong is told without telling secrets.
     pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
-        let nodes = parse_nodes(source)?;
+        let nodes = parse_nodes(source).map_err(without_texts)?;
         let mut reader = Reader { source, faults: Vec::new() };
         let bundle = match nodes.as_slice() {
             [node] => reader.bundle(node),
@@ -146,9 +146,9 @@ impl Reader<'_> {
             let key = entry.key.as_scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default();
             // What SOPS adds to a file it encrypts.
             let sops = path.is_empty() && key == "sops";
+            // The key is not named: whatever a description calls its secrets may be another file.
             if !known.contains(&key) && !sops {
-                let path = [path, &[key]].concat();
-                self.fault(entry.key.place(), &path, "a secrets bundle has no such key");
+                self.fault(entry.key.place(), path, "a secrets bundle has no such key");
             }
         }
     }
@@ -249,6 +249,15 @@ impl Reader<'_> {
         let key = self.key(root, &[section, name, "key"]);
         Some(Authority { certificate: certificate?, key: key? })
     }
+}
+
+/// The same faults without what parsers quote: the file may be another one.
+fn without_texts(faults: Faults) -> Faults {
+    let Faults(mut faults) = faults;
+    for fault in &mut faults {
+        "this is not YAML, or a key is there twice".clone_into(&mut fault.message);
+    }
+    Faults(faults)
 }
 
 fn find<'a>(root: &'a Node, path: &[&str]) -> Option<&'a Node> {

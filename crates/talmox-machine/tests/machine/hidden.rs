@@ -312,3 +312,38 @@ fn what_people_wrote_stays_as_it_is_in_a_config_whose_secrets_are_masked() {
     let redacted = with(13, FREE).redacted().to_yaml();
     assert!(redacted.contains("stringData") && !redacted.contains("privateKey: hunter2"));
 }
+
+#[test]
+fn keys_and_names_that_came_out_of_variables_are_shown_nowhere() {
+    let hidden = Hidden::from_iter(["hunter2", "swordfish", "machine", "904713862"]);
+    let text = "machine:
+  sysctls: {hunter2: \"1\", x-swordfish: \"2\", plain: 904713862}
+  kubelet: {extraConfig: {hunter2: {a: [{swordfish: 1}]}, pin: 904713862}}
+---
+apiVersion: v1alpha1
+kind: RegistryAuthConfig
+name: hunter2.lan
+username: someone
+";
+    let (before, one) = (config(13, Role::ControlPlane), with(13, text));
+    let empty = Config::default();
+    let other = with(13, &text.replace("\"1\"", "\"3\"").replace("a: [", "b: ["));
+    for (from, to) in [(&before, &one), (&one, &before), (&one, &other), (&empty, &one)] {
+        let found = told(&from.differences_without(to, &hidden));
+        for secret in ["hunter2", "swordfish", "904713862"] {
+            assert!(!found.contains(secret), "{found}");
+        }
+    }
+    let added = told(&before.differences_without(&one, &hidden));
+    for part in ["machine.sysctls", "plain", "RegistryAuthConfig ****** "] {
+        assert!(added.contains(part), "{part}: {added}");
+    }
+    let guarded = one.guarded(&hidden);
+    let shown = guarded.to_yaml();
+    for secret in ["hunter2", "swordfish", "904713862"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    // Two keys are still two, and Talos' own keys are what they are.
+    let sysctls = guarded.at(&["machine", "sysctls"]).and_then(Value::as_map).unwrap();
+    assert_eq!(sysctls.keys().collect::<Vec<_>>(), ["******", "****** 2", "plain"]);
+}

@@ -86,7 +86,7 @@ fn everything_that_is_wrong_is_told_at_once_and_no_secret_with_it() {
     assert_eq!(
         found,
         [
-            "extra: a secrets bundle has no such key",
+            ": a secrets bundle has no such key",
             "cluster.id: is missing",
             "cluster.secret: 32 bytes in base64 are wanted",
             "secrets.bootstraptoken: a token has two parts with a dot between",
@@ -113,6 +113,21 @@ fn both_encryption_secrets_are_one_too_many() {
         faults(&both),
         ["secrets: either secretboxencryptionsecret or aescbcencryptionsecret, not both"]
     );
+}
+
+#[test]
+fn of_a_file_that_is_no_bundle_nothing_is_shown() {
+    for text in [
+        "hush-hush: 1\n",
+        "hush-hush: 1\nhush-hush: 2\n",
+        "cluster: {hush-hush: hush-hush}\n",
+        "hush-hush: [\n",
+        "- hush-hush\n",
+    ] {
+        let error = Bundle::parse(source("x", text)).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("x:1:") || error.contains("x:2:"), "{error}");
+        assert!(!error.contains("hush"), "{error}");
+    }
 }
 
 #[test]

@@ -104,8 +104,8 @@ impl ErrorKind {
             }),
             Self::Invalid(reasons) => Self::Invalid(all(reasons)),
             Self::StaysPending(reasons) => Self::StaysPending(all(reasons)),
-            Self::Certificate(UnknownCertificate { fingerprint, reason }) => {
-                Self::Certificate(UnknownCertificate { fingerprint, reason: map(&reason) })
+            Self::Certificate(UnknownCertificate { fingerprint, reason, vouched_for }) => {
+                Self::Certificate(UnknownCertificate { fingerprint, reason: map(&reason), vouched_for })
             }
             Self::NotFound
             | Self::Exists

@@ -208,7 +208,98 @@ fn what_variables_stood_for_is_known_to_be_hidden() {
         ..Around::default()
     };
     let rendered = try_render(&format!("{}{NODES}", pinned(13)), "cp-1", &around).unwrap();
-    assert_eq!(rendered.hidden.texts().collect::<Vec<_>>(), ["s3cret"]);
+    let hidden: Vec<&str> = rendered.hidden.texts().collect();
+    assert!(
+        hidden.contains(&"s3cret") && hidden.contains(&"unnamed") && !hidden.contains(&"4096"),
+        "{hidden:?}"
+    );
     let shown = rendered.config.guarded(&rendered.hidden).to_yaml();
     assert!(!shown.contains("s3cret") && shown.contains("4096"));
+}
+
+/// An error of a node of a contract, with these patches and `SECRET`.
+fn error_with(minor: u16, secret: &'static str, patch: &str) -> String {
+    let around = Around {
+        patches: vec![("p.yaml", patch.to_owned())],
+        variables: vec![("SECRET", secret), ("JSON", "{\"private_key\": \"correct-horse\"}")],
+        ..Around::default()
+    };
+    let text = format!("{}{NODES}", pinned(minor));
+    let error = try_render(&text, "cp-1", &around).map(|rendered| rendered.config.to_yaml());
+    error.expect_err("an error").to_string()
+}
+
+#[test]
+fn no_error_says_what_a_variable_stands_for() {
+    const SECRET: &str = "swordfish-staple";
+    for (minor, patch) in [
+        (13, "machine: {\"${SECRET}\": 1}\n"),
+        (13, "machine:\n  ${SECRET}: 1\n"),
+        (13, "machine: {files: [{path: /x, \"a-${SECRET}\": 1}]}\n"),
+        (13, "apiVersion: v1alpha1\nkind: ${SECRET}\n"),
+        (13, "apiVersion: ${SECRET}\nkind: HostnameConfig\n"),
+        (13, "machine: {kubelet: ${SECRET}}\n"),
+        (13, "machine: {sysctls: ${JSON}}\n"),
+        (13, "machine: {nodeLabels: {\"${SECRET} x\": \"1\"}}\n"),
+        (13, "machine: {nodeTaints: {a: \"${SECRET}:b:c\"}}\n"),
+        (13, "machine: {\"${SECRET}\": {$patch: delete}}\n"),
+        (13, "cluster: {apiServer: {extraArgs: {x: {$patch: delete, \"${SECRET}\": 1}}}}\n"),
+        (13, "apiVersion: v1alpha1\nkind: RegistryAuthConfig\nname: ${SECRET}\n$patch: delete\n"),
+        (13, "apiVersion: v1alpha1\nkind: ${SECRET}\nname: x\n$patch: delete\n"),
+        (
+            13,
+            "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: ${SECRET}_\nprovisioning: {minSize: 1GB}\n",
+        ),
+        (
+            13,
+            "apiVersion: v1alpha1\nkind: UserVolumeConfig\nname: data\nprovisioning:\n  minSize: 1GB\n  diskSelector: {match: \"${SECRET}\"}\n",
+        ),
+        (11, "- {op: add, path: \"/machine/${SECRET}/x\", value: 1}\n"),
+        (11, "- {op: \"${SECRET}\", path: /machine}\n"),
+        (11, "- {op: test, path: \"/machine/a~0${SECRET}\", value: 1}\n"),
+        (11, "- {op: add, path: \"/machine/${SECRET}\", value: 1}\n"),
+    ] {
+        let error = error_with(minor, SECRET, patch);
+        for part in ["swordfish", "staple", "correct-horse"] {
+            assert!(!error.contains(part), "{patch}\n{error}");
+        }
+        assert!(error.contains("p.yaml") || error.contains("the configuration of"), "{patch}\n{error}");
+    }
+    // A secret with what a place in a JSON patch escapes.
+    let error = error_with(11, "sword~fish/x", "- {op: add, path: \"/machine/${SECRET}/x\", value: 1}\n");
+    assert!(!error.contains("fish"), "{error}");
+}
+
+#[test]
+fn all_variables_without_a_value_are_told_at_once() {
+    let error = refused(
+        13,
+        &[
+            ("a.yaml", "machine:\n  env: {A: \"${ONE}\", B: \"${TWO}\"}\n"),
+            ("b.yaml", "\nmachine:\n  env: {C: '${ONE}'}\n"),
+        ],
+    );
+    assert_eq!(
+        error,
+        "a.yaml:2: the variable ONE is not set\na.yaml:2: the variable TWO is not set\nb.yaml:3: the variable ONE is not set"
+    );
+}
+
+#[test]
+fn a_value_never_changes_what_a_patch_is_made_of() {
+    let around = Around {
+        patches: vec![(
+            "p.yaml",
+            "machine:\n  sysctls:\n    ${KEY}: ${MAP}\n    b: ${LIST}\n    c: ${COMMENT}\n  kubelet:\n    registerWithFQDN: ${YES}\n"
+                .to_owned(),
+        )],
+        variables: vec![("KEY", "a: 1 #"), ("MAP", "{x: 1}"), ("LIST", "- x"), ("COMMENT", "1 # 2"), ("YES", "true")],
+        ..Around::default()
+    };
+    let config = rendered(&format!("{}{NODES}", pinned(13)), "cp-1", &around).config;
+    assert_eq!(at(&config, "machine.kubelet.registerWithFQDN"), "true");
+    let sysctls = config.at(&["machine", "sysctls"]).and_then(talmox_machine::Value::as_map).unwrap();
+    let text = |key: &str| sysctls.get(key).and_then(talmox_machine::Value::as_text).map(str::to_owned);
+    assert_eq!(text("a: 1 #").as_deref(), Some("{x: 1}"));
+    assert_eq!((text("b").as_deref(), text("c").as_deref()), (Some("- x"), Some("1 # 2")));
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::{Connection, Description, Output, TrustArgs};
+use super::{Connection, Description, Output, TrustArgs, VariableFlags};
 
 /// Write a description to start from
 ///
@@ -93,6 +93,8 @@ pub(crate) struct Validate {
     /// of time and memory
     #[arg(long, env = "TALMOX_UNTRUSTED", value_parser = FalseyValueParser::new(), help_heading = "Trust")]
     pub untrusted: bool,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub output: Output,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, VariableFlags};
 
 /// What machine configuration is made from.
 #[derive(Args)]
@@ -17,6 +17,8 @@ pub(crate) struct Making {
     pub live: bool,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
 }
 
 /// Print a node's machine configuration

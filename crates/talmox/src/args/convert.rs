@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
-use super::{Output, TrustArgs};
+use super::{Output, TrustArgs, VariableFlags};
 
 /// Turn files of other tools into a description
 #[derive(Args)]
@@ -24,7 +24,8 @@ pub(crate) enum ConvertWhat {
 /// Turn talhelper's talconfig.yaml into cluster.yaml, nodes.yaml and patches
 ///
 /// Every field is reported as honoured, translated or unsupported. Variables such as ${NAME} stay in patches, where they
-/// are replaced when a config is rendered; elsewhere they are replaced now, from the environment.
+/// are replaced when a config is rendered, and talenv.yaml gets a line for each that has no value yet; elsewhere they are replaced
+/// now, from --variable, `TALMOX_VAR_NAME` and the talenv.yaml beside FILE.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox convert talhelper talconfig.yaml              what would become of each field; nothing is written
@@ -42,6 +43,8 @@ pub(crate) struct ConvertTalhelper {
     /// Replace files that are there
     #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
     pub force: bool,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub output: Output,
 }

@@ -11,7 +11,7 @@ use talmox_plan::{Moment, Until};
 use talmox_talos::Fingerprint;
 use talmox_types::{HostName, NodeName};
 
-use super::{Connection, Description, Output};
+use super::{Connection, Description, Output, VariableFlags};
 
 /// Which nodes are meant, and what may be done to them.
 #[derive(Args)]
@@ -196,6 +196,8 @@ pub(crate) struct Plan {
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
+    pub variables: VariableFlags,
+    #[command(flatten)]
     pub scope: Scope,
     /// Format of the plan on stdout: table, json, yaml or markdown
     #[arg(
@@ -262,6 +264,8 @@ pub(crate) struct Apply {
     pub description: Description,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub scope: Scope,
     /// Take the lease of another run over that has died or is wrong
@@ -371,6 +375,8 @@ pub(crate) struct Status {
     pub description: Description,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     /// Look again every so many seconds (default: 2)
     #[arg(
         long,

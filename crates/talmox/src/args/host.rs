@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use talmox_types::HostName;
 
 use super::doing::some_workers;
-use super::{Approval, Connection, Description, PlanOnly};
+use super::{Approval, Connection, Description, PlanOnly, VariableFlags};
 
 /// Take nodes off a host of Proxmox before somebody works on it, and put them back
 ///
@@ -53,6 +53,8 @@ pub(crate) struct HostDrain {
     #[command(flatten)]
     pub connection: Connection,
     #[command(flatten)]
+    pub variables: VariableFlags,
+    #[command(flatten)]
     pub plan: PlanOnly,
     #[command(flatten)]
     pub approval: Approval,
@@ -76,6 +78,8 @@ pub(crate) struct HostReturn {
     pub description: Description,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub plan: PlanOnly,
     #[command(flatten)]

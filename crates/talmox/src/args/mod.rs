@@ -1,4 +1,4 @@
-//! Every verb and flag. Each flag has a `TALMOX_*` variable of its name.
+//! Every verb and flag. Each flag has a `TALMOX_*` variable of its name; `--variable NAME=VALUE` has `TALMOX_VAR_NAME`.
 
 mod adopt;
 mod before;
@@ -13,6 +13,7 @@ mod schematic;
 mod secrets;
 mod template;
 mod trust;
+mod variables;
 
 pub(crate) use adopt::{Adopt, AdoptCluster, AdoptWhat, RoleWord};
 pub(crate) use before::{Check, Init, Validate};
@@ -37,6 +38,7 @@ pub(crate) use template::{
     PlanOnly, Template, TemplateBuild, TemplateList, TemplatePrune, TemplateShow, TemplateSource,
     TemplateWhat,
 };
+pub(crate) use variables::VariableFlags;
 
 use std::convert::Infallible;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use talmox_secrets::age::Recipient;
 
-use super::{Connection, Description, Output, TrustArgs};
+use super::{Connection, Description, Output, TrustArgs, VariableFlags};
 
 /// Make, show, check, convert and rotate the cluster's secrets
 ///
@@ -161,6 +161,8 @@ pub(crate) struct SecretsRotateCa {
     pub kubernetes: bool,
     #[command(flatten)]
     pub connection: Connection,
+    #[command(flatten)]
+    pub variables: VariableFlags,
     #[command(flatten)]
     pub output: Output,
 }

@@ -29,6 +29,7 @@ pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
     private_folder::clean_up();
     block_on(async {
         let job = Job::open(Verb::Apply, &args.description, &args.connection, printer).await?;
+        let job = job.with_variables(&args.variables);
         let result = apply(&job, args, printer).await;
         job.session.close().await?;
         result.map(|()| Exit::Done)

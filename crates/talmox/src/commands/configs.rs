@@ -19,7 +19,7 @@ use super::machines::Inside;
 use super::shared::{Job, block_on, boxed};
 use super::standing::Standing;
 use super::unknown_node;
-use crate::args::{Making, Simulate};
+use crate::args::{Making, Simulate, VariableFlags};
 use crate::failure::Failure;
 use crate::printer::Printer;
 pub(super) use crate::secrets_file::now;
@@ -33,6 +33,7 @@ pub(super) struct Workshop {
     pub(super) desired: Desired,
     pub(super) secrets: Loaded,
     folder: Folder,
+    variables: VariableFlags,
     world: World,
     standing: Standing,
 }
@@ -44,8 +45,19 @@ pub(super) struct Ingredients {
     manifest: Option<String>,
 }
 
+/// A description that was read, and what comes with it.
+#[derive(Clone, Copy)]
+pub(super) struct Described<'a> {
+    pub(super) outcome: &'a Outcome,
+    pub(super) desired: &'a Desired,
+    /// What paths in the description are relative to.
+    pub(super) folder: &'a Folder,
+    pub(super) variables: &'a VariableFlags,
+}
+
 impl Ingredients {
-    pub(super) fn read(desired: &Desired, folder: &Folder) -> Result<Self, Failure> {
+    pub(super) fn read(described: &Described<'_>) -> Result<Self, Failure> {
+        let Described { desired, folder, variables, .. } = *described;
         let manifest = match &desired.kubernetes.cni {
             Cni::Manifest(file) => Some(folder.text(file)?),
             Cni::Flannel | Cni::None | Cni::Urls(_) => None,
@@ -53,7 +65,7 @@ impl Ingredients {
         let described = &desired.talos.install_images;
         Ok(Self {
             images: InstallImages::new(described, super::install_image::variable),
-            variables: variables_file::load(folder)?,
+            variables: variables_file::load(folder, variables)?,
             manifest,
         })
     }
@@ -71,9 +83,11 @@ enum World {
 
 impl Workshop {
     pub(super) fn open(verb: Verb, making: &Making, printer: &Printer) -> anyhow::Result<Self> {
+        let variables = making.variables.clone();
         if making.live || making.connection.simulate != Simulate::Off {
             return block_on(async {
                 let job = Job::open(verb, &making.description, &making.connection, printer).await?;
+                let job = job.with_variables(&variables);
                 let observed = looked_at(&job).await;
                 let Job { outcome, desired, session, folder, .. } = job;
                 let simulation = session.simulated_in().map(Path::to_owned);
@@ -81,7 +95,7 @@ impl Workshop {
                 let (observed, standing) = observed?;
                 let world = seen(&desired, &observed);
                 let secrets = open_secrets(&desired, &folder, simulation.as_deref(), printer)?;
-                Ok(Self { outcome, desired, secrets, folder, world, standing })
+                Ok(Self { outcome, desired, secrets, folder, variables, world, standing })
             });
         }
         let folder = Folder::open(&making.description.file, &making.description.trust)?;
@@ -89,7 +103,8 @@ impl Workshop {
         settle(&needs(Aim { verb, simulated: true }, &outcome, &desired, &folder)?, &folder, printer)?;
         let world = World::Empty(given_by_an_empty_proxmox(&desired));
         let secrets = open_secrets(&desired, &folder, None, printer)?;
-        Ok(Self { outcome, desired, secrets, folder, world, standing: Standing::default() })
+        let standing = Standing::default();
+        Ok(Self { outcome, desired, secrets, folder, variables, world, standing })
     }
 
     /// The node of a name.
@@ -105,7 +120,7 @@ impl Workshop {
         let member = self.outcome.description.member(node.name.as_str());
         let member = member.map_err(|_| Failure::new(format!("there is no node {}", node.name)))?;
         let mut remarks = Remarks::default();
-        let ingredients = Ingredients::read(&self.desired, &self.folder)?;
+        let ingredients = Ingredients::read(&self.described())?;
         let whole = self.whole();
         let rendered =
             self.render_member(&whole, (node, &member), &whole.renderer(&ingredients), &mut remarks)?;
@@ -122,7 +137,7 @@ impl Workshop {
     ) -> anyhow::Result<()> {
         let members = self.outcome.description.members();
         let mut remarks = Remarks::default();
-        let ingredients = Ingredients::read(&self.desired, &self.folder)?;
+        let ingredients = Ingredients::read(&self.described())?;
         let whole = self.whole();
         let renderer = whole.renderer(&ingredients);
         for (node, member) in self.desired.nodes.iter().zip(&members) {
@@ -142,6 +157,11 @@ impl Workshop {
                 realm.name()
             ));
         }
+    }
+
+    fn described(&self) -> Described<'_> {
+        let Self { outcome, desired, folder, variables, .. } = self;
+        Described { outcome, desired, folder, variables }
     }
 
     fn whole(&self) -> Whole<'_> {
@@ -266,13 +286,17 @@ impl<'a> Whole<'a> {
         whereabouts: &Whereabouts,
         renderer: &Renderer<'_>,
     ) -> Result<Rendered, Unrendered> {
-        let patches = self.outcome.description.patches(member);
-        let patches: Vec<PatchText> = patches
+        let written = self.outcome.description.patches(member);
+        let patches: Vec<PatchText> = written
             .iter()
             .map(|written| patch_text(written, self.folder))
             .collect::<Result<_, _>>()
             .map_err(Unrendered::File)?;
-        renderer.render(node, whereabouts, &patches).map_err(Unrendered::Error)
+        renderer.render(node, whereabouts, &patches).map_err(|error| {
+            let outside = written.iter().zip(&patches).filter(|(written, _)| is_outside(written));
+            let outside: Vec<&PatchText> = outside.map(|(_, text)| text).collect();
+            Unrendered::Error(error.without_texts_of(&outside))
+        })
     }
 }
 
@@ -368,8 +392,22 @@ fn patch_text(written: &WrittenPatch, folder: &Folder) -> Result<PatchText, Fail
     }
 }
 
+/// Whether a patch is a file outside of the description's folder, links followed.
+fn is_outside(written: &WrittenPatch) -> bool {
+    let Patch::File(file) = &written.patch else { return false };
+    let folder = if written.folder.as_os_str().is_empty() { Path::new(".") } else { &written.folder };
+    match (folder.canonicalize(), written.folder.join(file).canonicalize()) {
+        (Ok(folder), Ok(file)) => !file.starts_with(folder),
+        // Where it is cannot be told.
+        (Err(_), _) | (_, Err(_)) => true,
+    }
+}
+
 fn failure(node: &Node, error: &RenderError) -> Failure {
     let failure = Failure::new(format!("there is no configuration for {}:\n{error}", node.name));
+    if let RenderError::Unset(unset) = error {
+        return failure.with_hint(variables_file::advice(unset));
+    }
     match Blame::of(error).hint(&node.name) {
         Some(hint) => failure.with_hint(hint),
         None => failure,
@@ -379,7 +417,6 @@ fn failure(node: &Node, error: &RenderError) -> Failure {
 /// What is to blame for a configuration that cannot be.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Blame {
-    Variable,
     Patch,
     /// The description itself, or a file it names.
     Description,
@@ -388,8 +425,9 @@ pub(super) enum Blame {
 impl Blame {
     pub(super) fn of(error: &RenderError) -> Self {
         match error {
-            RenderError::Variable(_) => Self::Variable,
-            RenderError::Patch(_)
+            RenderError::Variable(_)
+            | RenderError::Unset(_)
+            | RenderError::Patch(_)
             | RenderError::Idle(_)
             | RenderError::Blamed(_)
             | RenderError::InvalidPatch(_) => Self::Patch,
@@ -404,9 +442,6 @@ impl Blame {
     /// Where to look, for a node it is true of.
     pub(super) fn hint(self, node: &NodeName) -> Option<String> {
         match self {
-            Self::Variable => Some(
-                "variables come from the environment and from talenv.yaml beside the description".to_owned(),
-            ),
             Self::Patch => {
                 Some(format!("talmox explain {node}.patches lists its patches in the order they apply"))
             }

@@ -1,5 +1,6 @@
 //! `talmox convert`
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,11 @@ use anyhow::Context as _;
 use serde::Serialize;
 use talmox_config::{Colour, MAX_FILE_SIZE, Problem, Severity, report};
 use talmox_dialects::talhelper::{Converted, Field, Surroundings, Verdict, convert_path};
+use talmox_machine::Source;
+use talmox_render::Variables;
+use talmox_secrets::{Overwrite, write_secret_file};
 use talmox_yaml::NodeKind;
+use zeroize::Zeroizing;
 
 use super::init::new_uid;
 use crate::args::{ConvertTalhelper, ConvertWhat, Format};
@@ -16,6 +21,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::screens::conversion_text;
 use crate::trust::Folder;
+use crate::{secrets_file, variables_file};
 
 /// What talhelper keeps a cluster's secrets in.
 const SECRETS: [&str; 4] = ["talsecret.sops.yaml", "talsecret.sops.yml", "talsecret.yaml", "talsecret.yml"];
@@ -26,17 +32,19 @@ pub(super) fn run(args: &crate::args::Convert, printer: &Printer) -> anyhow::Res
     }
 }
 
-/// The folder of a talconfig.yaml, and the environment.
-struct Beside<'a>(&'a Folder);
+/// The folder of a talconfig.yaml, and what its variables stand for.
+struct Beside<'a> {
+    folder: &'a Folder,
+    variables: &'a Variables,
+}
 
 impl Surroundings for Beside<'_> {
     fn file(&self, name: &str) -> Result<String, String> {
-        self.0.text(name).map_err(|failure| failure.to_string())
+        self.folder.text(name).map_err(|failure| failure.to_string())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "names of variables come from the file")]
     fn variable(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+        self.variables.get(name).map(str::to_owned)
     }
 }
 
@@ -68,7 +76,8 @@ impl<'a> From<&'a Field> for FieldData<'a> {
 
 fn talhelper(args: &ConvertTalhelper, printer: &Printer) -> anyhow::Result<()> {
     let folder = Folder::open(&args.file, &args.trust)?;
-    let mut converted = convert_path(&args.file, &Beside(&folder));
+    let variables = variables_file::load(&folder, &args.variables)?;
+    let mut converted = convert_path(&args.file, &Beside { folder: &folder, variables: &variables });
     show_problems(&converted, printer);
     if converted.has_errors() {
         let name = args.file.display();
@@ -77,6 +86,7 @@ fn talhelper(args: &ConvertTalhelper, printer: &Printer) -> anyhow::Result<()> {
     if let Some(to) = &args.to {
         complete(&mut converted, folder.real(), to)?;
         write(&converted, to, args.force, printer)?;
+        Kept::new(&converted, folder.real(), to)?.write(printer)?;
     }
     match args.output.output {
         Format::Table => printer.data(&conversion_text(&converted.fields))?,
@@ -188,3 +198,61 @@ fn write_file(path: &Path, text: &str, force: bool) -> std::io::Result<()> {
     file.sync_all()?;
     fs::rename(&beside, path)
 }
+
+/// The new name of a file of variables.
+const VARIABLES: &str = "talenv.yaml";
+
+/// The file of variables beside the description, and the names patches refer to that are not in it.
+struct Kept {
+    path: PathBuf,
+    /// Its text; none if there is no such file yet.
+    text: Option<Zeroizing<String>>,
+    /// It was found beside `talconfig.yaml`, and belongs beside the description too.
+    is_copied: bool,
+    missing: BTreeSet<String>,
+}
+
+impl Kept {
+    fn new(converted: &Converted, folder: &Path, to: &Path) -> anyhow::Result<Self> {
+        let there = variables_file::find(to);
+        let source = there.clone().or_else(|| variables_file::find(folder));
+        let text = source.as_deref().map(secrets_file::read_as_it_is).transpose()?;
+        let name = source.as_deref().and_then(Path::file_name).unwrap_or(VARIABLES.as_ref());
+        let known = text.as_deref().map(|text| variables_file::names_in(text)).unwrap_or_default();
+        let patches = converted.files.iter().filter(|(name, _)| name.starts_with("patches/"));
+        let named = patches.flat_map(|(name, text)| talmox_render::names(Source { name, text }));
+        Ok(Self {
+            path: to.join(name),
+            is_copied: there.is_none() && text.is_some(),
+            text,
+            missing: named.filter(|name| !known.contains(name)).collect(),
+        })
+    }
+
+    /// Adds a line for each name that is missing; what is there stays. An encrypted file is left to `sops`.
+    fn write(self, printer: &Printer) -> anyhow::Result<()> {
+        let Self { path, text, is_copied, missing } = self;
+        let name = path.display();
+        let is_encrypted = text.as_deref().is_some_and(|text| talmox_secrets::sops::is_sops(text));
+        let lines: String = missing.iter().map(|name| format!("{name}:\n")).collect();
+        let added = if is_encrypted { "" } else { lines.as_str() };
+        let old = text.as_deref().map_or(HEADER, String::as_str);
+        let end = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+        if is_copied || !added.is_empty() {
+            let whole = Zeroizing::new(format!("{old}{end}{added}"));
+            write_secret_file(&path, whole.as_bytes(), Overwrite::Replace)
+                .with_context(|| format!("could not write {name}"))?;
+            printer.say(&format!("wrote {name}"));
+        }
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.iter().map(String::as_str).collect();
+            let how =
+                if is_encrypted { format!("; add them with `sops {name}`") } else { format!(" in {name}") };
+            printer.say(&format!("variables that need a value{how}: {}", names.join(", ")));
+        }
+        Ok(())
+    }
+}
+
+/// Stands above names in a new file.
+const HEADER: &str = "# What ${VARIABLES} in patches stand for, NAME: value. Keep it out of version control, or encrypt it (talenv.sops.yaml).\n";

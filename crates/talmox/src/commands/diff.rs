@@ -60,6 +60,7 @@ fn with_file(args: &Diff, against: &Path, printer: &Printer) -> anyhow::Result<(
 /// Against what the running node has.
 async fn with_node(args: &Diff, printer: &Printer) -> anyhow::Result<(String, Vec<Difference>)> {
     let job = Job::open(Verb::Diff, &args.making.description, &args.making.connection, printer).await?;
+    let job = job.with_variables(&args.making.variables);
     let result = running(&job, &args.node, printer).await;
     job.session.close().await?;
     result

@@ -10,7 +10,7 @@ use super::carry_out::{CarryOut, Gatekeeper};
 use super::machines::Inside;
 use super::plan::{show_as, text};
 use super::shared::{Job, block_on, nonce};
-use crate::args::{Approval, Connection, Description, Host, HostWhat, PlanOnly};
+use crate::args::{Approval, Connection, Description, Host, HostWhat, PlanOnly, VariableFlags};
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::prompt;
@@ -25,6 +25,7 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
             question: "Drain it? [y/N] ",
             nothing: format!("No node of the cluster runs on {}.", args.host),
             with: (&args.description, &args.connection, &args.plan, &args.approval),
+            variables: &args.variables,
         },
         HostWhat::Return(args) => Deed {
             verb: Verb::HostReturn,
@@ -38,11 +39,13 @@ pub(super) fn run(args: &Host, printer: &Printer) -> anyhow::Result<Exit> {
             question: "Bring them back? [y/N] ",
             nothing: format!("No node of the cluster is away because {} was drained.", args.host),
             with: (&args.description, &args.connection, &args.plan, &args.approval),
+            variables: &args.variables,
         },
     };
     block_on(async {
         let (description, connection, ..) = deed.with;
-        let job = Job::open(deed.verb, description, connection, printer).await?;
+        let job =
+            Job::open(deed.verb, description, connection, printer).await?.with_variables(deed.variables);
         let result = deed.run(&job, printer).await;
         job.session.close().await?;
         result.map(|()| Exit::Done)
@@ -60,6 +63,7 @@ struct Deed<'a> {
     /// What is the case where there is nothing to do.
     nothing: String,
     with: (&'a Description, &'a Connection, &'a PlanOnly, &'a Approval),
+    variables: &'a VariableFlags,
 }
 
 impl Deed<'_> {

@@ -31,6 +31,7 @@ pub(super) fn run(args: &crate::args::Plan, printer: &Printer) -> anyhow::Result
     }
     block_on(async {
         let job = Job::open(Verb::Plan, &args.description, &args.connection, printer).await?;
+        let job = job.with_variables(&args.variables);
         let result = plan(&job, args, printer).await;
         job.session.close().await?;
         result

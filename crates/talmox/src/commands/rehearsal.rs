@@ -6,48 +6,78 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use talmox_config::{Code, Outcome, Problem, Severity};
+use talmox_config::{Code, Problem, Severity};
 use talmox_machine::{Bundle, SystemRandom};
 use talmox_plan::{Given, given_by_an_empty_proxmox};
-use talmox_render::{Accepts, Rendered, Whereabouts};
+use talmox_render::{Accepts, RenderError, Rendered, Unset, Whereabouts};
 use talmox_types::NodeName;
-use talmox_types::desired::{Desired, Node, NodeAddress};
+use talmox_types::desired::{Node, NodeAddress};
 
-use super::configs::{Blame, Ingredients, Unrendered, Whole, named, now};
-use crate::trust::Folder;
+use super::configs::{Blame, Described, Ingredients, Unrendered, Whole, named, now};
+use crate::variables_file;
 
 /// What keeps nodes from having a configuration, each thing once with those it is true of. `unset` is how bad it is that a
 /// variable has no value: whoever only looks may lack what whoever applies has. An error means that nobody can tell.
 pub(super) fn problems(
-    outcome: &Outcome,
-    desired: &Desired,
-    folder: &Folder,
+    described: &Described<'_>,
     covers: impl Fn(&NodeName) -> bool,
     unset: Severity,
 ) -> anyhow::Result<Vec<Problem>> {
     let mut found: Vec<(Wrong, Vec<NodeName>)> = Vec::new();
-    rehearse(outcome, desired, folder, covers, |node, made| {
-        for wrong in made.err().map(wrongs).unwrap_or_default() {
-            match found.iter_mut().find(|(known, _)| *known == wrong) {
-                Some((_, nodes)) => nodes.push(node.clone()),
-                None => found.push((wrong, vec![node.clone()])),
+    let mut without_value = WithoutValue::default();
+    rehearse(described, covers, |node, made| match made {
+        Err(Unrendered::Error(RenderError::Unset(unset))) => without_value.add(node, unset),
+        made => {
+            for wrong in made.err().map(wrongs).unwrap_or_default() {
+                match found.iter_mut().find(|(known, _)| *known == wrong) {
+                    Some((_, nodes)) => nodes.push(node.clone()),
+                    None => found.push((wrong, vec![node.clone()])),
+                }
             }
         }
     })?;
-    Ok(found.into_iter().map(|(wrong, nodes)| wrong.told(&nodes, unset)).collect())
+    let told = found.into_iter().map(|(wrong, nodes)| wrong.told(&nodes));
+    Ok(without_value.told(unset).into_iter().chain(told).collect())
+}
+
+/// Variables without a value, of all nodes: one problem, so that they can be added at once.
+#[derive(Default)]
+struct WithoutValue {
+    unset: BTreeSet<Unset>,
+    nodes: Vec<NodeName>,
+}
+
+impl WithoutValue {
+    fn add(&mut self, node: &NodeName, unset: Vec<Unset>) {
+        self.unset.extend(unset);
+        self.nodes.push(node.clone());
+    }
+
+    fn told(self, severity: Severity) -> Option<Problem> {
+        let unset: Vec<Unset> = self.unset.into_iter().collect();
+        let first = unset.first()?;
+        let names: BTreeSet<&str> = unset.iter().map(|one| one.name.as_str()).collect();
+        let message = if names.len() == 1 {
+            first.what()
+        } else {
+            let place = |one: &Unset| format!("{} ({}:{})", one.name, one.source_name, one.line);
+            let places: Vec<String> = unset.iter().map(place).collect();
+            format!("{} variables have no value: {}", names.len(), places.join(", "))
+        };
+        let message = format!("{message} (for {})", named(&self.nodes));
+        let problem = match severity {
+            Severity::Warning | Severity::Note => Problem::warning(Code::MachineConfig, message),
+            Severity::Error => Problem::error(Code::MachineConfig, message),
+        };
+        Some(problem.in_file(&first.source_name, first.line, 1).hint(variables_file::advice(&unset)))
+    }
 }
 
 /// Authorities that patches have machines accept, each once. What has no configuration is told elsewhere.
-pub(super) fn accepts(
-    outcome: &Outcome,
-    desired: &Desired,
-    folder: &Folder,
-) -> anyhow::Result<BTreeSet<Accepts>> {
+pub(super) fn accepts(described: &Described<'_>) -> anyhow::Result<BTreeSet<Accepts>> {
     let mut found = BTreeSet::new();
     rehearse(
-        outcome,
-        desired,
-        folder,
+        described,
         |_| true,
         |_, made| {
             found.extend(made.into_iter().flat_map(|rendered| rendered.accepts));
@@ -58,13 +88,12 @@ pub(super) fn accepts(
 
 /// Makes the configuration of each node that is covered, and hands on what became of it.
 fn rehearse(
-    outcome: &Outcome,
-    desired: &Desired,
-    folder: &Folder,
+    described: &Described<'_>,
     covers: impl Fn(&NodeName) -> bool,
     mut made: impl FnMut(&NodeName, Result<Rendered, Unrendered>),
 ) -> anyhow::Result<()> {
-    let ingredients = Ingredients::read(desired, folder)?;
+    let ingredients = Ingredients::read(described)?;
+    let Described { outcome, desired, folder, .. } = *described;
     let bundle = Bundle::for_rehearsal(desired.talos.contract, now(), &mut SystemRandom)?;
     let whole = Whole { outcome, desired, bundle: &bundle, folder };
     let renderer = whole.renderer(&ingredients);
@@ -92,7 +121,7 @@ fn wrongs(why: Unrendered) -> Vec<Wrong> {
     match blame {
         // A line for each.
         Blame::Patch => text.lines().map(|line| Wrong { text: line.to_owned(), blame }).collect(),
-        Blame::Variable | Blame::Description => vec![Wrong { text, blame }],
+        Blame::Description => vec![Wrong { text, blame }],
     }
 }
 
@@ -106,20 +135,13 @@ fn whereabouts(node: &Node, given: &BTreeMap<NodeName, Given>) -> Option<Whereab
 }
 
 impl Wrong {
-    fn told(&self, nodes: &[NodeName], unset: Severity) -> Problem {
+    fn told(&self, nodes: &[NodeName]) -> Problem {
         let (place, text) = match place(&self.text) {
             Some((place, rest)) => (Some(place), rest),
             None => (None, self.text.as_str()),
         };
         let message = format!("{text} (for {})", named(nodes));
-        let problem = match (self.blame, unset) {
-            (Blame::Variable, Severity::Warning | Severity::Note) => {
-                Problem::warning(Code::MachineConfig, message)
-            }
-            (Blame::Variable, Severity::Error) | (Blame::Patch | Blame::Description, _) => {
-                Problem::error(Code::MachineConfig, message)
-            }
-        };
+        let problem = Problem::error(Code::MachineConfig, message);
         let problem = match place {
             Some((name, line, column)) => problem.in_file(name, line, column),
             None => problem,

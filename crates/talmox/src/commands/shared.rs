@@ -15,8 +15,9 @@ use talmox_trust::Verb;
 use talmox_types::NodeName;
 use talmox_types::desired::{Desired, Node, TemplateRef};
 
+use super::configs::Described;
 use super::{read, rehearsal, unknown_node};
-use crate::args::{ConfiguredAgain, Connection, Description, Move, Roll, Scope, Simulate};
+use crate::args::{ConfiguredAgain, Connection, Description, Move, Roll, Scope, Simulate, VariableFlags};
 use crate::connect::Session;
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -34,8 +35,10 @@ pub(super) struct Job {
     /// What paths in the description are relative to, and what it may cause.
     pub(super) folder: Folder,
     started: Instant,
-    /// `-f` and `--simulate` as they were given, for commands to type next.
+    /// `-f`, `--simulate` and `--variable` as they were given, for commands to type next.
     pub(super) flags: String,
+    /// What patches may refer to besides what is kept for the description.
+    pub(super) variables: VariableFlags,
 }
 
 /// Where a plan is carried out, and how that place is named on a command line.
@@ -87,7 +90,15 @@ impl Job {
         settle(&needs(aim, &outcome, &desired, &folder)?, &folder, printer)?;
         let session = Session::open((&desired, named), &folder, connection, printer).await?;
         let flags = flags(folder.description(), connection);
-        Ok(Self { outcome, desired, session, folder, started, flags })
+        let variables = VariableFlags::default();
+        Ok(Self { outcome, desired, session, folder, started, flags, variables })
+    }
+
+    /// The same with variables for patches.
+    pub(super) fn with_variables(mut self, variables: &VariableFlags) -> Self {
+        self.flags.push_str(&variables.words());
+        self.variables = variables.clone();
+        self
     }
 
     /// Looks at Proxmox.
@@ -142,8 +153,7 @@ impl Job {
             return Ok(());
         }
         let covers = |node: &NodeName| request.covers(node);
-        let problems =
-            rehearsal::problems(&self.outcome, &self.desired, &self.folder, covers, Severity::Error)?;
+        let problems = rehearsal::problems(&self.described(), covers, Severity::Error)?;
         if problems.is_empty() {
             return Ok(());
         }
@@ -152,6 +162,12 @@ impl Job {
         printer.problem("");
         let count = plural(problems.len(), "problem");
         Err(Failure::new(format!("{count} in the description. Nothing was changed.")).into())
+    }
+
+    /// What configurations are made from.
+    pub(super) fn described(&self) -> Described<'_> {
+        let Self { outcome, desired, folder, variables, .. } = self;
+        Described { outcome, desired, folder, variables }
     }
 
     pub(super) fn elapsed(&self) -> Duration {

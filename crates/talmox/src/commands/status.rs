@@ -24,7 +24,8 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 pub(super) fn run(args: &Status, printer: &Printer) -> anyhow::Result<()> {
     block_on(async {
         let ignored = drift_fields(&args.ignore_drift)?;
-        let mut job = Job::open(Verb::Status, &args.description, &args.connection, printer).await?;
+        let job = Job::open(Verb::Status, &args.description, &args.connection, printer).await?;
+        let mut job = job.with_variables(&args.variables);
         for node in &mut job.desired.nodes {
             node.vm.drift.extend(ignored.iter().map(|field| (field.clone(), DriftPolicy::Show)));
         }

@@ -16,6 +16,7 @@ use crate::connect::token_needs;
 use crate::failure::{Failure, Told};
 use crate::printer::{GREEN, Printer, RED};
 use crate::trust::{Aim, Folder, Listed, forget, listed, needs, settle, store_place};
+use crate::variables_file::wanted_of_environment;
 use crate::{prompt, sops};
 
 /// What is listed, for programs.
@@ -36,6 +37,8 @@ pub(super) fn run(args: &Trust, printer: &Printer) -> anyhow::Result<()> {
     let (outcome, desired) = boxed(&folder, printer)?;
     // `apply` causes everything there is.
     let mut all = needs(Aim { verb: Verb::Apply, simulated: false }, &outcome, &desired, &folder)?;
+    all.extend(wanted_of_environment(&outcome, &folder)?.into_iter().map(Need::Variable));
+    all.extend(folder.granted().variables().into_iter().map(Need::Variable));
     match token_needs(&desired, &folder, &args.connection) {
         Ok(token) => all.extend(token),
         Err(failure) => printer.say(&format!("the token was not looked at: {failure}")),

@@ -6,12 +6,14 @@ use talmox_image::Schematic;
 use talmox_trust::Verb;
 use talmox_types::desired::{Desired, Role};
 
+use super::configs::Described;
 use super::schematic::note_order;
 use super::{problems_found, rehearsal};
 use crate::args::{Format, Validate};
 use crate::failure::Told;
 use crate::printer::{GREEN, Printer};
 use crate::trust::{Aim, Folder, confine, needs, settle};
+use crate::variables_file;
 
 pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
     if args.untrusted
@@ -19,6 +21,7 @@ pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
     {
         return if code == 0 { Ok(()) } else { Err(Told.into()) };
     }
+    variables_file::values_of(&args.variables)?;
     let folder = Folder::open(&args.description.file, &args.description.trust)?;
     folder.holds_its_description()?;
     let mut outcome = talmox_config::read_path(&args.description.file);
@@ -28,7 +31,8 @@ pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
             let aim = Aim { verb: Verb::Validate, simulated: true };
             settle(&needs(aim, &outcome, desired, &folder)?, &folder, printer)?;
         }
-        match rehearsal::problems(&outcome, desired, &folder, |_| true, Severity::Warning) {
+        let described = Described { outcome: &outcome, desired, folder: &folder, variables: &args.variables };
+        match rehearsal::problems(&described, |_| true, Severity::Warning) {
             Ok(problems) => outcome.problems.extend(problems),
             Err(error) => printer.say(&format!("machine configurations were not looked at: {error:#}")),
         }

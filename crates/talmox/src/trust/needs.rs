@@ -26,12 +26,11 @@ pub(crate) struct Aim {
 
 impl Aim {
     fn causes(self, cause: Cause) -> bool {
-        let reads = matches!(cause, Cause::Read | Cause::Variable);
-        self.verb.causes().contains(&cause) && (reads || !self.simulated)
+        self.verb.causes().contains(&cause) && (cause == Cause::Read || !self.simulated)
     }
 }
 
-/// All needs but those for tokens, which depend on the environment (`connect::choose`).
+/// All needs but those for tokens, which depend on the environment (`connect::choose`), and for variables, which flags may give.
 pub(crate) fn needs(
     aim: Aim,
     outcome: &Outcome,
@@ -43,10 +42,6 @@ pub(crate) fn needs(
         for name in named_files(outcome, desired) {
             needs.extend(folder.need_for(&folder.path().join(name), Access::Read)?);
         }
-    }
-    if aim.causes(Cause::Variable) {
-        let names = variables_file::wanted_of_environment(outcome, folder)?;
-        needs.extend(names.into_iter().map(Need::Variable));
     }
     if aim.causes(Cause::Write)
         && let Some(backup) = &desired.talos.etcd_backup

@@ -37,7 +37,7 @@ fn files_are_written_once_and_replaced_only_when_asked() {
     let (file, to) = (talconfig(&scratch), scratch.path("lab"));
     let convert = |more: &[&str]| {
         let arguments = [&["convert", "talhelper", &file, "--to", &to], more].concat();
-        finish(command(&arguments).env("NAME", "lab"))
+        finish(command(&arguments).env("TALMOX_VAR_NAME", "lab"))
     };
     let first = convert(&[]).succeeded();
     for part in ["clusterName", "honoured", "ignoreHostname", "unsupported", "certSANs", "translated"] {
@@ -65,7 +65,7 @@ fn files_are_written_once_and_replaced_only_when_asked() {
 fn without_a_folder_it_only_reports() {
     let scratch = Scratch::new("convert-report");
     let file = talconfig(&scratch);
-    let run = finish(command(&["convert", "talhelper", &file, "-o", "json"]).env("NAME", "lab")).succeeded();
+    let run = run(&["convert", "talhelper", &file, "-o", "json", "--variable", "NAME=lab"]).succeeded();
     let data: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     let field = |path: &str| {
         let fields = data["fields"].as_array().unwrap();
@@ -86,4 +86,43 @@ fn a_variable_that_is_not_set_is_named() {
     let failed = run(&["convert", "talhelper", &file, "--to", &to]).failed();
     assert!(failed.stderr.contains("the variable NAME is not set"), "{}", failed.stderr);
     assert!(!std::path::Path::new(&to).exists());
+}
+
+#[test]
+fn variables_of_patches_get_lines_in_talenv_and_none_is_overwritten() {
+    let scratch = Scratch::new("convert-talenv");
+    let (file, to) = (talconfig(&scratch), scratch.path("lab"));
+    let patch = "machine:\n  env: {A: \"${A}\", B: \"${B}\", C: \"${C:-c}\"}\n";
+    std::fs::write(scratch.path("own.yaml"), patch).unwrap();
+    std::fs::write(scratch.path("talenv.yaml"), "NAME: lab\n# mine\nA: swordfish").unwrap();
+    let convert = || run(&["convert", "talhelper", &file, "--to", &to, "--force"]).succeeded();
+    let first = convert();
+    let whole = format!("{}{}", first.stdout, first.stderr);
+    assert!(whole.contains("variables that need a value") && whole.contains(": B\n"), "{whole}");
+    assert!(!whole.contains("swordfish"), "{whole}");
+    let talenv = format!("{to}/talenv.yaml");
+    assert_eq!(read(&talenv), "NAME: lab\n# mine\nA: swordfish\nB:\n");
+    // A line to be filled in gives no value, and hides none of another source.
+    let missing = run(&["validate", "-f", &to]);
+    assert!(missing.stderr.contains("the variable B is not set"), "{}", missing.stderr);
+    let given = run(&["validate", "-f", &to, "--variable", "B=x"]).succeeded();
+    assert!(!given.stderr.contains("variable"), "{}", given.stderr);
+    std::fs::write(&talenv, "A: other\nB: filled\n").unwrap();
+    convert();
+    assert_eq!(read(&talenv), "A: other\nB: filled\n");
+    // A new file where there was none.
+    std::fs::remove_file(&talenv).unwrap();
+    std::fs::remove_file(scratch.path("talenv.yaml")).unwrap();
+    run(&["convert", "talhelper", &file, "--to", &to, "--force", "--variable", "NAME=lab"]).succeeded();
+    assert!(read(&talenv).starts_with("# ") && read(&talenv).ends_with("\nA:\nB:\n"), "{}", read(&talenv));
+}
+
+#[test]
+fn a_talconfig_does_not_see_the_environment() {
+    let scratch = Scratch::new("convert-environment");
+    let (file, to) = (talconfig(&scratch), scratch.path("lab"));
+    let failed =
+        finish(command(&["convert", "talhelper", &file, "--to", &to]).env("NAME", "hush-hush")).failed();
+    assert!(failed.stderr.contains("the variable NAME is not set"), "{}", failed.stderr);
+    assert!(!failed.stderr.contains("hush-hush"), "{}", failed.stderr);
 }

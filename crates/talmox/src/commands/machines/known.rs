@@ -26,7 +26,7 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn open(job: &Job, simulation: Option<&Path>, printer: &Printer) -> anyhow::Result<Self> {
         let secrets = open_secrets(&job.desired, &job.folder, simulation, printer)?;
-        let ingredients = Ingredients::read(&job.desired, &job.folder)?;
+        let ingredients = Ingredients::read(&job.described())?;
         Self::of(secrets, Arc::new(ingredients))
     }
 

@@ -9,6 +9,7 @@ use talmox_render::Accepts;
 use talmox_types::Realm;
 
 use crate::args::{Format, SecretsRotateCa, Simulate};
+use crate::commands::configs::Described;
 use crate::commands::configs::now;
 use crate::commands::rehearsal::accepts;
 use crate::commands::shared::{Job, block_on, boxed, flags};
@@ -119,14 +120,18 @@ fn open(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(Loaded, BT
         let (outcome, desired) = boxed(&own, printer)?;
         let aim = Aim { verb: Verb::SecretsRotateCa, simulated: true };
         settle(&needs(aim, &outcome, &desired, &own)?, &own, printer)?;
-        return Ok((secrets_file::load(&desired, &own)?, accepts(&outcome, &desired, &own)?));
+        let described =
+            Described { outcome: &outcome, desired: &desired, folder: &own, variables: &args.variables };
+        return Ok((secrets_file::load(&desired, &own)?, accepts(&described)?));
     }
     block_on(async {
         let job = Job::open(Verb::SecretsRotateCa, &args.description, &args.connection, printer).await?;
         let simulation = job.session.simulated_in().map(std::path::Path::to_owned);
         let Job { outcome, desired, session, folder: own, .. } = job;
         session.close().await?;
-        let accepted = accepts(&outcome, &desired, &own)?;
+        let described =
+            Described { outcome: &outcome, desired: &desired, folder: &own, variables: &args.variables };
+        let accepted = accepts(&described)?;
         let Some(simulation) = simulation else { return Ok((secrets_file::load(&desired, &own)?, accepted)) };
         let loaded = secrets_file::load_simulated(&desired, &own, &simulation)?;
         if loaded.path.starts_with(&simulation) {

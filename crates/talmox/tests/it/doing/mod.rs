@@ -22,6 +22,7 @@ mod plans;
 mod rotating;
 mod templates;
 mod upgrading;
+mod variables;
 mod whole;
 
 use std::process::Command;

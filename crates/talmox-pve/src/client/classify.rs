@@ -51,7 +51,7 @@ pub enum ErrorKind {
     NotImplemented,
     /// No connection to the endpoint.
     Unreachable,
-    /// The endpoint showed a certificate that nobody vouches for.
+    /// The endpoint showed a certificate that is not trusted.
     Certificate(UnknownCertificate),
     /// The connection broke before the reply was complete.
     Lost,
@@ -72,12 +72,14 @@ pub struct Denial {
     pub root_only: bool,
 }
 
-/// A certificate nothing vouches for.
+/// A certificate that is not trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownCertificate {
     pub fingerprint: talmox_types::Fingerprint,
     /// Why it is not trusted.
     pub reason: String,
+    /// Whether a trusted issuer vouches for it, and only its fingerprint is not an allowed one.
+    pub vouched_for: bool,
 }
 
 const ROOT_ONLY: ErrorKind =

@@ -105,8 +105,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Details { call, endpoint, kind, outcome, words, .. } = &*self.0;
-        if let ErrorKind::Certificate(UnknownCertificate { fingerprint, reason }) = kind {
-            writeln!(f, "{endpoint} shows a certificate that nobody vouches for: {reason}")?;
+        if let ErrorKind::Certificate(UnknownCertificate { fingerprint, reason, vouched_for }) = kind {
+            let fault = if *vouched_for { "is not allowed" } else { "nobody vouches for" };
+            writeln!(f, "{endpoint} shows a certificate that {fault}: {reason}")?;
             return write!(f, "  SHA-256 fingerprint {fingerprint}");
         }
         if *kind == ErrorKind::Unreachable {

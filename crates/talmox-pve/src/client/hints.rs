@@ -59,10 +59,14 @@ impl Error {
                     "compare the fingerprint on {host}: `pvenode cert info`, or in the web interface Datacenter → node → \
                      System → Certificates"
                 ),
-                format!(
-                    "if it is the same, trust the fingerprint {}, or the cluster's CA (/etc/pve/pve-root-ca.pem)",
-                    certificate.fingerprint
-                ),
+                if certificate.vouched_for {
+                    format!("if it is the same, allow the fingerprint {} too", certificate.fingerprint)
+                } else {
+                    format!(
+                        "if it is the same, trust the fingerprint {}, or the cluster's CA (/etc/pve/pve-root-ca.pem)",
+                        certificate.fingerprint
+                    )
+                },
             ],
             ErrorKind::Unauthenticated => vec![
                 "a token is USER@REALM!NAME=SECRET; `pveum user token list USER@REALM` shows the names and when each \

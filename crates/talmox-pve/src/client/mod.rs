@@ -54,7 +54,7 @@ pub use dispatch::{Client, ClientError, Settings};
 pub use encode::{Params, percent_encode};
 pub use endpoint::{DEFAULT_PORT, Endpoint, InvalidEndpoint, Target};
 pub use error::{Error, Outcome};
-pub use https::{HttpsTransport, InvalidTrust, Trust};
+pub use https::{HttpsTransport, InvalidTrust, Issuers, Trust};
 pub use retry::{Entropy, RetryPolicy, SystemEntropy};
 pub use transport::{
     Body, BoxFuture, FileContent, HttpRequest, HttpResponse, Method, Transport, TransportError,

@@ -16,7 +16,7 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-pub use tls::{InvalidTrust, Trust};
+pub use tls::{InvalidTrust, Issuers, Trust};
 
 use crate::client::transport::BoxFuture;
 use crate::client::{Endpoint, HttpRequest, HttpResponse, Target, Transport, TransportError};

@@ -25,8 +25,42 @@ pub enum Trust {
     Authorities(String),
     /// Certificates with these fingerprints, whatever name they carry.
     Fingerprints(Vec<Fingerprint>),
+    /// Certificates that these issuers signed and that also have one of these fingerprints. [`Trust::narrowed`] makes it.
+    Narrowed { issuers: Issuers, fingerprints: Vec<Fingerprint> },
     /// Anything. Only when somebody asked for it.
     Insecure,
+}
+
+/// Whose signature counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Issuers {
+    /// As [`Trust::System`].
+    System,
+    /// As [`Trust::Authorities`].
+    Authorities(String),
+}
+
+impl Trust {
+    /// Believes only certificates that this trust believes and that have one of these fingerprints. No fingerprints
+    /// narrow nothing. The result never believes a certificate that this trust does not believe.
+    #[must_use]
+    pub fn narrowed(self, fingerprints: Vec<Fingerprint>) -> Self {
+        if fingerprints.is_empty() {
+            return self;
+        }
+        let common = |ours: Vec<Fingerprint>| -> Vec<Fingerprint> {
+            ours.into_iter().filter(|fingerprint| fingerprints.contains(fingerprint)).collect()
+        };
+        match self {
+            Self::Fingerprints(ours) => Self::Fingerprints(common(ours)),
+            Self::Narrowed { issuers, fingerprints: ours } => {
+                Self::Narrowed { issuers, fingerprints: common(ours) }
+            }
+            Self::System => Self::Narrowed { issuers: Issuers::System, fingerprints },
+            Self::Authorities(pem) => Self::Narrowed { issuers: Issuers::Authorities(pem), fingerprints },
+            Self::Insecure => Self::Fingerprints(fingerprints),
+        }
+    }
 }
 
 /// Authorities that are none.
@@ -42,11 +76,9 @@ pub enum InvalidTrust {
 
 /// Makes TLS configurations: one kind of trust for all hosts, and fingerprints of single ones.
 pub(super) struct Verifiers {
-    provider: Arc<CryptoProvider>,
-    fingerprints: Vec<Fingerprint>,
-    authorities: Option<Arc<WebPkiServerVerifier>>,
-    insecure: bool,
-    /// The configuration of hosts without fingerprints of their own. Kept, because it remembers sessions.
+    /// What hosts without fingerprints of their own are checked by.
+    verifier: Verifier,
+    /// The configuration of these hosts. Kept, because it remembers sessions.
     common: Arc<ClientConfig>,
 }
 
@@ -54,38 +86,36 @@ impl Verifiers {
     pub(super) fn new(trust: Trust) -> Result<Self, InvalidTrust> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let insecure = trust == Trust::Insecure;
-        let (roots, fingerprints) = match trust {
-            Trust::System => (Some(system_roots()?), Vec::new()),
-            Trust::Authorities(pem) => (Some(read_roots(&pem)?), Vec::new()),
-            Trust::Fingerprints(fingerprints) => (None, fingerprints),
-            Trust::Insecure => (None, Vec::new()),
+        let (issuers, fingerprints, pins) = match trust {
+            Trust::System => (Some(Issuers::System), Vec::new(), None),
+            Trust::Authorities(pem) => (Some(Issuers::Authorities(pem)), Vec::new(), None),
+            Trust::Fingerprints(fingerprints) => (None, fingerprints, None),
+            Trust::Narrowed { issuers, fingerprints } => (Some(issuers), Vec::new(), Some(fingerprints)),
+            Trust::Insecure => (None, Vec::new(), None),
         };
-        let build = |roots| {
+        let build = |issuers| {
+            let roots = match issuers {
+                Issuers::System => system_roots()?,
+                Issuers::Authorities(pem) => read_roots(&pem)?,
+            };
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
                 .build()
                 .map_err(|error| InvalidTrust::Unusable { reason: error.to_string() })
         };
-        let authorities = roots.map(build).transpose()?;
-        let verifier = Verifier {
-            fingerprints: fingerprints.clone(),
-            authorities: authorities.clone(),
-            insecure,
-            provider: Arc::clone(&provider),
-        };
-        let common = configuration(verifier)?;
-        Ok(Self { provider, fingerprints, authorities, insecure, common })
+        let authorities = issuers.map(build).transpose()?;
+        let verifier = Verifier { fingerprints, authorities, pins, insecure, provider };
+        let common = configuration(verifier.clone())?;
+        Ok(Self { verifier, common })
     }
 
+    /// The configuration for a host. Its own fingerprints were reported by a host that was trusted already, so each of them is
+    /// enough, whatever else is demanded.
     pub(super) fn config_for(&self, own: &[Fingerprint]) -> Arc<ClientConfig> {
         if own.is_empty() {
             return Arc::clone(&self.common);
         }
-        let verifier = Verifier {
-            fingerprints: self.fingerprints.iter().chain(own).copied().collect(),
-            authorities: self.authorities.clone(),
-            insecure: self.insecure,
-            provider: Arc::clone(&self.provider),
-        };
+        let mut verifier = self.verifier.clone();
+        verifier.fingerprints.extend(own);
         // The provider was good for the common configuration, so it is good for this one.
         configuration(verifier).unwrap_or_else(|_| Arc::clone(&self.common))
     }
@@ -123,10 +153,13 @@ fn read_roots(pem: &str) -> Result<RootCertStore, InvalidTrust> {
     if roots.is_empty() { Err(InvalidTrust::NoCertificate) } else { Ok(roots) }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Verifier {
+    /// Each of these is enough by itself.
     fingerprints: Vec<Fingerprint>,
     authorities: Option<Arc<WebPkiServerVerifier>>,
+    /// If given, a certificate that the authorities vouch for needs one of these as well.
+    pins: Option<Vec<Fingerprint>>,
     insecure: bool,
     provider: Arc<CryptoProvider>,
 }
@@ -149,16 +182,26 @@ impl ServerCertVerifier for Verifier {
         if self.insecure || self.fingerprints.contains(&fingerprint) {
             return Ok(ServerCertVerified::assertion());
         }
+        let allowed = self.pins.as_ref().map(|pins| pins.contains(&fingerprint));
+        let mut vouched_for = false;
         let reason = match &self.authorities {
             None => "its fingerprint is not among the trusted ones".to_owned(),
             Some(authorities) => {
                 match authorities.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
-                    Ok(verified) => return Ok(verified),
+                    Ok(verified) if allowed != Some(false) => return Ok(verified),
+                    Ok(_) => {
+                        vouched_for = true;
+                        "its issuer is trusted, but its fingerprint is not among the allowed ones".to_owned()
+                    }
+                    // Said, because with `Trust::Fingerprints` the fingerprint would be enough.
+                    Err(error) if allowed == Some(true) => {
+                        format!("its fingerprint is among the allowed ones, but {}", why(&error))
+                    }
                     Err(error) => why(&error),
                 }
             }
         };
-        let unknown = Unknown(UnknownCertificate { fingerprint, reason });
+        let unknown = Unknown(UnknownCertificate { fingerprint, reason, vouched_for });
         Err(CertificateError::Other(OtherError(Arc::new(unknown))).into())
     }
 
@@ -221,4 +264,56 @@ pub(super) fn connect_error(error: &io::Error) -> TransportError {
         return TransportError::Certificate(certificate.clone());
     }
     TransportError::Connect { reason: format!("TLS: {}", super::plain(error)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prints<const N: usize>(bytes: [u8; N]) -> Vec<Fingerprint> {
+        bytes.map(|byte| Fingerprint::from([byte; 32])).to_vec()
+    }
+
+    #[test]
+    fn an_issuer_and_a_fingerprint_must_both_hold() {
+        let pem = || "pem".to_owned();
+        for (base, issuers) in
+            [(Trust::System, Issuers::System), (Trust::Authorities(pem()), Issuers::Authorities(pem()))]
+        {
+            let narrowed = base.narrowed(prints([1, 2]));
+            assert_eq!(narrowed, Trust::Narrowed { issuers, fingerprints: prints([1, 2]) });
+        }
+    }
+
+    #[test]
+    fn fingerprints_are_narrowed_to_those_in_both() {
+        let base = Trust::Fingerprints(prints([1, 2, 3]));
+        assert_eq!(base.clone().narrowed(prints([4, 3, 1])), Trust::Fingerprints(prints([1, 3])));
+        assert_eq!(base.narrowed(prints([4])), Trust::Fingerprints(prints([])));
+    }
+
+    #[test]
+    fn what_is_narrowed_twice_is_never_wider() {
+        let once = Trust::System.narrowed(prints([1, 2]));
+        let twice = |fingerprints| once.clone().narrowed(fingerprints);
+        let expected = |fingerprints| Trust::Narrowed { issuers: Issuers::System, fingerprints };
+        assert_eq!(twice(prints([2, 3])), expected(prints([2])));
+        assert_eq!(twice(prints([3])), expected(prints([])));
+        // An empty list narrows nothing, and does not open what is narrowed to nothing either.
+        assert_eq!(twice(prints([3])).narrowed(prints([])), expected(prints([])));
+        assert_eq!(twice(prints([3])).narrowed(prints([3])), expected(prints([])));
+    }
+
+    #[test]
+    fn no_check_at_all_is_narrowed_to_the_fingerprints() {
+        assert_eq!(Trust::Insecure.narrowed(prints([1])), Trust::Fingerprints(prints([1])));
+    }
+
+    #[test]
+    fn no_fingerprints_narrow_nothing() {
+        let fingerprints = Trust::Fingerprints(prints([1]));
+        for trust in [Trust::System, Trust::Authorities("pem".to_owned()), fingerprints, Trust::Insecure] {
+            assert_eq!(trust.clone().narrowed(Vec::new()), trust);
+        }
+    }
 }

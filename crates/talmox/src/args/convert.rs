@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
 use super::Output;
@@ -38,7 +37,7 @@ pub(crate) struct ConvertTalhelper {
     #[arg(long, env = "TALMOX_TO", value_name = "DIR")]
     pub to: Option<PathBuf>,
     /// Replace files that are there
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
     #[command(flatten)]
     pub output: Output,

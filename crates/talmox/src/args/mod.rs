@@ -1,4 +1,7 @@
-//! Every verb and flag. Each flag has a `TALMOX_*` variable of its name.
+//! Every verb and flag.
+//!
+//! A flag has a `TALMOX_*` variable of its name, unless it destroys, overwrites, approves or lifts a safeguard: these are
+//! listed in [`typed`], and a run with the variable of one fails.
 
 mod adopt;
 mod before;
@@ -12,6 +15,7 @@ mod pieces;
 mod schematic;
 mod secrets;
 mod template;
+pub(crate) mod typed;
 
 pub(crate) use adopt::{Adopt, AdoptCluster, AdoptWhat, RoleWord};
 pub(crate) use before::{Check, Init, Validate};

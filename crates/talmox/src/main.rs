@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use args::Cli;
+use args::{Cli, typed};
 use commands::Exit;
 use failure::{Failure, Told};
 use printer::Printer;
@@ -39,7 +39,8 @@ const FAILURE: u8 = 1;
 const CHANGES: u8 = 2;
 
 fn main() -> ExitCode {
-    let matches = match help::command().try_get_matches() {
+    let mut command = help::command();
+    let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => matches,
         Err(error) => return usage(&error),
     };
@@ -48,6 +49,10 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let printer = Printer::new(&cli.global, cli.command.talks_json());
+    if let Some(refused) = typed::refusal(&command, &matches) {
+        printer.failure(&refused.into());
+        return ExitCode::from(FAILURE);
+    }
     let only_shows = cli.command.only_shows();
     match commands::run(cli.command, &printer) {
         Ok(Exit::Done) => ExitCode::SUCCESS,

@@ -37,7 +37,6 @@ pub(crate) struct Adopt {
     /// VM that is taken, by its id
     #[arg(
         long,
-        env = "TALMOX_VMID",
         value_name = "ID",
         value_parser = clap::value_parser!(u32).range(100..=999_999_999),
         conflicts_with = "all_matching"
@@ -59,7 +58,7 @@ pub(crate) struct Adopt {
     #[arg(long, env = "TALMOX_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub dry_run: bool,
     /// Do not ask
-    #[arg(long, env = "TALMOX_AUTO_APPROVE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub auto_approve: bool,
     #[command(flatten)]
     pub description: Description,

@@ -71,7 +71,7 @@ pub(crate) struct Init {
     #[arg(long, env = "TALMOX_WORKERS", value_name = "N")]
     pub workers: Option<u16>,
     /// Take the default for everything not given, without asking
-    #[arg(short, long, env = "TALMOX_YES", value_parser = FalseyValueParser::new())]
+    #[arg(short, long)]
     pub yes: bool,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct RenderAll {
     #[arg(long, env = "TALMOX_TO", value_name = "FOLDER")]
     pub to: PathBuf,
     /// Replace files that are there
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
     #[command(flatten)]
     pub making: Making,
@@ -101,7 +101,7 @@ pub(crate) struct ClientFile {
     #[arg(long, env = "TALMOX_MERGE", value_parser = FalseyValueParser::new())]
     pub merge: bool,
     /// Replace a file that is there, or with --merge a certificate that is still good
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 
 use super::{Output, TrustArgs, VariableFlags};
@@ -41,7 +40,7 @@ pub(crate) struct ConvertTalhelper {
     #[command(flatten)]
     pub trust: TrustArgs,
     /// Replace files that are there
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
     #[command(flatten)]
     pub variables: VariableFlags,

@@ -21,29 +21,29 @@ pub(crate) struct Scope {
     #[arg(long, env = "TALMOX_TARGET", value_name = "NODE", value_delimiter = ',')]
     pub target: Vec<NodeName>,
     /// Remove this node, which the description no longer has, with its disks
-    #[arg(long, env = "TALMOX_REMOVE", value_name = "NODE", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub remove: Vec<NodeName>,
     /// Remove every node the description no longer has, with its disks
-    #[arg(long, env = "TALMOX_PRUNE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub prune: bool,
     /// Build the VM of this node anew; its disks are empty then, but for those with `keep: true`
-    #[arg(long, env = "TALMOX_REPLACE", value_name = "NODE", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
     pub replace: Vec<NodeName>,
     /// Configure this node once more though it is in maintenance mode and was configured before: compare the fingerprint in
     /// the plan with the one on the console first. Only the machine with this fingerprint gets anything
     #[arg(long, value_name = "NODE[=FINGERPRINT]", value_delimiter = ',')]
     pub reconfigure: Vec<ConfiguredAgain>,
     /// Build anew what follows something that has changed: `template` for nodes made from a template of the past
-    #[arg(long, env = "TALMOX_ROLL", value_name = "WHAT", hide_possible_values = true)]
+    #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     pub roll: Option<Roll>,
     /// This host of Proxmox is gone for good, so a node on it may be replaced elsewhere (with --replace)
-    #[arg(long, env = "TALMOX_HOST_GONE", value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub host_gone: Vec<HostName>,
     /// Move the VM of a node to another host, running if it runs
-    #[arg(long = "move", env = "TALMOX_MOVE", value_name = "NODE=HOST", value_delimiter = ',')]
+    #[arg(long = "move", value_name = "NODE=HOST", value_delimiter = ',')]
     pub moves: Vec<Move>,
     /// Restart running VMs for changes that need it
-    #[arg(long, env = "TALMOX_ALLOW_REBOOT", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub allow_reboot: bool,
     /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
@@ -61,14 +61,14 @@ pub(crate) struct Scope {
     #[arg(long, env = "TALMOX_NOT_AFTER", value_name = "TIME")]
     pub not_after: Option<Moment>,
     /// Do without a snapshot of etcd before risky steps
-    #[arg(long, env = "TALMOX_NO_SNAPSHOT", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub no_snapshot: bool,
     /// Begin a cluster that has no data with this snapshot of etcd; one encrypted with age is opened with the keys at hand
-    #[arg(long, env = "TALMOX_RESTORE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub restore: Option<PathBuf>,
     /// etcd has lost its majority for good: build control planes that still have data anew, for the snapshot of --restore, or
     /// for one that is taken of them and kept first (`etcd_backup`)
-    #[arg(long, env = "TALMOX_QUORUM_LOST", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub quorum_lost: bool,
     /// How far the cluster is brought: vms, reachable, configured, bootstrapped or healthy (the default)
     #[arg(long, env = "TALMOX_UNTIL", value_name = "STATE", hide_possible_values = true)]
@@ -155,7 +155,7 @@ impl std::str::FromStr for ConfiguredAgain {
 #[derive(Args)]
 pub(crate) struct Approval {
     /// Do not ask
-    #[arg(long, env = "TALMOX_AUTO_APPROVE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub auto_approve: bool,
     /// How many steps at a time (default: as many as Proxmox bears well)
     #[arg(long, env = "TALMOX_PARALLELISM", value_name = "N")]
@@ -269,7 +269,7 @@ pub(crate) struct Apply {
     #[command(flatten)]
     pub scope: Scope,
     /// Take the lease of another run over that has died or is wrong
-    #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub take_over: bool,
     #[command(flatten)]
     pub serving: ConfigServing,
@@ -357,7 +357,7 @@ pub(crate) struct Destroy {
     #[arg(long, env = "TALMOX_TARGET", value_name = "NODE", value_delimiter = ',')]
     pub target: Vec<NodeName>,
     /// Take the lease of another run over that has died or is wrong
-    #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub take_over: bool,
     #[command(flatten)]
     pub approval: Approval,

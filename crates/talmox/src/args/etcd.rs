@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use talmox_secrets::age::Recipient;
 
@@ -83,12 +82,7 @@ pub(crate) struct EtcdSnapshot {
     #[arg(long, env = "TALMOX_AGE", value_name = "RECIPIENT", value_delimiter = ',')]
     pub age: Vec<Recipient>,
     /// Do not encrypt it, though `etcd_backup` names recipients
-    #[arg(
-        long,
-        env = "TALMOX_PLAIN",
-        value_parser = FalseyValueParser::new(),
-        conflicts_with = "age"
-    )]
+    #[arg(long, conflicts_with = "age")]
     pub plain: bool,
     #[command(flatten)]
     pub output: Output,
@@ -107,10 +101,10 @@ pub(crate) struct EtcdDefrag {
     #[command(flatten)]
     pub connection: Connection,
     /// Take alarms back once every member is defragmented: etcd takes writes again
-    #[arg(long, env = "TALMOX_DISARM", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub disarm: bool,
     /// Take the lease of another run over that has died or is wrong
-    #[arg(long, env = "TALMOX_TAKE_OVER", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub take_over: bool,
     #[command(flatten)]
     pub output: Output,

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use talmox_types::HostName;
 
@@ -72,7 +71,7 @@ pub(crate) struct HostReturn {
     #[arg(value_name = "HOST")]
     pub host: HostName,
     /// Move back what was moved away when the host was drained
-    #[arg(long, env = "TALMOX_MOVE_BACK", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub move_back: bool,
     #[command(flatten)]
     pub description: Description,

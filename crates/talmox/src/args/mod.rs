@@ -1,4 +1,7 @@
-//! Every verb and flag. Each flag has a `TALMOX_*` variable of its name; `--variable NAME=VALUE` has `TALMOX_VAR_NAME`.
+//! Every verb and flag.
+//!
+//! A flag has a `TALMOX_*` variable of its name, unless it destroys, overwrites, approves or lifts a safeguard: these are
+//! listed in [`typed`], and a run with the variable of one fails. `--variable NAME=VALUE` has `TALMOX_VAR_NAME`.
 
 mod adopt;
 mod before;
@@ -13,6 +16,7 @@ mod schematic;
 mod secrets;
 mod template;
 mod trust;
+pub(crate) mod typed;
 mod variables;
 
 pub(crate) use adopt::{Adopt, AdoptCluster, AdoptWhat, RoleWord};

@@ -58,10 +58,10 @@ pub(crate) struct SecretsGenerate {
     #[arg(long, env = "TALMOX_AGE", value_name = "RECIPIENT", value_delimiter = ',')]
     pub age: Vec<Recipient>,
     /// Overwrite a bundle that is there; refused if the cluster has VMs
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
     /// Do not ask Proxmox whether the cluster has VMs
-    #[arg(long, env = "TALMOX_OFFLINE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub offline: bool,
     #[command(flatten)]
     pub connection: Connection,
@@ -112,7 +112,7 @@ pub(crate) struct SecretsEncrypt {
     #[arg(long, env = "TALMOX_AGE", value_name = "RECIPIENT", value_delimiter = ',')]
     pub age: Vec<Recipient>,
     /// Overwrite a file that is there; for the recipients it has, unless --age names others
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct SecretsDecrypt {
     #[arg(long, env = "TALMOX_STDOUT", value_parser = FalseyValueParser::new(), conflicts_with = "to")]
     pub stdout: bool,
     /// Overwrite a file that is there
-    #[arg(long, env = "TALMOX_FORCE", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub force: bool,
 }
 
@@ -154,10 +154,10 @@ pub(crate) struct SecretsRotateCa {
     #[command(flatten)]
     pub description: Description,
     /// That of Talos (default: both)
-    #[arg(long, env = "TALMOX_TALOS", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub talos: bool,
     /// That of Kubernetes (default: both)
-    #[arg(long, env = "TALMOX_KUBERNETES", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub kubernetes: bool,
     #[command(flatten)]
     pub connection: Connection,

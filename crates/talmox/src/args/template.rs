@@ -107,7 +107,7 @@ pub(crate) struct TemplateBuild {
   talmox template prune -f ubuntu.yaml          of these manifests")]
 pub(crate) struct TemplatePrune {
     /// Remove those that are described, too: for a cluster that is gone, or before a host is
-    #[arg(long, env = "TALMOX_ALL", value_parser = FalseyValueParser::new())]
+    #[arg(long)]
     pub all: bool,
     #[command(flatten)]
     pub source: TemplateSource,

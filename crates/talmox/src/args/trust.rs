@@ -1,6 +1,7 @@
 //! What a description may cause.
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 
 use super::{Connection, Description, Output};
 
@@ -22,7 +23,7 @@ pub(crate) struct Trust {
     #[command(flatten)]
     pub connection: Connection,
     /// Print the missing grants as YAML instead, for `TALMOX_TRUST` or a file of `TALMOX_TRUST_FILE`
-    #[arg(long, conflicts_with = "forget")]
+    #[arg(long, env = "TALMOX_PRINT", value_parser = FalseyValueParser::new(), conflicts_with = "forget")]
     pub print: bool,
     /// Take back everything that was allowed this folder
     #[arg(long)]

@@ -40,9 +40,7 @@ fn kept(lab: &Lab) -> Bundle {
 
 /// Runs as far as it goes, without a place for snapshots.
 fn run(lab: &Lab, arguments: &[&str]) -> Run {
-    let mut command = lab.command(arguments);
-    let home = lab.scratch.path("home");
-    finish(command.env_remove("TALMOX_UNTIL").env("TALMOX_NO_SNAPSHOT", "1").env("HOME", home))
+    lab.run_without_snapshots(arguments)
 }
 
 /// With the days of this year, or of any other, replaced.

@@ -21,9 +21,7 @@ fn cluster(patches: &str) -> String {
 
 /// Runs as far as it goes, without a place for snapshots.
 fn run(lab: &Lab, arguments: &[&str]) -> Run {
-    let mut command = lab.command(arguments);
-    let home = lab.scratch.path("home");
-    finish(command.env_remove("TALMOX_UNTIL").env("TALMOX_NO_SNAPSHOT", "1").env("HOME", home))
+    lab.run_without_snapshots(arguments)
 }
 
 /// A cluster of one node that is as described.
@@ -84,6 +82,7 @@ fn what_a_variable_stands_for_is_shown_nowhere() {
     std::fs::write(lab.scratch.0.join("talenv.yaml"), "DB_PASSWORD: hunter3\nBACKLOG: \"4096\"\n").unwrap();
     let stale = run(&lab, &["apply", &kept]).failed();
     assert!(!format!("{}{}", stale.stdout, stale.stderr).contains("hunter"), "{}", stale.stderr);
+    assert!(!stale.stderr.contains("Usage:"), "not for the plan, but for its flags: {}", stale.stderr);
     std::fs::write(lab.scratch.0.join("talenv.yaml"), "DB_PASSWORD: hunter2\nBACKLOG: \"4096\"\n").unwrap();
     shown(&["apply", "--auto-approve", "--allow-reboot"]);
     // Gone from patches, it is hidden as long as it is kept.

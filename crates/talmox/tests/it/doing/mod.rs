@@ -21,6 +21,7 @@ mod pipelines;
 mod plans;
 mod rotating;
 mod templates;
+mod typed;
 mod upgrading;
 mod variables;
 mod whole;
@@ -57,6 +58,20 @@ impl Lab {
 
     fn run(&self, arguments: &[&str]) -> Run {
         finish(&mut self.command(arguments))
+    }
+
+    /// Runs as far as it goes, without a place for snapshots of etcd and in a home of its own.
+    fn run_without_snapshots(&self, arguments: &[&str]) -> Run {
+        let mut all = arguments.to_vec();
+        // A plan file says itself what it was made with.
+        let of_a_file = arguments.get(1).is_some_and(|word| !word.starts_with('-'));
+        if let ["plan" | "apply", ..] = arguments
+            && !of_a_file
+        {
+            all.push("--no-snapshot");
+        }
+        let mut command = self.command(&all);
+        finish(command.env_remove("TALMOX_UNTIL").env("HOME", self.scratch.path("home")))
     }
 
     /// A text with everything that differs from run to run replaced.

@@ -14,13 +14,7 @@ const NODES: &str =
     "nodes:\n- {name: cp-1, address: 10.0.7.11, controller: true}\n- {name: worker-1, address: 10.0.7.12}\n";
 
 fn run(lab: &Lab, arguments: &[&str]) -> Run {
-    let mut command = lab.command(arguments);
-    finish(
-        command
-            .env_remove("TALMOX_UNTIL")
-            .env("TALMOX_NO_SNAPSHOT", "1")
-            .env("HOME", lab.scratch.path("home")),
-    )
+    lab.run_without_snapshots(arguments)
 }
 
 fn opened<C: ClientFile>(path: &str) -> C {

@@ -3,7 +3,6 @@
 use insta::assert_snapshot;
 
 use crate::doing::{Lab, NODES, Run};
-use crate::support::finish;
 
 const CLUSTER: &str = "\
 cluster_name: lab
@@ -20,13 +19,7 @@ proxmox_vm_worker_defaults:
 
 /// Runs without a limit on how far, and without a place for snapshots.
 fn run(lab: &Lab, arguments: &[&str]) -> Run {
-    let mut command = lab.command(arguments);
-    finish(
-        command
-            .env_remove("TALMOX_UNTIL")
-            .env("TALMOX_NO_SNAPSHOT", "1")
-            .env("HOME", lab.scratch.path("home")),
-    )
+    lab.run_without_snapshots(arguments)
 }
 
 /// A cluster that lives with the Talos before, and a description of the one after.

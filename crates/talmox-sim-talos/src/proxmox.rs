@@ -49,16 +49,19 @@ impl Nodes {
     }
 }
 
-/// Lets time pass for both until then, and carries over what happens when it happens.
-pub fn advance(world: &mut World, nodes: &mut Nodes, now: u64) {
+/// Lets time pass for both until then, and carries over what happens when it happens. Gives whether anything happened.
+pub fn advance(world: &mut World, nodes: &mut Nodes, now: u64) -> bool {
     link(world, nodes);
+    let mut happened = false;
     while let Some(at) = next_event(world, nodes).filter(|at| *at <= now) {
         world.advance_to(at);
         nodes.advance_to(at);
         link(world, nodes);
+        happened = true;
     }
     world.advance_to(now);
     nodes.advance_to(now);
+    happened
 }
 
 /// When something happens by itself next.

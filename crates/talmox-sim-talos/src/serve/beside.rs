@@ -65,8 +65,9 @@ impl Companion for Beside {
     fn follow(&self, world: &mut World, now: u64) {
         let mut nodes = self.nodes();
         let before = nodes.next_event();
-        proxmox::advance(world, &mut nodes, now);
-        let happened = before.is_some_and(|at| at <= now) || nodes.next_event() != before;
+        // A machine may be switched on and have booted within one step of a fast clock: then there is no next event before
+        // or after, and something happened all the same.
+        let happened = proxmox::advance(world, &mut nodes, now) || nodes.next_event() != before;
         drop(nodes);
         if happened {
             self.stir();

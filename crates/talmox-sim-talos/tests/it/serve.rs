@@ -39,6 +39,13 @@ fn work(world: &mut World, method: &str, path: &str, form: &[(&str, &str)]) {
 
 /// A world in which a VM with Talos runs.
 fn world(version: &str) -> World {
+    let mut world = world_before_the_start(version);
+    work(&mut world, "POST", "/nodes/pve1/qemu/100/status/start", &[]);
+    world
+}
+
+/// The same while it is off.
+fn world_before_the_start(version: &str) -> World {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let mut world = Starter::new(1, 7, u64::try_from(now.as_millis()).unwrap()).build().world;
     let url = format!("https://factory.talos.dev/image/{PLAIN}/{version}/nocloud-amd64.qcow2");
@@ -54,7 +61,6 @@ fn world(version: &str) -> World {
         ("memory", "4096"),
     ];
     work(&mut world, "POST", "/nodes/pve1/qemu", &vm);
-    work(&mut world, "POST", "/nodes/pve1/qemu/100/status/start", &[]);
     world
 }
 
@@ -65,10 +71,14 @@ struct Running {
 }
 
 async fn serve(world: World, keep: Keep) -> Running {
+    serve_at(world, keep, SPEED).await
+}
+
+async fn serve_at(world: World, keep: Keep, speed: f64) -> Running {
     let beside = Arc::new(Beside::of_world(&world, 1));
     let settings = Settings {
         latency: Duration::from_millis(1),
-        speed: SPEED,
+        speed,
         keep,
         companion: Some(Arc::<Beside>::clone(&beside)),
         ..Settings::default()
@@ -150,6 +160,17 @@ async fn a_node_goes_from_maintenance_to_mutual_tls() {
     let stranger = maintenance.version().await.unwrap_err();
     assert!(matches!(stranger.kind(), Kind::NotTrusted | Kind::NotReached), "{stranger}");
     secure.bootstrap(false).await.unwrap();
+    running.stop().await;
+}
+
+/// A clock may run so fast, or be moved so far, that a machine is switched on and has booted before anybody looks again.
+#[tokio::test]
+async fn a_machine_that_boots_in_one_step_of_the_clock_answers() {
+    let mut world = world_before_the_start("v1.13.9");
+    world.root_call("POST", "/nodes/pve1/qemu/100/status/start", &[]).unwrap();
+    let running = serve_at(world, Keep::Nothing, 0.0).await;
+    running.server.advance(Duration::from_mins(10));
+    assert_eq!(version(&running.client(Access::maintenance())).await, "v1.13.9");
     running.stop().await;
 }
 

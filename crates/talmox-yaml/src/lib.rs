@@ -10,6 +10,7 @@ mod node;
 mod parse;
 mod print;
 mod scalar;
+mod tag;
 
 pub use comments::{Comment, comments};
 pub use fault::{Fault, FaultKind};

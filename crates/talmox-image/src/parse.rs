@@ -339,8 +339,8 @@ impl Reader<'_> {
             FaultKind::Tab => "a tab, where YAML wants blanks".to_owned(),
             FaultKind::DuplicateKey { key, .. } => format!("{key} is there twice"),
             FaultKind::UnknownAlias(name) => format!("*{name} without &{name} before it"),
-            FaultKind::AliasBomb => "aliases unfold into too much".to_owned(),
-            FaultKind::TooDeep => "nested too deep".to_owned(),
+            FaultKind::AliasKnot => "an alias inside its own anchor".to_owned(),
+            FaultKind::Limit(limit) => limit.to_string(),
             FaultKind::ComplexKey => "a key is text, not a list or a mapping".to_owned(),
         };
         self.fault(span, &message, None);

@@ -101,8 +101,7 @@ fn tag() -> impl Strategy<Value = Option<String>> {
 fn scalar() -> impl Strategy<Value = Scalar> {
     prop_oneof![
         "([a-z0-9~.-][a-z0-9:#,\\[?-]{0,6}[a-z0-9])?".prop_map(|text| Scalar { text, style: Style::Plain }),
-        "[a-z]{1,3} [a-z]{1,3}(\n{1,3}[a-z]{1,3}){0,2}"
-            .prop_map(|text| Scalar { text, style: Style::Plain }),
+        "[a-z]{1,3} [a-z]{1,3}(\n{1,3}[a-z]{1,3}){0,2}".prop_map(|text| Scalar { text, style: Style::Plain }),
         any::<String>().prop_map(|text| Scalar { text, style: Style::Quoted }),
         "[ \ta-z#:\"'|>é\n-]{0,12}".prop_map(|text| Scalar { text, style: Style::Block }),
     ]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use talmox_yaml::{FaultKind, Node, NodeKind};
 
-use crate::fault::{Fault, Faults, Path, Source, Trail};
+use crate::fault::{Fault, Faults, Path, Source, Trail, add};
 use crate::hidden::Hidden;
 use crate::mask::Mask;
 use crate::print::print_to;
@@ -229,11 +229,14 @@ pub(crate) fn parse_nodes(source: Source<'_>) -> Result<Vec<Node>, Faults> {
     if parsed.faults.is_empty() {
         return Ok(parsed.documents);
     }
-    let faults = parsed.faults.iter().map(|fault| Fault {
-        place: source.place(fault.span, &Path::default()),
-        message: words(&fault.kind),
-    });
-    Err(Faults(faults.collect()))
+    let (mut faults, mut more) = (Vec::new(), 0);
+    for fault in &parsed.faults {
+        add(&mut faults, &mut more, || Fault {
+            place: source.place(fault.span, &Path::default()),
+            message: words(&fault.kind),
+        });
+    }
+    Err(Faults(faults))
 }
 
 fn words(kind: &FaultKind) -> String {

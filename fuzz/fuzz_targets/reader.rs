@@ -1,4 +1,4 @@
-//! `cargo +nightly fuzz run reader crates/talmox-config/tests/faulty`, from the project's root.
+//! A description: read, reported on, explained.
 
 #![no_main]
 

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod bench_render;
 pub mod conformance;
 pub mod docs;
+pub mod fuzz_seeds;
 pub mod golden;
 mod own_program;
 pub mod parameters;

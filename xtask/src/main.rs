@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use xtask::{bench, bench_render, conformance, docs, golden, sabotage, talhelper, talos, talosctl, truth};
+use xtask::{
+    bench, bench_render, conformance, docs, fuzz_seeds, golden, sabotage, talhelper, talos, talosctl, truth,
+};
 
 const USAGE: &str = "\
 usage:
@@ -15,6 +17,7 @@ usage:
                                                    run programs of other projects against the simulator,
                                                    and sops and age against our files
   cargo xtask docs [--check]                       write the generated documents anew, or fail if one is stale
+  cargo xtask fuzz-seeds                           write what the fuzz targets start from to fuzz/corpus
   cargo xtask golden [--dir DIR] [--json]          make and patch Talos configs as recorded, and compare
   cargo xtask talhelper [--inputs N]               compare converted talconfigs with what talhelper makes of them
   cargo xtask sabotage [DEFECT...]                 see whether tests notice deliberate defects
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Some("bench-render") => bench_render::command(args),
         Some("conformance") => conformance::command(args),
         Some("docs") => docs::command(args),
+        Some("fuzz-seeds") => fuzz_seeds::command(args),
         Some("golden") => golden::command(args),
         Some("talhelper") => talhelper::command(args),
         Some("sabotage") => sabotage::command(args),

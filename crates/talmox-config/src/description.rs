@@ -1,7 +1,7 @@
 //! A description as written: typed, with places, before anything is merged.
 
 use talmox_types::desired::Role;
-use talmox_yaml::{FaultKind, Node, NodeKind, Span};
+use talmox_yaml::{FaultKind, Limit, Node, NodeKind, Span};
 
 use crate::edit::Edited;
 use crate::file::{CLUSTER_TEMPLATE_KEYS, Cluster, NodeBlock, PoolBlock, Settings};
@@ -247,6 +247,16 @@ fn parse(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) -> Option
     first.filter(|_| !broken)
 }
 
+fn limit_problem(limit: Limit) -> Problem {
+    match limit {
+        Limit::Depth => Problem::error(Code::YamlDepth, "this nests too deep"),
+        Limit::Nodes => Problem::error(Code::FileTooLarge, "this file has more values than any description"),
+        Limit::Anchors | Limit::AliasNodes | Limit::AddedBytes => {
+            Problem::error(Code::YamlAlias, "these aliases unfold into too much")
+        }
+    }
+}
+
 /// What is wrong with a text as YAML, in words.
 pub fn fault_problem(kind: &FaultKind, location: Location) -> Problem {
     match kind {
@@ -267,11 +277,9 @@ pub fn fault_problem(kind: &FaultKind, location: Location) -> Problem {
                 .at(location, "an alias without its anchor")
                 .hint(format!("if *{name} is meant as text, put it in quotes"))
         }
-        FaultKind::AliasBomb => Problem::error(Code::YamlAlias, "these aliases unfold without end")
-            .at(location, "one alias too many")
-            .hint(format!("aliases may add {} values to a file", talmox_yaml::MAX_ALIAS_NODES)),
-        FaultKind::TooDeep => Problem::error(Code::YamlDepth, "this nests too deep")
-            .at(location, format!("more than {} levels", talmox_yaml::MAX_DEPTH)),
+        FaultKind::AliasKnot => Problem::error(Code::YamlAlias, "this alias unfolds without end")
+            .at(location, "inside its own anchor"),
+        FaultKind::Limit(limit) => limit_problem(*limit).at(location, limit.to_string()),
         FaultKind::ComplexKey => Problem::error(Code::YamlKey, "a key must be a single value")
             .at(location, "a list or mapping as key"),
     }

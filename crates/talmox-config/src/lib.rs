@@ -37,7 +37,7 @@ pub use load::{Files, MAX_FILE_SIZE, add_file, load};
 pub use mask::without_secrets;
 pub use patches::WrittenPatch;
 pub use problem::{Code, Place, Problem, Severity};
-pub use report::{Colour, position_of, report, sort};
+pub use report::{Colour, MOST_SHOWN, more_problems, position_of, report, sort};
 pub use source::{Location, Source, SourceId, Sources};
 
 use std::path::Path;
@@ -74,6 +74,6 @@ pub fn read_files(files: Files) -> Outcome {
     rules::check(&description, &mut problems);
     let has_errors = problems.iter().any(|problem| problem.severity == Severity::Error);
     let desired = (!has_errors).then(|| resolve::resolve(&description));
-    report::sort(&description.sources, &mut problems);
+    report::sort(&mut problems);
     Outcome { description, desired, problems }
 }

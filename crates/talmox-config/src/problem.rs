@@ -167,6 +167,7 @@ macro_rules! codes {
 }
 
 codes! {
+    MoreProblems, "more-problems", "There are more problems than are shown; `more` says how many.";
     FileMissing, "file-missing", "A file or folder that was named does not exist, or a folder holds no description.";
     FileUnreadable, "file-unreadable", "A file exists and cannot be read, or is not a file.";
     FileTooLarge, "file-too-large", "A file is larger than any description; nothing of it was read.";

@@ -15,7 +15,10 @@ pub enum Colour {
     Never,
 }
 
-/// The problems, one after another, each ending with an empty line.
+/// How many problems are shown. A file of a few MiB can have a million, and nobody corrects the next before the first.
+pub const MOST_SHOWN: usize = 100;
+
+/// The first problems, one after another, each ending with an empty line, and how many more there are.
 pub fn report<'p>(
     sources: &Sources,
     problems: impl IntoIterator<Item = &'p Problem>,
@@ -28,11 +31,24 @@ pub fn report<'p>(
     let problems: Vec<&Problem> = problems.into_iter().collect();
     let masked = MaskedTexts::new(sources, &problems);
     let mut text = String::new();
-    for problem in problems {
+    for problem in problems.iter().take(MOST_SHOWN) {
         text.push_str(&render(&renderer, sources, &masked, problem));
         text.push_str("\n\n");
     }
+    if let Some(more) = more_problems(problems.len()) {
+        text.push_str(&more);
+        text.push_str("\n\n");
+    }
     text
+}
+
+/// What is said of problems that are not shown, if there are any.
+pub fn more_problems(found: usize) -> Option<String> {
+    match found.saturating_sub(MOST_SHOWN) {
+        0 => None,
+        1 => Some("1 more problem is not shown".to_owned()),
+        more => Some(format!("{more} more problems are not shown")),
+    }
 }
 
 /// File, line and column of a problem.
@@ -48,12 +64,17 @@ pub fn position_of(sources: &Sources, problem: &Problem) -> Option<(String, usiz
 }
 
 /// By file, then by place; errors before warnings at one place.
-pub fn sort(sources: &Sources, problems: &mut [Problem]) {
-    problems.sort_by_cached_key(|problem| {
-        let source = problem.location().map(|location| location.source);
-        let (name, line, column) = position_of(sources, problem).unwrap_or_default();
-        (source, name, line, column, problem.severity, problem.message.clone())
-    });
+pub fn sort(problems: &mut [Problem]) {
+    // Places in a text are in the order of its bytes: counting lines and columns for each would take long in a long line.
+    fn key(problem: &Problem) -> impl Ord + '_ {
+        let place = match &problem.place {
+            Some(Place::Text(location, _)) => (Some(location.source), "", location.span.start as usize, 0),
+            Some(Place::File { name, line, column }) => (None, name.as_str(), *line, *column),
+            None => (None, "", 0, 0),
+        };
+        (place, problem.severity, problem.message.as_str())
+    }
+    problems.sort_by(|one, other| key(one).cmp(&key(other)));
 }
 
 /// Texts without their secrets, made once per report.
@@ -93,6 +114,14 @@ fn render(renderer: &Renderer, sources: &Sources, masked: &MaskedTexts, problem:
     };
     let mut group = Group::with_title(level.primary_title(problem.message.as_str()));
     match &problem.place {
+        Some(Place::Text(location, label)) if is_in_a_long_line(masked, *location) => {
+            let (line, column) = sources.position(*location);
+            let name = sources.get(location.source).name.as_str();
+            group = group.element(Origin::path(name).line(line).char_column(column));
+            if !label.is_empty() {
+                group = group.element(Level::NOTE.message(label.as_str()));
+            }
+        }
         Some(Place::Text(location, label)) => {
             for snippet in snippets(sources, masked, *location, label, &problem.related) {
                 group = group.element(snippet);
@@ -113,6 +142,19 @@ fn render(renderer: &Renderer, sources: &Sources, masked: &MaskedTexts, problem:
 /// Marks farther apart than this many bytes get excerpts of their own: the renderer looks at every line in between, and a
 /// file of ten thousand nodes may hold as many mistakes.
 const FAR_APART: usize = 8 * 1024;
+
+/// Lines of more bytes than this are not shown: the renderer would look at all of it for every mark.
+const LONGEST_LINE: usize = 8 * 1024;
+
+fn is_in_a_long_line(masked: &MaskedTexts, location: Location) -> bool {
+    let text = masked.get(location.source);
+    let range = range(text, location.span);
+    let before = text[..range.start].bytes().rev().take(LONGEST_LINE).position(|byte| byte == b'\n');
+    let after = text[range.start..].bytes().take(LONGEST_LINE).position(|byte| byte == b'\n');
+    let before = before.unwrap_or(range.start.min(LONGEST_LINE));
+    let after = after.unwrap_or((text.len() - range.start).min(LONGEST_LINE));
+    before + after >= LONGEST_LINE
+}
 
 /// A mark in one of the texts.
 struct Mark<'a> {
@@ -137,7 +179,8 @@ fn snippets<'a>(
         kind,
     };
     let own = mark(location, label, AnnotationKind::Primary);
-    let others = related.iter().map(|(place, label)| mark(*place, label, AnnotationKind::Context));
+    let near = related.iter().filter(|(place, _)| !is_in_a_long_line(masked, *place));
+    let others = near.map(|(place, label)| mark(*place, label, AnnotationKind::Context));
     let mut groups: Vec<Vec<Mark<'a>>> = vec![vec![own]];
     for mark in others {
         let near = |group: &&mut Vec<Mark<'a>>| {

@@ -287,6 +287,15 @@ impl StepError {
                 "compare the checksum with the one the image's maker publishes; if that is the same, fetch it again"
                     .to_owned(),
             ],
+            // Bounds of our own; a file system's limit has a number.
+            Self::Unpack { source, .. }
+                if source.kind() == std::io::ErrorKind::FileTooLarge && source.raw_os_error().is_none() =>
+            {
+                vec![
+                    "check the image's URL and its checksum: what is behind it is no image of a disk".to_owned(),
+                    "nothing was sent to Proxmox".to_owned(),
+                ]
+            }
             Self::Unpack { source, .. } if is_about_bytes(source) => {
                 vec!["what is behind the URL is not compressed in that way, or not whole".to_owned()]
             }

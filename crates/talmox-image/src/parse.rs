@@ -36,14 +36,22 @@ impl fmt::Display for Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidSchematic {
     pub faults: Vec<Fault>,
+    /// How many there are beside those.
+    pub more: usize,
 }
+
+/// How many mistakes are told with their places.
+const MOST_FAULTS: usize = 100;
 
 impl fmt::Display for InvalidSchematic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.faults.iter().enumerate() {
             write!(f, "{}{fault}", if index == 0 { "" } else { "\n" })?;
         }
-        Ok(())
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "\n{more} more mistakes are not shown"),
+        }
     }
 }
 
@@ -53,7 +61,7 @@ impl Schematic {
     /// Reads a schematic as the Image Factory does: unknown keys are refused.
     pub fn parse(text: &str) -> Result<Self, InvalidSchematic> {
         let parsed = talmox_yaml::parse(text);
-        let mut reader = Reader { text, faults: Vec::new() };
+        let mut reader = Reader { text, faults: Vec::new(), more: 0 };
         for fault in &parsed.faults {
             reader.yaml_fault(&fault.kind, fault.span);
         }
@@ -76,13 +84,14 @@ impl Schematic {
             return Ok(schematic);
         }
         reader.faults.sort_by_key(|fault| (fault.line, fault.column));
-        Err(InvalidSchematic { faults: reader.faults })
+        Err(InvalidSchematic { faults: reader.faults, more: reader.more })
     }
 }
 
 struct Reader<'t> {
     text: &'t str,
     faults: Vec<Fault>,
+    more: usize,
 }
 
 impl Reader<'_> {
@@ -339,14 +348,18 @@ impl Reader<'_> {
             FaultKind::Tab => "a tab, where YAML wants blanks".to_owned(),
             FaultKind::DuplicateKey { key, .. } => format!("{key} is there twice"),
             FaultKind::UnknownAlias(name) => format!("*{name} without &{name} before it"),
-            FaultKind::AliasBomb => "aliases unfold into too much".to_owned(),
-            FaultKind::TooDeep => "nested too deep".to_owned(),
+            FaultKind::AliasKnot => "an alias inside its own anchor".to_owned(),
+            FaultKind::Limit(limit) => limit.to_string(),
             FaultKind::ComplexKey => "a key is text, not a list or a mapping".to_owned(),
         };
         self.fault(span, &message, None);
     }
 
     fn fault(&mut self, span: Span, message: &str, hint: Option<String>) {
+        if self.faults.len() == MOST_FAULTS {
+            self.more += 1;
+            return;
+        }
         let at = (span.start as usize).min(self.text.len());
         let before = self.text.get(..at).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

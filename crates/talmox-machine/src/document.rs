@@ -4,7 +4,7 @@ use std::fmt;
 
 use talmox_yaml::{FaultKind, Node, NodeKind};
 
-use crate::fault::{Fault, Faults, Path, Source, Trail};
+use crate::fault::{Fault, Faults, Path, Source, Trail, add};
 use crate::hidden::Hidden;
 use crate::mask::{CoveredKeys, Mask};
 use crate::print::print_to;
@@ -239,11 +239,14 @@ pub(crate) fn parse_nodes(source: Source<'_>) -> Result<Vec<Node>, Faults> {
     if parsed.faults.is_empty() {
         return Ok(parsed.documents);
     }
-    let faults = parsed.faults.iter().map(|fault| Fault {
-        place: source.place(fault.span, &Path::default()),
-        message: words(&fault.kind),
-    });
-    Err(Faults(faults.collect()))
+    let (mut faults, mut more) = (Vec::new(), 0);
+    for fault in &parsed.faults {
+        add(&mut faults, &mut more, || Fault {
+            place: source.place(fault.span, &Path::default()),
+            message: words(&fault.kind),
+        });
+    }
+    Err(Faults(faults))
 }
 
 fn words(kind: &FaultKind) -> String {
@@ -255,8 +258,8 @@ fn words(kind: &FaultKind) -> String {
         FaultKind::UnknownAlias(_) => {
             "an alias without its anchor; text that begins with * needs quotes".to_owned()
         }
-        FaultKind::AliasBomb => "aliases that unfold into too much".to_owned(),
-        FaultKind::TooDeep => "nested too deep".to_owned(),
+        FaultKind::AliasKnot => "an alias inside its own anchor".to_owned(),
+        FaultKind::Limit(limit) => limit.to_string(),
         FaultKind::ComplexKey => "a key that is a list or a mapping".to_owned(),
     }
 }

@@ -59,6 +59,26 @@ impl fmt::Display for Fault {
     }
 }
 
+/// How many faults of one text are told with their places. A text of a few MiB can have a million.
+pub(crate) const MOST_FAULTS: usize = 100;
+
+/// Adds a fault, or counts it: `more` is how many were only counted, and the last fault says so.
+pub(crate) fn add(faults: &mut Vec<Fault>, more: &mut usize, fault: impl FnOnce() -> Fault) {
+    if faults.len() < MOST_FAULTS {
+        faults.push(fault());
+        return;
+    }
+    *more += 1;
+    let message = format!("{more} more mistakes are not shown");
+    match faults.get_mut(MOST_FAULTS) {
+        Some(last) => last.message = message,
+        None => {
+            let source = faults.first().map(|first| first.place.source.clone()).unwrap_or_default();
+            faults.push(Fault { place: Place { source, line: 0, column: 0, path: String::new() }, message });
+        }
+    }
+}
+
 /// Everything that is wrong with a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", list(.0))]

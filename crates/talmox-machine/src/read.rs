@@ -10,7 +10,7 @@
 
 use talmox_yaml::{Entry, Node, NodeKind, Scalar, Span, Style};
 
-use crate::fault::{Fault, Path, Source, Trail};
+use crate::fault::{self, Fault, Path, Source, Trail};
 use crate::resolve;
 use crate::scalar;
 use crate::schema::{Field, Print, Struct, Type};
@@ -20,22 +20,29 @@ use crate::value::{Map, Value};
 pub(crate) struct Reader<'a> {
     source: Source<'a>,
     pub faults: Vec<Fault>,
+    more_faults: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(source: Source<'a>) -> Self {
-        Self { source, faults: Vec::new() }
+        Self { source, faults: Vec::new(), more_faults: 0 }
     }
 
     pub(crate) fn fault(&mut self, node: &Node, path: &Trail<'_>, message: impl Into<String>) {
-        let place = self.source.place(node.place(), &path.to_path());
-        self.faults.push(Fault { place, message: message.into() });
+        let source = self.source;
+        fault::add(&mut self.faults, &mut self.more_faults, || Fault {
+            place: source.place(node.place(), &path.to_path()),
+            message: message.into(),
+        });
     }
 
     /// The same where no node stands for the place.
     pub(crate) fn fault_at(&mut self, span: Span, path: &Path, message: &str) {
-        let place = self.source.place(span, path);
-        self.faults.push(Fault { place, message: message.to_owned() });
+        let source = self.source;
+        fault::add(&mut self.faults, &mut self.more_faults, || Fault {
+            place: source.place(span, path),
+            message: message.to_owned(),
+        });
     }
 
     /// A mapping with known keys. `skip` are keys that were read already.

@@ -54,7 +54,7 @@ fn not_yaml(kind: &FaultKind) -> String {
         FaultKind::Syntax(words) => format!("this is no YAML: {words}"),
         FaultKind::Tab => "YAML is indented with blanks, not with tabs".to_owned(),
         FaultKind::DuplicateKey { key, .. } => format!("{key} stands here twice"),
-        FaultKind::UnknownAlias(_) | FaultKind::AliasBomb | FaultKind::TooDeep | FaultKind::ComplexKey => {
+        FaultKind::UnknownAlias(_) | FaultKind::AliasKnot | FaultKind::Limit(_) | FaultKind::ComplexKey => {
             "grants are plain lists and mappings".to_owned()
         }
     }

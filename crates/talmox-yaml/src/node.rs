@@ -15,7 +15,7 @@ pub struct Node {
     pub span: Span,
     /// Where `*name` stands, if the value came by an alias.
     pub alias: Option<Span>,
-    /// An explicit tag such as `!!str` or `!vault`, as written.
+    /// An explicit tag by its full name: `tag:yaml.org,2002:str` for `!!str`, `!vault`, or `!` alone.
     pub tag: Option<String>,
 }
 

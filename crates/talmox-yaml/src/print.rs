@@ -2,20 +2,58 @@
 
 use std::fmt::Write as _;
 
-use crate::{Node, NodeKind, Scalar, Style};
+use crate::tag::write_tag;
+use crate::{Entry, Node, NodeKind, Scalar, Style};
 
-/// Prints a node in block style. What it says is unchanged: plain scalars stay plain, quoted ones stay quoted,
-/// aliases are written out, explicit tags are kept.
+/// Columns a collection inside another one is indented by. Block scalars name it (`|2`) where their text begins with a blank.
+const STEP: usize = 2;
+
+/// The longest key on a line of its own. YAML readers look 1,024 characters ahead for the `:`; longer keys need `? `.
+const LONGEST_SIMPLE_KEY: usize = 1_000;
+
+/// Prints a node in block style, so that parsing the text gives the same tree: texts, tags and styles. Aliases are written out,
+/// comments are not in the tree.
 pub fn print(node: &Node) -> String {
     let mut text = String::new();
     match &node.kind {
         NodeKind::Scalar(scalar) => {
-            write_scalar(&mut text, node, scalar, 0);
-            text.push('\n');
+            let written = scalar_text(node, scalar, 0);
+            match written.as_str() {
+                "" => text.push_str("---"),
+                marker if is_marker(marker) => text.push(' '),
+                _ => {}
+            }
+            text.push_str(&written);
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
         }
-        NodeKind::Sequence(_) | NodeKind::Mapping(_) => write_collection(&mut text, node, 0),
+        NodeKind::Sequence(_) | NodeKind::Mapping(_) if is_empty(node) => {
+            write_value(&mut text, node, 0);
+            return text.split_off(1);
+        }
+        NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
+            if let Some(tag) = &node.tag {
+                write_tag(&mut text, tag);
+                text.push('\n');
+            }
+            write_collection(&mut text, node, 0);
+        }
     }
     text
+}
+
+fn is_empty(node: &Node) -> bool {
+    match &node.kind {
+        NodeKind::Scalar(_) => false,
+        NodeKind::Sequence(items) => items.is_empty(),
+        NodeKind::Mapping(entries) => entries.is_empty(),
+    }
+}
+
+/// Whether text at the start of a line could be read as a directive or as the border of a document.
+fn is_marker(text: &str) -> bool {
+    ["%", "---", "..."].iter().any(|marker| text.starts_with(marker))
 }
 
 fn write_collection(out: &mut String, node: &Node, indent: usize) {
@@ -25,20 +63,41 @@ fn write_collection(out: &mut String, node: &Node, indent: usize) {
             for item in items {
                 push_indent(out, indent);
                 out.push('-');
-                write_item(out, item, indent + 2);
+                write_item(out, item, indent + STEP);
             }
         }
         NodeKind::Mapping(entries) => {
-            for entry in entries {
+            for Entry { key, value } in entries {
                 push_indent(out, indent);
-                if let Some(key) = entry.key.as_scalar() {
-                    write_scalar(out, &entry.key, key, indent);
-                }
+                write_key(out, key, indent);
                 out.push(':');
-                write_value(out, &entry.value, indent + 2);
+                write_value(out, value, indent + STEP);
             }
         }
     }
+}
+
+/// A key up to its `:`. One that takes several lines, or is too long to be found as a key, needs `? ` before it.
+fn write_key(out: &mut String, node: &Node, indent: usize) {
+    let Some(scalar) = node.as_scalar() else { return };
+    let written = scalar_text(node, scalar, indent + STEP);
+    let is_simple = !written.contains('\n')
+        && written.chars().count() <= LONGEST_SIMPLE_KEY
+        && !(indent == 0 && is_marker(&written));
+    if is_simple {
+        out.push_str(&written);
+        // A tag without a text must not run into the `:`.
+        if scalar.text.is_empty() && scalar.style == Style::Plain && node.tag.is_some() {
+            out.push(' ');
+        }
+        return;
+    }
+    out.push_str("? ");
+    out.push_str(&written);
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+    push_indent(out, indent);
 }
 
 /// What follows `-`: a collection begins on the same line.
@@ -57,57 +116,124 @@ fn write_item(out: &mut String, node: &Node, indent: usize) {
 
 /// What follows `-` or `key:`, with the line feed at its end.
 fn write_value(out: &mut String, node: &Node, indent: usize) {
-    if let Some(tag) = &node.tag
-        && node.as_scalar().is_none()
-    {
-        let _ = write!(out, " {tag}");
+    if let NodeKind::Scalar(scalar) = &node.kind {
+        let written = scalar_text(node, scalar, indent);
+        if !written.is_empty() {
+            out.push(' ');
+            out.push_str(&written);
+        }
+        // A block scalar ends its last line itself.
+        if written.is_empty() || !written.ends_with('\n') {
+            out.push('\n');
+        }
+        return;
+    }
+    if let Some(tag) = &node.tag {
+        out.push(' ');
+        write_tag(out, tag);
     }
     match &node.kind {
-        NodeKind::Scalar(scalar) => {
-            if !(scalar.text.is_empty() && scalar.style == Style::Plain) || node.tag.is_some() {
-                out.push(' ');
-                write_scalar(out, node, scalar, indent);
-            }
-            if !out.ends_with('\n') {
-                out.push('\n');
-            }
-        }
         NodeKind::Sequence(items) if items.is_empty() => out.push_str(" []\n"),
         NodeKind::Mapping(entries) if entries.is_empty() => out.push_str(" {}\n"),
-        NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
+        NodeKind::Scalar(_) | NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
             out.push('\n');
             write_collection(out, node, indent);
         }
     }
 }
 
-fn write_scalar(out: &mut String, node: &Node, scalar: &Scalar, indent: usize) {
+/// A scalar with its tag. Lines after the first are indented by `indent`, and by something even at the top.
+fn scalar_text(node: &Node, scalar: &Scalar, indent: usize) -> String {
+    let mut out = String::new();
     if let Some(tag) = &node.tag {
-        let _ = write!(out, "{tag} ");
+        write_tag(&mut out, tag);
     }
+    let is_nothing = scalar.style == Style::Plain && scalar.text.is_empty();
+    if is_nothing {
+        return out;
+    }
+    if node.tag.is_some() {
+        out.push(' ');
+    }
+    let indent = indent.max(STEP);
     match scalar.style {
-        Style::Plain if !scalar.text.contains('\n') => out.push_str(&scalar.text),
-        Style::Block if fits_block(&scalar.text) => write_block(out, &scalar.text, indent),
-        Style::Plain | Style::Quoted | Style::Block => write_quoted(out, &scalar.text),
+        Style::Plain if fits_plain(&scalar.text) => write_plain(&mut out, &scalar.text, indent),
+        Style::Block if fits_block(&scalar.text) => write_block(&mut out, &scalar.text, indent),
+        Style::Plain | Style::Quoted | Style::Block => write_quoted(&mut out, &scalar.text),
+    }
+    out
+}
+
+/// Whether a text can stand without quotes in a block. Every plain scalar of a text that was parsed can; a tree that was made by
+/// hand may hold others.
+fn fits_plain(text: &str) -> bool {
+    let first = text.chars().next().unwrap_or(' ');
+    let second = text[first.len_utf8()..].chars().next().unwrap_or(' ');
+    let begins_well = match first {
+        '-' | '?' | ':' => !second.is_whitespace(),
+        _ => !",[]{}#&*!|>'\"%@`".contains(first),
+    };
+    let is_line = |line: &str| {
+        line.trim_matches([' ', '\t']).len() == line.len()
+            && !line.starts_with('#')
+            && !line.ends_with(':')
+            && ![": ", ":\t", " #", "\t#"].iter().any(|sign| line.contains(sign))
+            && line.chars().all(|c| c == '\t' || is_printable(c))
+    };
+    begins_well && !text.starts_with('\n') && !text.ends_with('\n') && text.split('\n').all(is_line)
+}
+
+/// Characters that need no escape, and that no reader takes for the end of a line.
+fn is_printable(character: char) -> bool {
+    !character.is_control()
+        && !['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}'].contains(&character)
+}
+
+/// A line feed within a plain scalar is an empty line.
+fn write_plain(out: &mut String, text: &str, indent: usize) {
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            out.push('\n');
+            if line.is_empty() {
+                continue;
+            }
+            out.push('\n');
+            push_indent(out, indent);
+        }
+        out.push_str(line);
     }
 }
 
-/// A literal block can hold any text of printable lines that does not begin with a blank.
+/// A literal block can hold any text of printable lines.
 fn fits_block(text: &str) -> bool {
-    let printable = text.chars().all(|c| c == '\n' || !c.is_control());
-    let body = text.trim_end_matches('\n');
-    printable && !body.is_empty() && !text.starts_with([' ', '\n']) && text.len() - body.len() <= 1
+    text.chars().all(|c| c == '\n' || c == '\t' || is_printable(c))
 }
 
 fn write_block(out: &mut String, text: &str, indent: usize) {
-    out.push_str(if text.ends_with('\n') { "|\n" } else { "|-\n" });
-    for line in text.trim_end_matches('\n').split('\n') {
-        if !line.is_empty() {
-            push_indent(out, indent.max(2));
-            out.push_str(line);
-        }
-        out.push('\n');
+    let body = text.trim_end_matches('\n');
+    let feeds = text.len() - body.len();
+    out.push('|');
+    // Without a number the first line would say how far the text is indented.
+    if body.starts_with([' ', '\t', '\n']) {
+        let _ = write!(out, "{STEP}");
     }
+    match (feeds, body.is_empty()) {
+        (0, _) => out.push('-'),
+        (1, false) => {}
+        _ => out.push('+'),
+    }
+    out.push('\n');
+    if !body.is_empty() {
+        for line in body.split('\n') {
+            if !line.is_empty() {
+                push_indent(out, indent);
+                out.push_str(line);
+            }
+            out.push('\n');
+        }
+    }
+    let ended = usize::from(!body.is_empty());
+    out.extend(std::iter::repeat_n('\n', feeds.saturating_sub(ended)));
 }
 
 fn write_quoted(out: &mut String, text: &str) {
@@ -119,11 +245,10 @@ fn write_quoted(out: &mut String, text: &str) {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            // Everything YAML might not print or might take for a line break.
-            c if c.is_control() || ['\u{2028}', '\u{2029}', '\u{feff}', '\u{85}'].contains(&c) => {
+            c if is_printable(c) => out.push(c),
+            c => {
                 let _ = write!(out, "\\u{:04x}", c as u32);
             }
-            c => out.push(c),
         }
     }
     out.push('"');
@@ -134,38 +259,4 @@ fn push_indent(out: &mut String, indent: usize) {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::{Entry, Node, NodeKind, Span, parse, print};
-
-    /// The same tree without places, so that two texts can be compared by what they say.
-    fn bare(node: &Node) -> Node {
-        let kind = match &node.kind {
-            NodeKind::Scalar(scalar) => NodeKind::Scalar(scalar.clone()),
-            NodeKind::Sequence(items) => NodeKind::Sequence(items.iter().map(bare).collect()),
-            NodeKind::Mapping(entries) => NodeKind::Mapping(
-                entries.iter().map(|e| Entry { key: bare(&e.key), value: bare(&e.value) }).collect(),
-            ),
-        };
-        Node { kind, span: Span::default(), alias: None, tag: node.tag.clone() }
-    }
-
-    #[test]
-    fn what_is_printed_says_the_same() {
-        for text in [
-            "a: 0755\nb: [no, \"1.10\", 'it''s']\n",
-            "machine:\n  files:\n    - content: |\n        one\n\n        two\n      path: /x\n",
-            "- - 1\n  - {a: b, c: []}\n- {}\n-\n- \"\"\n",
-            "x: \"a\\tb\\n\\\"c\\u2028\"\ny: |-\n  text\nz: >\n  folded\n  text\n",
-            "s: &a {k: v}\nt: *a\n",
-            "k: !custom value\nm: !map {a: 1}\n",
-            "key: plain over\n  two lines\n",
-        ] {
-            let first = parse(text);
-            assert!(first.faults.is_empty(), "{text}: {:?}", first.faults);
-            let printed = print(&first.documents[0]);
-            let second = parse(&printed);
-            assert!(second.faults.is_empty(), "{printed}: {:?}", second.faults);
-            assert_eq!(bare(&first.documents[0]), bare(&second.documents[0]), "{printed}");
-        }
-    }
-}
+mod tests;

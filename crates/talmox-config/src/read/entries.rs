@@ -44,8 +44,15 @@ fn merge_into<'n>(found: &mut Vec<Found<'n>>, value: &'n Node, reading: &mut Rea
     }
 }
 
+/// Bytes of a word that may be a slip of a known one; those have less than fifty.
+const LONGEST_WORD: usize = 200;
+
 /// The closest of the known words, if it is close enough to be a slip.
 pub fn suggest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    // Comparing takes memory of the length of both, multiplied.
+    if word.len() > LONGEST_WORD {
+        return None;
+    }
     let word = word.to_ascii_lowercase();
     let allowed = (word.chars().count() / 3).clamp(1, 4);
     known
@@ -67,5 +74,6 @@ mod tests {
         assert_eq!(suggest("Nodes", known), Some("nodes"));
         assert_eq!(suggest("cn", known), Some("cni"));
         assert_eq!(suggest("something_else", known), None);
+        assert_eq!(suggest(&"n".repeat(1 << 24), known), None);
     }
 }

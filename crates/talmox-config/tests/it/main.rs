@@ -3,6 +3,7 @@
 mod edit;
 mod faulty;
 mod fuzz;
+mod many;
 mod merge;
 mod seeds;
 mod support;

@@ -147,7 +147,7 @@ impl Reader {
                     .hint("a manifest has kind: ProxmoxTemplate or kind: ProxmoxUnmanagedTemplate"),
             );
         }
-        talmox_config::sort(&manifests.sources, &mut manifests.problems);
+        talmox_config::sort(&mut manifests.problems);
         manifests
     }
 }

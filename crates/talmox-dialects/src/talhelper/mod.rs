@@ -104,7 +104,7 @@ fn started() -> Converted {
 }
 
 fn finished(mut converted: Converted) -> Converted {
-    talmox_config::sort(&converted.sources, &mut converted.problems);
+    talmox_config::sort(&mut converted.problems);
     if converted.has_errors() {
         converted.files.clear();
     }

@@ -97,6 +97,18 @@ pub trait ClientFile: Sized {
         Some(mine)
     }
 
+    /// Whether a context, and what it refers to, says what another file's current one says and nothing else: only the client
+    /// certificate may be an earlier one.
+    fn says_the_same(&self, context: &str, other: &Self) -> bool;
+
+    /// Takes out the counterpart of another file's current context, like [`remove`](Self::remove), if it is as it was added: one that
+    /// its owner changed stays.
+    fn take_back(&mut self, other: &Self) -> Option<String> {
+        let context = self.counterpart(other)?.to_owned();
+        let is_as_added = self.does_alike(&context, other) && self.says_the_same(&context, other);
+        is_as_added.then(|| self.remove(other)).flatten()
+    }
+
     /// Takes out the counterpart of another file's current context. If it was the current one there is none afterwards. Gives
     /// its name.
     fn remove(&mut self, other: &Self) -> Option<String> {

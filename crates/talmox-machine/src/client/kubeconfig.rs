@@ -213,6 +213,28 @@ impl ClientFile for Kubeconfig {
         other.current().is_some_and(|theirs| server(self, context) == server(other, theirs))
     }
 
+    fn says_the_same(&self, context: &str, other: &Self) -> bool {
+        /// A context with what it refers to, without the names of those and without certificate and key.
+        fn said(file: &Kubeconfig, context: &str) -> Option<[Map; 3]> {
+            let mut body = file.entry(CONTEXTS, context)?.as_map()?.clone();
+            let name = |key: &str| body.get(key).and_then(Value::as_text).map(str::to_owned);
+            let (cluster, user) = (name("cluster")?, name("user")?);
+            let cluster = file.entry(CLUSTERS, &cluster)?.as_map()?.clone();
+            let mut user = file.entry(USERS, &user)?.as_map()?.clone();
+            for key in ["cluster", "user"] {
+                body.remove(key);
+            }
+            for key in ["client-certificate-data", "client-key-data"] {
+                user.remove(key);
+            }
+            Some([body, cluster, user])
+        }
+        other
+            .current()
+            .and_then(|theirs| said(other, theirs))
+            .is_some_and(|made| said(self, context).is_some_and(|found| found == made))
+    }
+
     fn add(&mut self, other: &Self) -> Vec<Rename> {
         self.merge(other, Conflict::Rename)
     }

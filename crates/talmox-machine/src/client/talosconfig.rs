@@ -203,6 +203,20 @@ impl ClientFile for Talosconfig {
         })
     }
 
+    fn says_the_same(&self, context: &str, other: &Self) -> bool {
+        let said = |file: &Self, name: &str| {
+            let mut body = file.context(name)?.clone();
+            for key in ["crt", "key"] {
+                body.remove(key);
+            }
+            Some(body)
+        };
+        other
+            .current()
+            .and_then(|theirs| said(other, theirs))
+            .is_some_and(|made| said(self, context).is_some_and(|found| found == made))
+    }
+
     fn add(&mut self, other: &Self) -> Vec<Rename> {
         self.merge(other)
     }

@@ -7,7 +7,7 @@ use talmox_yaml::{Node, NodeKind};
 
 use super::{Change, Patch};
 use crate::document::find_kind;
-use crate::fault::{Fault, Source, Trail};
+use crate::fault::{Fault, Source, Trail, add};
 use crate::schema::{Field, Struct, Type};
 
 impl Patch {
@@ -17,7 +17,7 @@ impl Patch {
             return Vec::new();
         }
         let source = Source { name: &self.name, text: &self.text };
-        let mut walk = Walk { source, faults: Vec::new() };
+        let mut walk = Walk { source, faults: Vec::new(), more_faults: 0 };
         for node in &self.nodes {
             if let Ok(kind) = find_kind(node) {
                 walk.structure(node, kind.body, &Trail::default());
@@ -30,12 +30,14 @@ impl Patch {
 struct Walk<'a> {
     source: Source<'a>,
     faults: Vec<Fault>,
+    more_faults: usize,
 }
 
 impl Walk<'_> {
     fn fault(&mut self, node: &Node, path: &Trail<'_>, message: &str) {
-        self.faults.push(Fault {
-            place: self.source.place(node.place(), &path.to_path()),
+        let source = self.source;
+        add(&mut self.faults, &mut self.more_faults, || Fault {
+            place: source.place(node.place(), &path.to_path()),
             message: message.to_owned(),
         });
     }

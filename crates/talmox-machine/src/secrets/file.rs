@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::{Authority, Bundle, Encryption, Rotation};
 use crate::document::parse_nodes;
-use crate::fault::{Fault, Faults, Path, Source};
+use crate::fault::{Fault, Faults, Path, Source, add};
 use crate::pki::{Certificate, PrivateKey};
 use crate::print::print;
 use crate::value::{Map, Value};
@@ -17,7 +17,7 @@ impl Bundle {
     /// Reads `talosctl`'s `secrets.yaml` or talhelper's `talsecret.yaml`. What is wrong is told without telling secrets.
     pub fn parse(source: Source<'_>) -> Result<Self, Faults> {
         let nodes = parse_nodes(source).map_err(without_texts)?;
-        let mut reader = Reader { source, faults: Vec::new() };
+        let mut reader = Reader { source, faults: Vec::new(), more_faults: 0 };
         let bundle = match nodes.as_slice() {
             [node] => reader.bundle(node),
             _ => {
@@ -70,6 +70,7 @@ impl Bundle {
 struct Reader<'a> {
     source: Source<'a>,
     faults: Vec<Fault>,
+    more_faults: usize,
 }
 
 /// The keys a bundle may have.
@@ -91,8 +92,11 @@ const KNOWN: [(&[&str], &[&str]); 13] = [
 
 impl Reader<'_> {
     fn fault(&mut self, span: Span, path: &[&str], message: &str) {
-        let path = path.iter().fold(Path::default(), |path, key| path.key(key));
-        self.faults.push(Fault { place: self.source.place(span, &path), message: message.to_owned() });
+        let (source, path) = (self.source, path.iter().fold(Path::default(), |path, key| path.key(key)));
+        add(&mut self.faults, &mut self.more_faults, || Fault {
+            place: source.place(span, &path),
+            message: message.to_owned(),
+        });
     }
 
     fn bundle(&mut self, root: &Node) -> Option<Bundle> {

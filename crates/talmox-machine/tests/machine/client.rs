@@ -208,3 +208,40 @@ fn users_and_contexts_are_named_after_their_cluster() {
     assert_eq!(names, ["test-2", "admin@test-2", "admin@test-2"]);
     assert_eq!(merged.current(), Some("admin@test-2"));
 }
+
+/// What was added is taken back, with the entries only it needs; what somebody changed, and everything else, stays.
+#[test]
+fn only_what_is_as_it_was_added_is_taken_back() {
+    let foreign = "apiVersion: v1\nkind: Config\nclusters:\n- {name: test, cluster: {server: x}}\nusers: []\ncontexts: []\n";
+    let mut kubernetes = Kubeconfig::parse(source("config", foreign)).unwrap();
+    let before = kubernetes.clone();
+    kubernetes.renew(&kubeconfig());
+    assert_eq!(kubernetes.contexts().len(), 1);
+    assert_eq!(kubernetes.current(), kubernetes.contexts().first().copied());
+    let mut changed = kubernetes.to_yaml().expose_secret().replace("namespace: default", "namespace: mine");
+    // The certificate may be an earlier one.
+    assert!(kubernetes.take_back(&kubeconfig()).is_some());
+    assert_eq!((kubernetes.contexts().len(), kubernetes.current()), (0, None));
+    kubernetes.set_current("");
+    let mut emptied = before;
+    emptied.set_current("");
+    assert_eq!(kubernetes, emptied, "another cluster's entry stays");
+    let mut file = Kubeconfig::parse(source("config", &changed)).unwrap();
+    assert_eq!(file.take_back(&kubeconfig()), None);
+    changed = changed
+        .replace("namespace: mine", "namespace: default")
+        .replace("kind: Config", "kind: Config\npreferences: {}");
+    file = Kubeconfig::parse(source("config", &changed)).unwrap();
+    assert!(file.take_back(&kubeconfig()).is_some());
+
+    let mut talos =
+        Talosconfig::parse(source("config", "context: other\ncontexts:\n  other: {endpoints: [x]}\n"))
+            .unwrap();
+    talos.renew(&talosconfig("test"));
+    talos.set_current("other");
+    let changed = talos.to_yaml().expose_secret().replace("- 10.0.0.1", "- 10.0.0.9");
+    assert_eq!(talos.take_back(&talosconfig("test")).as_deref(), Some("test"));
+    assert_eq!((talos.contexts(), talos.current()), (vec!["other"], Some("other")));
+    let mut file = Talosconfig::parse(source("config", &changed)).unwrap();
+    assert_eq!(file.take_back(&talosconfig("test")), None);
+}

@@ -258,3 +258,15 @@ fn the_place_of_a_field_is_found_by_document_and_path() {
     assert_eq!(patch.place_of_kind("LinkConfig").map(|place| place.line), Some(7));
     assert_eq!(patch.place_of_kind("VLANConfig"), None);
 }
+
+/// A text of a few MiB can have a million mistakes; finding the line of each takes longer than anybody waits.
+#[test]
+fn the_first_mistakes_are_told_and_the_others_counted() {
+    let text = (0..5_000).map(|number| format!("  mistake{number}: 1\n")).collect::<String>();
+    let faults = Patch::parse(source("patch.yaml", &format!("machine:\n{text}"))).map(|_| ()).unwrap_err();
+    assert_eq!(faults.0.len(), 101);
+    assert!(faults.to_string().ends_with("patch.yaml: 4900 more mistakes are not shown"), "{faults}");
+    let text = "a: 1\n".repeat(1_000);
+    let faults = Patch::parse(source("patch.yaml", &text)).map(|_| ()).unwrap_err();
+    assert!(faults.to_string().ends_with("patch.yaml: 899 more mistakes are not shown"), "{faults}");
+}

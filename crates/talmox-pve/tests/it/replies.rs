@@ -16,8 +16,6 @@ use talmox_pve::client::{
 use talmox_pve::property::VolumeId;
 use talmox_types::{HostName, StorageId, VmId};
 
-use crate::support;
-
 /// Answers everything with one reply.
 struct Always(Mutex<HttpResponse>);
 

@@ -9,8 +9,6 @@ use talmox_pve::property::{
     SlotKind, Smbios, Startup, Tags, TpmState, UnusedDisk,
 };
 
-use crate::support;
-
 /// Parses a value by its key. `Ok(None)` for keys that hold no property string.
 fn check(key: &str, text: &str) -> Result<Option<String>, PropertyError> {
     let kind = Slot::parse(key).ok().map(Slot::kind);

@@ -40,8 +40,8 @@ fn words(kind: &FaultKind) -> String {
         FaultKind::UnknownAlias(_) => {
             "an alias without its anchor; text that begins with * needs quotes".to_owned()
         }
-        FaultKind::AliasBomb => "its aliases unfold into too much".to_owned(),
-        FaultKind::TooDeep => "it is nested too deep".to_owned(),
+        FaultKind::AliasKnot => "an alias inside its own anchor".to_owned(),
+        FaultKind::Limit(limit) => limit.to_string(),
         FaultKind::ComplexKey => "a key that is a list or a mapping".to_owned(),
     }
 }

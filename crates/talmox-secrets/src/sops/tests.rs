@@ -27,6 +27,36 @@ fn opened(text: &str, identity: &Identity) -> Result<Decrypted, DecryptError> {
     SopsFile::parse(text).unwrap().decrypt(std::slice::from_ref(identity))
 }
 
+/// What `docs/how-to/secrets.md` says nobody notices, and what is noticed beside it.
+#[test]
+fn the_mac_covers_values_and_not_all_around_them() {
+    let plain = "# first\ntoken: a\nempty: \"\"\nx_unencrypted: \"12\"\ny_unencrypted: \"3\"\nlast: b\n";
+    let key = identity();
+    let file = encrypted(plain, &key);
+    let changed = |from: &str, to: &str| {
+        assert!(file.contains(from), "{from}");
+        opened(&file.replacen(from, to, 1), &key).map(|opened| opened.to_yaml().expose_secret().to_owned())
+    };
+    let comment = file.lines().find(|line| line.starts_with('#')).unwrap();
+    let without = changed(&format!("{comment}\n"), "").unwrap();
+    assert_eq!(without, plain.replace("# first\n", ""));
+    assert!(changed(comment, "# ENC[forged]").unwrap().starts_with("# ENC[forged]\n"));
+    assert!(changed("empty: \"\"\n", "").is_ok());
+    assert!(changed("empty: \"\"\n", "empty: null\n").is_ok());
+    assert!(changed("empty: \"\"\n", "empty: \"\"\nmore: null\n").is_ok());
+    assert!(changed("x_unencrypted", "z_unencrypted").is_ok());
+    // Where one plain value ends and the next begins is not in the checksum.
+    let moved =
+        changed("x_unencrypted: \"12\"\ny_unencrypted: \"3\"", "x_unencrypted: \"1\"\ny_unencrypted: \"23\"");
+    assert!(moved.is_ok());
+    assert!(changed("x_unencrypted: \"12\"", "x_unencrypted: \"13\"").is_err());
+    assert!(
+        changed("x_unencrypted: \"12\"\ny_unencrypted: \"3\"", "y_unencrypted: \"3\"\nx_unencrypted: \"12\"")
+            .is_err()
+    );
+    assert!(changed("token: ", "other: ").is_err());
+}
+
 /// Types that hold secrets cannot be printed, so a failed test shows what it began with.
 #[derive(Clone)]
 struct Shown<T>(T);

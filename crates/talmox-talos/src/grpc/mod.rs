@@ -7,6 +7,8 @@ mod tls;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use self::listening::{FirstWord, Listening};
-use crate::{Access, BoxFuture, Call, Fingerprint, Messages, Replies, Transport, TransportError};
+use crate::{Access, BoxFuture, Call, Fingerprint, Identity, Messages, Replies, Transport, TransportError};
 
 /// Where Talos listens.
 const PORT: u16 = 50_000;
@@ -60,15 +62,39 @@ pub struct GrpcTransport {
 /// An access, as far as connections must not be mixed up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Approach {
-    /// By the address of the identity, which lives as long as the connection's configuration does.
-    Secure(usize),
+    Secure(SameIdentity),
     Maintenance(Vec<crate::Fingerprint>),
+}
+
+/// An identity that is compared by where it is in memory. The connection's key keeps it there: if it were freed, another identity
+/// could get its address, and with that its connection.
+#[derive(Clone)]
+struct SameIdentity(Arc<Identity>);
+
+impl PartialEq for SameIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for SameIdentity {}
+
+impl Hash for SameIdentity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+impl fmt::Debug for SameIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SameIdentity")
+    }
 }
 
 impl From<&Access> for Approach {
     fn from(access: &Access) -> Self {
         match access {
-            Access::Secure(identity) => Self::Secure(Arc::as_ptr(identity) as usize),
+            Access::Secure(identity) => Self::Secure(SameIdentity(Arc::clone(identity))),
             Access::Maintenance { fingerprints } => Self::Maintenance(fingerprints.clone()),
         }
     }

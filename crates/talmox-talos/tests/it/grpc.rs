@@ -287,6 +287,23 @@ async fn both_sides_prove_themselves() {
     assert_eq!(server.seen.lock().unwrap().len(), 2);
 }
 
+/// Connections are told apart by where their identity is in memory. Were it freed, another one could get its place, and its connection.
+#[tokio::test]
+async fn a_kept_connection_keeps_its_identity() {
+    let authority = Authority::new();
+    let script: Script = Arc::new(|_, _| Answer::Messages(vec![version(None)], 0, ""));
+    let server = Server::start(&authority, true, script).await;
+    let transport: Arc<dyn Transport> = Arc::new(GrpcTransport::new(server.map.clone()));
+    let identity = Arc::new(authority.identity());
+    let alive = Arc::downgrade(&identity);
+    let client = Client::new(Arc::clone(&transport), NODE, Access::Secure(identity));
+    assert_eq!(client.version().await.unwrap().tag, "v1.13.9");
+    drop(client);
+    assert!(alive.upgrade().is_some());
+    drop(transport);
+    assert!(alive.upgrade().is_none());
+}
+
 /// Who we are while the authority is being replaced: nodes of both are believed.
 fn in_between(old: &Authority, new: &Authority) -> Access {
     let authorities = format!("{}{}", old.0.pem(), new.0.pem());

@@ -102,7 +102,9 @@ impl State {
 
     fn advance_to(&mut self, now: u64) {
         match &mut self.nodes {
-            Some(nodes) => proxmox::advance(&mut self.world, nodes, now),
+            Some(nodes) => {
+                proxmox::advance(&mut self.world, nodes, now);
+            }
             None => self.world.advance_to(now),
         }
         if let (Some(watched), Some(nodes)) = (&mut self.watched, &self.nodes) {

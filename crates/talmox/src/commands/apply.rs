@@ -48,7 +48,7 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     // Machines that do not answer yet are what `--until` waits for; that needs nobody's consent.
     let silent = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Answer { .. }));
     if plan.is_empty() && !silent {
-        return hand_out(&request, &inside, printer).await;
+        return hand_out(job, &request, &inside, printer).await;
     }
     let server = Serving::open(job, args, &plan, printer).await?;
     if !args.approval.auto_approve && !plan.is_empty() {
@@ -76,8 +76,8 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     for (_, path) in inside.kept().iter() {
         printer.say(&format!("snapshot of etcd: {}", path.display()));
     }
-    // Whoever has to find out what is wrong needs a way to the cluster too.
-    let handed_out = hand_out(&request, &inside, printer).await;
+    // A user who has to find out what is wrong needs a way to the cluster too, once there is one.
+    let handed_out = hand_out(job, &request, &inside, printer).await;
     result.and(handed_out)
 }
 
@@ -164,15 +164,31 @@ async fn needs_secrets(
     Ok(Some(FirstBundle::choose(&job.folder, printer)?))
 }
 
-/// Puts the cluster's contexts where `talosctl` and `kubectl` look for them.
-async fn hand_out(request: &Request, inside: &Inside<'_>, printer: &Printer) -> anyhow::Result<()> {
+/// Puts the cluster's contexts where `talosctl` and `kubectl` look for them, once it was bootstrapped: before that they lead nowhere,
+/// and the one the user works with must stay the current one.
+async fn hand_out(
+    job: &Job,
+    request: &Request,
+    inside: &Inside<'_>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let reached = request.until >= Until::Bootstrapped && request.goal == Goal::Converge;
     if !reached || !inside.has_secrets() {
         return Ok(());
     }
     // A run that stopped within a rotation leaves machines that take other certificates than before.
     inside.look_how_far().await?;
-    inside.clients()?.merge(&inside.home(), printer)
+    let (clients, home) = (inside.clients()?, inside.home());
+    if clients.are_good(&home) || !is_bootstrapped(job).await? {
+        return Ok(());
+    }
+    clients.merge(&home, printer)
+}
+
+/// Whether a VM's mark says that etcd was seen to run.
+async fn is_bootstrapped(job: &Job) -> anyhow::Result<bool> {
+    let identities = identify(&job.desired, &job.observe().await?);
+    Ok(identities.ours().any(|owned| owned.mark.bootstrap.as_ref().is_some_and(|word| word.done)))
 }
 
 /// Without an identity no VM could be told from those of another cluster.

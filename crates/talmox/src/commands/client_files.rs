@@ -99,6 +99,13 @@ impl Clients {
         Ok((talosconfig, kubeconfig))
     }
 
+    /// Whether the cluster's contexts are there and good as they are.
+    pub(super) fn are_good(&self, home: &Home) -> bool {
+        home.paths().is_none_or(|(talosconfig, kubeconfig)| {
+            is_good(&talosconfig, &self.talosconfig) && is_good(&kubeconfig, &self.kubeconfig)
+        })
+    }
+
     /// Adds or renews the cluster's contexts. Of contexts that are good as they are nothing is said.
     pub(super) fn merge(&self, home: &Home, printer: &Printer) -> anyhow::Result<()> {
         let Some((talosconfig, kubeconfig)) = home.paths() else { return Ok(()) };
@@ -133,6 +140,13 @@ impl Clients {
         let kubernetes = context_in(&kubeconfig, &self.kubeconfig).map(|name| (name, kubeconfig));
         let both = talos.into_iter().chain(kubernetes);
         both.map(|(name, path)| format!("{name} in {}", path.display())).collect()
+    }
+
+    /// Takes out those that say only what `apply` wrote, and says so.
+    pub(super) fn take_back(&self, home: &Home, printer: &Printer) -> anyhow::Result<()> {
+        let Some((talosconfig, kubeconfig)) = home.paths() else { return Ok(()) };
+        take_back(&talosconfig, &self.talosconfig, printer)?;
+        take_back(&kubeconfig, &self.kubeconfig, printer)
     }
 
     /// Takes them out, and says so.
@@ -175,10 +189,23 @@ fn succeed<C: ClientFile>(path: &Path, old: &C, new: &C) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn take_back<C: ClientFile>(path: &Path, made: &C, printer: &Printer) -> anyhow::Result<()> {
+    drop_while(path, |file: &mut C| file.take_back(made), printer)
+}
+
 fn remove<C: ClientFile>(path: &Path, made: &C, printer: &Printer) -> anyhow::Result<()> {
+    drop_while(path, |file: &mut C| file.remove(made), printer)
+}
+
+/// Drops one context after the other, until there is none left that is to go.
+fn drop_while<C: ClientFile>(
+    path: &Path,
+    drop_next: impl Fn(&mut C) -> Option<String>,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let Some(mut file) = opened::<C>(path) else { return Ok(()) };
     let name = path.display();
-    while let Some(context) = file.remove(made) {
+    while let Some(context) = drop_next(&mut file) {
         private_file::write(path, file.to_yaml().expose_secret(), Overwrite::Replace)
             .with_context(|| format!("could not write {name}"))?;
         printer.say(&format!("removed context {context} from {name}"));

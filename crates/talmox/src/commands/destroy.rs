@@ -84,14 +84,15 @@ fn inside<'a>(job: &'a Job, printer: &Printer) -> Option<Inside<'a>> {
     }
 }
 
-/// Offers to take the cluster's contexts out of the files people reached it by. Without its secrets nobody can tell which
-/// contexts those are.
+/// Takes the cluster's contexts out of the files people reached it by, and offers to do so with those their owner changed. Without
+/// the cluster's secrets its contexts cannot be told from others.
 fn forget(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result<()> {
     let inside = Inside::open(job, &Printer::silent())?;
     if !inside.has_secrets() {
         return Ok(());
     }
     let (clients, home) = (inside.clients()?, inside.home());
+    clients.take_back(&home, printer)?;
     let found = clients.found(&home);
     if found.is_empty() {
         return Ok(());
@@ -99,13 +100,13 @@ fn forget(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result<()> {
     // What lies with a simulation is nobody's but the simulation's.
     let asks = matches!(home, Home::User) && !args.approval.auto_approve;
     if asks {
-        let question = format!("Remove its contexts too ({})? [y/N] ", found.join(", "));
+        let question = format!("Remove its contexts that were changed too ({})? [y/N] ", found.join(", "));
         let answer = prompt::line(&question)?.unwrap_or_default();
         if !prompt::is_yes(&answer) {
             return Ok(());
         }
     } else if matches!(home, Home::User) {
-        printer.say(&format!("its contexts are still there: {}", found.join(", ")));
+        printer.say(&format!("its contexts that were changed are still there: {}", found.join(", ")));
         return Ok(());
     }
     clients.remove(&home, printer)

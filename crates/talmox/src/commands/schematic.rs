@@ -178,6 +178,9 @@ fn faults(path: &Path, invalid: &InvalidSchematic) -> Failure {
             text.push_str(&format!(" ({hint})"));
         }
     }
+    if invalid.more > 0 {
+        text.push_str(&format!("\n  {} more mistakes are not shown", invalid.more));
+    }
     Failure::new(text)
 }
 

@@ -1,7 +1,11 @@
 //! `talmox validate`
 
+use std::borrow::Cow;
+
 use serde::Serialize;
-use talmox_config::{Colour, Outcome, Problem, Severity, position_of, report};
+use talmox_config::{
+    Code, Colour, MOST_SHOWN, Outcome, Problem, Severity, more_problems, position_of, report,
+};
 use talmox_image::Schematic;
 use talmox_trust::Verb;
 use talmox_types::desired::{Desired, Role};
@@ -44,9 +48,7 @@ pub(super) fn run(args: &Validate, printer: &Printer) -> anyhow::Result<()> {
             printer.data(&summary(desired, &outcome))?;
         }
     } else {
-        let entries: Vec<Entry<'_>> =
-            shown(&outcome, printer).map(|problem| entry(&outcome, problem)).collect();
-        printer.structured(args.output.output, &entries)?;
+        printer.structured(args.output.output, &entries(&outcome, printer))?;
     }
     if outcome.has_errors() { Err(problems_found(&outcome).into()) } else { Ok(()) }
 }
@@ -96,9 +98,37 @@ struct Entry<'p> {
     line: usize,
     column: usize,
     code: &'static str,
-    message: &'p str,
+    message: Cow<'p, str>,
     hint: Option<&'p str>,
     severity: &'static str,
+    /// How many problems follow that are not in the list; only in the last entry, and only if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more: Option<usize>,
+}
+
+/// The first problems, errors before all others, and how many more there are.
+fn entries<'o>(outcome: &'o Outcome, printer: &Printer) -> Vec<Entry<'o>> {
+    let found: Vec<&Problem> = shown(outcome, printer).collect();
+    let Some(message) = more_problems(found.len()) else {
+        return found.into_iter().map(|problem| entry(outcome, problem)).collect();
+    };
+    let is_error = |problem: &&&Problem| problem.severity == Severity::Error;
+    let errors_first = found.iter().filter(is_error).chain(found.iter().filter(|problem| !is_error(problem)));
+    let mut entries: Vec<Entry<'_>> =
+        errors_first.clone().take(MOST_SHOWN).map(|problem| entry(outcome, problem)).collect();
+    // As severe as the first of those that are left out.
+    let severity = errors_first.clone().nth(MOST_SHOWN).map_or(Severity::Note, |problem| problem.severity);
+    entries.push(Entry {
+        file: String::new(),
+        line: 0,
+        column: 0,
+        code: Code::MoreProblems.id(),
+        message: message.into(),
+        hint: None,
+        severity: severity.word(),
+        more: Some(found.len() - MOST_SHOWN),
+    });
+    entries
 }
 
 fn entry<'p>(outcome: &Outcome, problem: &'p Problem) -> Entry<'p> {
@@ -108,8 +138,9 @@ fn entry<'p>(outcome: &Outcome, problem: &'p Problem) -> Entry<'p> {
         line,
         column,
         code: problem.code.id(),
-        message: &problem.message,
+        message: problem.message.as_str().into(),
         hint: problem.hint.as_deref(),
         severity: problem.severity.word(),
+        more: None,
     }
 }

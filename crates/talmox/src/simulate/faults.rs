@@ -419,8 +419,8 @@ fn in_words(kind: &FaultKind) -> String {
         FaultKind::Tab => "a tab where YAML wants blanks".to_owned(),
         FaultKind::DuplicateKey { key, .. } => format!("{key} stands here twice"),
         FaultKind::UnknownAlias(name) => format!("there is no anchor {name}"),
-        FaultKind::AliasBomb => "aliases unfold without end".to_owned(),
-        FaultKind::TooDeep => "nested deeper than any fault plan".to_owned(),
+        FaultKind::AliasKnot => "an alias inside its own anchor".to_owned(),
+        FaultKind::Limit(limit) => limit.to_string(),
         FaultKind::ComplexKey => "a key that is a list or a mapping".to_owned(),
     }
 }

@@ -64,6 +64,25 @@ fn mistakes_as_yaml() {
 }
 
 #[test]
+fn more_mistakes_than_are_shown_are_counted() {
+    let scratch = Scratch::new("many-mistakes");
+    let lines: String = (0..300).map(|number| format!("mistake_{number:03}: 1\n")).collect();
+    fs::write(scratch.0.join("cluster.yaml"), lines).unwrap();
+    let table = run(&["validate", "-f", &scratch.path("")]).failed();
+    // And the one that says how many there are.
+    assert_eq!(table.stderr.matches("error: ").count(), 101, "{}", table.whole());
+    assert!(table.stderr.contains(" more problems are not shown\n"), "{}", table.whole());
+    let json = run(&["validate", "-o", "json", "-f", &scratch.path("")]).failed();
+    let list: Vec<serde_json::Value> = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(list.len(), 101);
+    assert!(list[..100].iter().all(|entry| entry["severity"] == "error" && entry.get("more").is_none()));
+    let (last, more) = (&list[100], list[100]["more"].as_u64().unwrap());
+    assert_eq!((&last["code"], &last["severity"]), (&"more-problems".into(), &"error".into()), "{last}");
+    assert_eq!(last["message"], format!("{more} more problems are not shown"));
+    assert!(more >= 200, "{more}");
+}
+
+#[test]
 fn a_valid_description_as_json_is_an_empty_list() {
     let run = run(&["validate", "-o", "json", "-f", "examples/homelab"]).succeeded();
     assert_eq!(run.stdout, "[]\n");

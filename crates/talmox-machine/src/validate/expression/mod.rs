@@ -215,6 +215,32 @@ mod tests {
         );
     }
 
+    /// Every term makes types of its own; none of them may be looked at again for each term that follows.
+    #[test]
+    fn long_expressions_are_taken_up_to_a_limit() {
+        let sum = |terms: usize| format!("1 < 1{}", "+1".repeat(terms));
+        assert_eq!(judge(&sum(4_000), &DISK, 14), Ok(()));
+        let serials: Vec<String> = (0..1_000).map(|n| format!("'WD-WX{n:012}'")).collect();
+        assert_eq!(judge(&format!("disk.serial in [{}]", serials.join(", ")), &DISK, 14), Ok(()));
+        let any: Vec<String> = serials.iter().map(|serial| format!("disk.serial == {serial}")).collect();
+        assert_eq!(judge(&any.join(" || "), &DISK, 14), Ok(()));
+        let tokens = "has more than 10000 names, values and signs, and was not checked";
+        assert_eq!(judge(&sum(6_000), &DISK, 14), Err(tokens.to_owned()));
+        let bytes = "is longer than 64 KiB, and was not checked";
+        assert_eq!(judge(&format!("'{}' == ''", "x".repeat(70_000)), &DISK, 14), Err(bytes.to_owned()));
+    }
+
+    /// Twice as large with every call: forty calls would fill the memory of any machine.
+    #[test]
+    fn types_do_not_grow_without_limit() {
+        let limit = "has a value whose type is made of more than 256 types";
+        for step in [".map(a, {a: a})", ".map(a, [a])", ".map(a, {a: {a: {a: a}}})"] {
+            let text = format!("[1]{} == []", step.repeat(400));
+            assert_eq!(judge(&text, &DISK, 14), Err(limit.to_owned()), "{step}");
+        }
+        assert_eq!(judge("[1].map(a, {a: [a]}).map(a, {a: a}) == []", &DISK, 14), Ok(()));
+    }
+
     #[test]
     fn what_talos_refuses_is_refused() {
         for text in [

@@ -5,8 +5,17 @@ use super::functions::{self, Call, Library};
 use super::tokens::{Token, tokens};
 use super::types::{Bindings, Type};
 
-/// Deeper than this nobody nests, and no expression may exhaust the stack.
+/// How deep expressions may nest: checking them must not exhaust the stack.
 const DEEPEST: usize = 64;
+
+/// How many bytes an expression may have. One that lists the serial numbers of a thousand disks has a third of it.
+const LONGEST: usize = 64 * 1024;
+
+/// How many names, values and signs an expression may have.
+const MOST_TOKENS: usize = 10_000;
+
+/// How many types the type of a value may be made of: a list is two. Genuine ones have four.
+const LARGEST_TYPE: usize = 256;
 
 /// Operators from the loosest to the tightest.
 const LEVELS: [&[&str]; 5] =
@@ -18,7 +27,10 @@ const TYPES: [&str; 10] =
 
 /// The type of a whole expression.
 pub(super) fn type_of(text: &str, environment: &Environment, minor: u16) -> Result<Type, String> {
-    let tokens = tokens(text)?;
+    if text.len() > LONGEST {
+        return Err(format!("is longer than {} KiB, and was not checked", LONGEST >> 10));
+    }
+    let tokens = tokens(text, MOST_TOKENS)?;
     let mut parser = Parser {
         tokens: &tokens,
         at: 0,
@@ -154,6 +166,9 @@ impl<'a> Parser<'a> {
     fn member(&mut self) -> Result<Part, String> {
         let mut part = self.primary()?;
         loop {
+            if part.kind.is_larger_than(LARGEST_TYPE) {
+                return Err(format!("has a value whose type is made of more than {LARGEST_TYPE} types"));
+            }
             if self.takes(".") {
                 let optional = self.takes_optional()?;
                 let name = self.name().ok_or("has a point without a name after it")?;

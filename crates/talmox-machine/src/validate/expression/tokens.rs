@@ -16,7 +16,8 @@ const SIGNS: [&str; 24] = [
     "[", "]", "{", "}",
 ];
 
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
+/// The tokens of a text, if they are not more than `most`.
+pub(super) fn tokens(text: &str, most: usize) -> Result<Vec<Token>, String> {
     let mut rest = text;
     let mut found = Vec::new();
     loop {
@@ -27,6 +28,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
         }
         if rest.is_empty() {
             return Ok(found);
+        }
+        if found.len() == most {
+            return Err(format!("has more than {most} names, values and signs, and was not checked"));
         }
         let (token, length) = one(rest)?;
         found.push(token);

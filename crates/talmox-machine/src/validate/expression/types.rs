@@ -42,6 +42,35 @@ impl Type {
         Self::Optional(Box::new(of))
     }
 
+    /// Whether it is made of more types than this. Macros can double one with every call.
+    pub(super) fn is_larger_than(&self, most: usize) -> bool {
+        self.count(most) > most
+    }
+
+    /// How many types it is made of; stops soon after `most`.
+    fn count(&self, most: usize) -> usize {
+        1 + match self {
+            _ if most == 0 => 0,
+            Self::List(of) | Self::Optional(of) | Self::Meta(of) => of.count(most - 1),
+            Self::Map(of) => {
+                let keys = of.0.count(most - 1);
+                keys + of.1.count((most - 1).saturating_sub(keys))
+            }
+            Self::Bool
+            | Self::Int
+            | Self::Uint
+            | Self::Double
+            | Self::Text
+            | Self::Bytes
+            | Self::Null
+            | Self::Duration
+            | Self::Timestamp
+            | Self::Dyn
+            | Self::Object(_)
+            | Self::Open(_) => 0,
+        }
+    }
+
     fn may_be_null(&self) -> bool {
         matches!(
             self,
@@ -66,24 +95,36 @@ impl Type {
 }
 
 /// What open types turned out to be.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Bindings(Vec<Option<Type>>);
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    bound: Vec<Option<Type>>,
+    /// What was bound since the last question began, each with what it was before: undone if the answer is no. A copy of
+    /// all bindings for each question would make long expressions quadratic.
+    changed: Vec<(usize, Option<Type>)>,
+}
 
 impl Bindings {
     pub(super) fn open(&mut self) -> Type {
-        self.0.push(None);
-        Type::Open(self.0.len() - 1)
+        self.bound.push(None);
+        Type::Open(self.bound.len() - 1)
     }
 
     /// Whether all of them fit; nothing is bound if they do not.
     pub(super) fn all_fit(&mut self, given: &[Type], wanted: &[Type]) -> bool {
-        let before = self.clone();
+        self.changed.clear();
         let fit = given.len() == wanted.len()
             && given.iter().zip(wanted).all(|(given, wanted)| self.fits(given, wanted));
         if !fit {
-            *self = before;
+            while let Some((open, before)) = self.changed.pop() {
+                self.bound[open] = before;
+            }
         }
         fit
+    }
+
+    fn set(&mut self, open: usize, to: Type) {
+        let before = self.bound[open].replace(to);
+        self.changed.push((open, before));
     }
 
     fn fits(&mut self, given: &Type, wanted: &Type) -> bool {
@@ -110,7 +151,7 @@ impl Bindings {
         if *to == Type::Open(open) {
             return (true, true);
         }
-        if let Some(bound) = self.0[open].clone() {
+        if let Some(bound) = self.bound[open].clone() {
             if *to == bound {
                 return (true, true);
             }
@@ -119,13 +160,13 @@ impl Bindings {
             }
             let wider = if to.is_as_general_as(&bound) { to.clone() } else { bound };
             if !self.mentions(open, &wider) {
-                self.0[open] = Some(wider);
+                self.set(open, wider);
             }
             return (true, true);
         }
         let free = !self.mentions(open, to);
         if free {
-            self.0[open] = Some(to.clone());
+            self.set(open, to.clone());
         }
         (free, false)
     }
@@ -134,7 +175,7 @@ impl Bindings {
     fn mentions(&self, open: usize, inside: &Type) -> bool {
         match inside {
             Type::Open(other) if *other == open => true,
-            Type::Open(other) => self.0[*other].as_ref().is_some_and(|bound| self.mentions(open, bound)),
+            Type::Open(other) => self.bound[*other].as_ref().is_some_and(|bound| self.mentions(open, bound)),
             Type::List(of) | Type::Optional(of) | Type::Meta(of) => self.mentions(open, of),
             Type::Map(of) => self.mentions(open, &of.0) || self.mentions(open, &of.1),
             Type::Bool
@@ -155,7 +196,7 @@ impl Bindings {
     pub(super) fn resolved(&self, of: &Type) -> Type {
         match of {
             Type::Open(open) => {
-                self.0[*open].as_ref().map_or_else(|| of.clone(), |bound| self.resolved(bound))
+                self.bound[*open].as_ref().map_or_else(|| of.clone(), |bound| self.resolved(bound))
             }
             Type::List(inner) => Type::list(self.resolved(inner)),
             Type::Optional(inner) => Type::optional(self.resolved(inner)),

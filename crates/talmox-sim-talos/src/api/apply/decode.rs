@@ -204,8 +204,8 @@ fn syntax(text: &str, kind: &FaultKind, span: Span, talos: Contract) -> String {
         },
         FaultKind::DuplicateKey { .. }
         | FaultKind::UnknownAlias(_)
-        | FaultKind::AliasBomb
-        | FaultKind::TooDeep
+        | FaultKind::AliasKnot
+        | FaultKind::Limit(_)
         | FaultKind::ComplexKey => format!("line {line}: {kind:?}"),
     }
 }

@@ -48,10 +48,19 @@ async fn contexts_go_with_the_cluster_if_its_owner_says_so() {
     let (folder, home) = (remote.scratch.path(""), remote.scratch.path("home"));
     let variables = [("HOME", home.as_str())];
     remote.run(&["secrets", "generate", "--offline"], &variables).await.succeeded();
+    let files = [format!("{home}/.talos/config"), format!("{home}/.kube/config")];
     for verb in ["talosconfig", "kubeconfig"] {
         remote.run(&[verb, "--merge"], &variables).await.succeeded();
     }
-    let files = [format!("{home}/.talos/config"), format!("{home}/.kube/config")];
+    // Its owner has added something to each.
+    for (path, key, added) in
+        [(&files[0], "endpoints:", "cluster: mine"), (&files[1], "namespace:", "extensions: []")]
+    {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (before, after) = text.split_once(key).unwrap();
+        let indent = &before[before.rfind('\n').unwrap() + 1..];
+        std::fs::write(path, format!("{before}{added}\n{indent}{key}{after}")).unwrap();
+    }
     let holds = |name: &str| files.clone().map(|path| std::fs::read_to_string(path).unwrap().contains(name));
     for (answer, stays) in [("n", true), ("y", false)] {
         assert_eq!(holds("lab"), [true, true]);
@@ -62,7 +71,7 @@ async fn contexts_go_with_the_cluster_if_its_owner_says_so() {
             let mut terminal = Terminal::run(destroy);
             terminal.answers("name (lab) to go on: ", "lab");
             let asked = terminal.answers("? [y/N] ", answer);
-            assert!(asked.contains("Remove its contexts too ("), "{asked}");
+            assert!(asked.contains("Remove its contexts that were changed too ("), "{asked}");
             assert!(asked.contains(".talos/config") && asked.contains(".kube/config"), "{asked}");
             terminal.ends()
         });
@@ -71,4 +80,28 @@ async fn contexts_go_with_the_cluster_if_its_owner_says_so() {
         assert_eq!(rest.contains("removed context admin@lab from"), !stays, "{rest}");
         assert_eq!(holds("lab"), [stays, stays]);
     }
+}
+
+/// Contexts that say only what this program wrote are its own to take back.
+#[tokio::test(flavor = "multi_thread")]
+async fn contexts_nobody_changed_go_with_the_cluster_unasked() {
+    let remote = remote("contexts-unasked").await;
+    let home = remote.scratch.path("home");
+    let variables = [("HOME", home.as_str())];
+    remote.run(&["secrets", "generate", "--offline"], &variables).await.succeeded();
+    std::fs::create_dir_all(format!("{home}/.kube")).unwrap();
+    let other = "apiVersion: v1\nkind: Config\ncurrent-context: other\ncontexts:\n- {name: other, context: {cluster: o, user: o}}\n";
+    std::fs::write(format!("{home}/.kube/config"), other).unwrap();
+    for verb in ["talosconfig", "kubeconfig"] {
+        remote.run(&[verb, "--merge"], &variables).await.succeeded();
+    }
+    remote.run(&["apply", "--auto-approve"], &variables).await.succeeded();
+    let gone = remote.run(&["destroy", "--auto-approve"], &variables).await.succeeded();
+    assert!(gone.stderr.contains("removed context lab from"), "{}", gone.whole());
+    assert!(gone.stderr.contains("removed context admin@lab from"), "{}", gone.whole());
+    let [talos, kubernetes] = [".talos/config", ".kube/config"]
+        .map(|path| std::fs::read_to_string(format!("{home}/{path}")).unwrap());
+    assert!(!talos.contains("lab"), "{talos}");
+    assert!(kubernetes.contains("name: other") && !kubernetes.contains("lab"), "{kubernetes}");
+    assert!(kubernetes.contains("current-context: \"\""), "{kubernetes}");
 }

@@ -92,3 +92,43 @@ fn nodes_with_faults_from_a_file() {
     let end = run(&lab, &["apply", "--auto-approve", "--fault", &file]).succeeded();
     assert!(end.stderr.contains("lab: healthy, 3 nodes as described"), "{}", end.whole());
 }
+
+/// A run that ends before the bootstrap leaves the files as they are, and with them the context its user works with.
+#[test]
+fn contexts_follow_the_bootstrap() {
+    let lab = Lab::new("contexts-follow");
+    run(&lab, &["plan"]).succeeded();
+    let files = [
+        ("talosconfig", "context: other\ncontexts:\n    other:\n        endpoints: []\n"),
+        (
+            "kubeconfig",
+            "apiVersion: v1\nkind: Config\ncurrent-context: other\ncontexts:\n- {name: other, context: {cluster: o, user: o}}\n",
+        ),
+    ]
+    .map(|(name, text)| (lab.scratch.0.join("world").join(name), text));
+    std::fs::create_dir_all(lab.scratch.0.join("world")).unwrap();
+    for (path, text) in &files {
+        std::fs::write(path, text).unwrap();
+    }
+    let faults = lab.scratch.path("faults.yaml");
+    std::fs::write(&faults, "machines:\n- {trouble: stranger, address: 10.0.7.12}\n").unwrap();
+    run(&lab, &["apply", "--auto-approve", "--fault", &faults]).failed();
+    for (path, text) in &files {
+        assert_eq!(std::fs::read_to_string(path).unwrap(), *text);
+    }
+    let applied = run(&lab, &["apply", "--auto-approve"]).succeeded();
+    for context in ["lab", "admin@lab"] {
+        let added = format!("added context {context} in ");
+        let line = applied.stderr.lines().find(|line| line.starts_with(&added));
+        assert!(
+            line.is_some_and(|line| line.ends_with("and made it the current one")),
+            "{}",
+            applied.whole()
+        );
+    }
+    run(&lab, &["destroy", "--auto-approve"]).succeeded();
+    for (path, _) in &files {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains("other") && !text.contains("lab"), "{text}");
+    }
+}

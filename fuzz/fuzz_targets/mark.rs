@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
         |mark: &Mark| Mark::of_description(&mark.in_description(text)).expect("what was written is a mark");
     if let Some(mark) = Mark::of_description(text) {
         let once = written(&mark);
-        assert_eq!((once.uid, &once.node, once.vmid), (mark.uid, &mark.node, mark.vmid));
+        assert_eq!((&once.uid, &once.node, &once.vmid), (&mark.uid, &mark.node, &mark.vmid));
         assert_eq!(written(&once), once);
     }
 });

@@ -7,18 +7,17 @@ use talmox_types::{Mark, TemplateMark, split_serial};
 
 fuzz_target!(|bytes: &[u8]| {
     let Some(text) = talmox_fuzz::text(bytes) else { return };
-    if let Ok(mark) = Mark::parse(text) {
-        let line = mark.to_string();
-        assert_eq!(Mark::parse(&line).as_ref(), Ok(&mark), "{line}");
-        let described = mark.in_description("notes of somebody\n");
-        assert_eq!(Mark::of_description(&described).as_ref(), Some(&mark), "{described}");
-    }
+    let _ = (Mark::parse(text), split_serial(text));
     if let Ok(mark) = TemplateMark::parse(text) {
         let line = mark.to_string();
         assert_eq!(TemplateMark::parse(&line).as_ref(), Ok(&mark), "{line}");
     }
+    // As it is read from a VM and written back to it. Blanks of other kinds at the end of a line may go the first time.
+    let written =
+        |mark: &Mark| Mark::of_description(&mark.in_description(text)).expect("what was written is a mark");
     if let Some(mark) = Mark::of_description(text) {
-        mark.in_description(text);
+        let once = written(&mark);
+        assert_eq!((&once.uid, &once.node, &once.vmid), (&mark.uid, &mark.node, &mark.vmid));
+        assert_eq!(written(&once), once);
     }
-    let _ = split_serial(text);
 });

@@ -17,7 +17,7 @@ pub fn print(node: &Node) -> String {
     let mut text = String::new();
     match &node.kind {
         NodeKind::Scalar(scalar) => {
-            let written = scalar_text(node, scalar, 0);
+            let written = scalar_text(node, scalar, 0, Place::Value);
             match written.as_str() {
                 "" => text.push_str("---"),
                 marker if is_marker(marker) => text.push(' '),
@@ -77,10 +77,18 @@ fn write_collection(out: &mut String, node: &Node, indent: usize) {
     }
 }
 
+/// Where a scalar stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Right before a `:`, so that it may end with another one.
+    Key,
+    Value,
+}
+
 /// A key up to its `:`. One that takes several lines, or is too long to be found as a key, needs `? ` before it.
 fn write_key(out: &mut String, node: &Node, indent: usize) {
     let Some(scalar) = node.as_scalar() else { return };
-    let written = scalar_text(node, scalar, indent + STEP);
+    let written = scalar_text(node, scalar, indent + STEP, Place::Key);
     let is_simple = !written.contains('\n')
         && written.chars().count() <= LONGEST_SIMPLE_KEY
         && !(indent == 0 && is_marker(&written));
@@ -93,7 +101,7 @@ fn write_key(out: &mut String, node: &Node, indent: usize) {
         return;
     }
     out.push_str("? ");
-    out.push_str(&written);
+    out.push_str(&scalar_text(node, scalar, indent + STEP, Place::Value));
     if !out.ends_with('\n') {
         out.push('\n');
     }
@@ -117,7 +125,7 @@ fn write_item(out: &mut String, node: &Node, indent: usize) {
 /// What follows `-` or `key:`, with the line feed at its end.
 fn write_value(out: &mut String, node: &Node, indent: usize) {
     if let NodeKind::Scalar(scalar) = &node.kind {
-        let written = scalar_text(node, scalar, indent);
+        let written = scalar_text(node, scalar, indent, Place::Value);
         if !written.is_empty() {
             out.push(' ');
             out.push_str(&written);
@@ -143,7 +151,7 @@ fn write_value(out: &mut String, node: &Node, indent: usize) {
 }
 
 /// A scalar with its tag. Lines after the first are indented by `indent`, and by something even at the top.
-fn scalar_text(node: &Node, scalar: &Scalar, indent: usize) -> String {
+fn scalar_text(node: &Node, scalar: &Scalar, indent: usize, place: Place) -> String {
     let mut out = String::new();
     if let Some(tag) = &node.tag {
         write_tag(&mut out, tag);
@@ -157,7 +165,7 @@ fn scalar_text(node: &Node, scalar: &Scalar, indent: usize) -> String {
     }
     let indent = indent.max(STEP);
     match scalar.style {
-        Style::Plain if fits_plain(&scalar.text) => write_plain(&mut out, &scalar.text, indent),
+        Style::Plain if fits_plain(&scalar.text, place) => write_plain(&mut out, &scalar.text, indent),
         Style::Block if fits_block(&scalar.text) => write_block(&mut out, &scalar.text, indent),
         Style::Plain | Style::Quoted | Style::Block => write_quoted(&mut out, &scalar.text),
     }
@@ -166,9 +174,10 @@ fn scalar_text(node: &Node, scalar: &Scalar, indent: usize) -> String {
 
 /// Whether a text can stand without quotes in a block. Every plain scalar of a text that was parsed can; a tree that was made by
 /// hand may hold others.
-fn fits_plain(text: &str) -> bool {
+fn fits_plain(text: &str, place: Place) -> bool {
     let first = text.chars().next().unwrap_or(' ');
-    let second = text[first.len_utf8()..].chars().next().unwrap_or(' ');
+    let after = if place == Place::Key { ':' } else { ' ' };
+    let second = text.get(first.len_utf8()..).and_then(|rest| rest.chars().next()).unwrap_or(after);
     let begins_well = match first {
         '-' | '?' | ':' => !second.is_whitespace(),
         _ => !",[]{}#&*!|>'\"%@`".contains(first),
@@ -176,7 +185,7 @@ fn fits_plain(text: &str) -> bool {
     let is_line = |line: &str| {
         line.trim_matches([' ', '\t']).len() == line.len()
             && !line.starts_with('#')
-            && !line.ends_with(':')
+            && (place == Place::Key || !line.ends_with(':'))
             && ![": ", ":\t", " #", "\t#"].iter().any(|sign| line.contains(sign))
             && line.chars().all(|c| c == '\t' || is_printable(c))
     };

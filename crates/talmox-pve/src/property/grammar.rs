@@ -183,7 +183,8 @@ fn print_default(key: &'static str, left: &mut BTreeMap<&str, &str>, grammar: &G
         grammar.model_keys.filter(|keys| keys.model == key).and_then(|keys| left.remove(keys.value));
     Some(match carried {
         Some(carried) => format!("{value}={carried}"),
-        None if grammar.bare_default => value.to_owned(),
+        // Bare, what stands before a `=` would be read as a key.
+        None if grammar.bare_default && !value.contains('=') => value.to_owned(),
         None => format!("{key}={value}"),
     })
 }
@@ -200,6 +201,13 @@ mod tests {
         let keyed = PropertyString::parse("backup=0,volume=a:b,size=1G", &GRAMMAR).unwrap();
         assert_eq!(bare, keyed);
         assert_eq!(bare.print(&GRAMMAR), "a:b,backup=0,size=1G");
+    }
+
+    #[test]
+    fn a_value_that_looks_like_an_option_is_printed_with_its_key() {
+        let options = PropertyString::parse("file=a=b,size=1G", &GRAMMAR).unwrap();
+        assert_eq!(options.get("file"), Some("a=b"));
+        assert_eq!(PropertyString::parse(&options.print(&GRAMMAR), &GRAMMAR).unwrap(), options);
     }
 
     #[test]

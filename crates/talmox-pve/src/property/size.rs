@@ -38,19 +38,13 @@ impl DiskSize {
         scaled(text, 30).map(Self)
     }
 
-    /// The size in GiB as a decimal number without rounding, for a disk to be allocated.
+    /// The size in GiB as a decimal number, for a disk to be allocated. It has at most as many digits as are read, rounded up:
+    /// a fraction of a byte is dropped when it is read, and this must not drop a whole one.
     pub(super) fn print_gib(self) -> String {
-        let mut text = (self.0 >> 30).to_string();
-        let mut rest = self.0 & ((1 << 30) - 1);
-        if rest != 0 {
-            text.push('.');
-        }
-        while rest != 0 {
-            rest *= 10;
-            text.push(char::from(b'0' + u8::try_from(rest >> 30).unwrap_or(9)));
-            rest &= (1 << 30) - 1;
-        }
-        text
+        let (whole, rest) = (self.0 >> 30, self.0 & ((1 << 30) - 1));
+        let scaled = (u128::from(rest) * 10_u128.pow(18)).div_ceil(1 << 30);
+        let text = format!("{whole}.{scaled:018}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
     }
 }
 
@@ -90,6 +84,17 @@ property_text!(DiskSize, |size: &DiskSize| size.print());
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gib_come_back_to_the_byte() {
+        for (bytes, printed) in [(32 << 30, "32"), (1 << 29, "0.5"), (0, "0"), (1, "0.000000000931322575")] {
+            assert_eq!(DiskSize(bytes).print_gib(), printed);
+        }
+        for bytes in [1, 10_737_418, (1 << 30) - 1, (32 << 30) + 1, (1 << 40) - 1] {
+            let printed = DiskSize(bytes).print_gib();
+            assert_eq!(DiskSize::parse_gib(&printed), Some(DiskSize(bytes)), "{printed}");
+        }
+    }
 
     #[test]
     fn largest_exact_unit() {

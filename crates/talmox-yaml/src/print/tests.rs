@@ -48,6 +48,9 @@ fn what_is_printed_says_the_same() {
         // Keys.
         "? |\n  of\n  lines\n: 1\n? plain\n\n  again\n: 2\n: 3\n",
         "{'': 3, --- b: 2, ...: 1}\n",
+        "{a:: 1}\n",
+        ":: 1\n",
+        "a:: 1\n? 'b:'\n: 2\n",
         // Whole texts.
         "[]\n",
         "{}\n",

@@ -76,9 +76,9 @@ fn more_mistakes_than_are_shown_are_counted() {
     let list: Vec<serde_json::Value> = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(list.len(), 101);
     assert!(list[..100].iter().all(|entry| entry["severity"] == "error" && entry.get("more").is_none()));
-    let (last, more) = (&list[100], list[100]["more"].as_u64().unwrap());
-    assert_eq!((&last["code"], &last["severity"]), (&"more-problems".into(), &"error".into()), "{last}");
-    assert_eq!(last["message"], format!("{more} more problems are not shown"));
+    let (rest, more) = (&list[100], list[100]["more"].as_u64().unwrap());
+    assert_eq!((&rest["code"], &rest["severity"]), (&"more-problems".into(), &"error".into()), "{rest}");
+    assert_eq!(rest["message"], format!("{more} more problems are not shown"));
     assert!(more >= 200, "{more}");
 }
 

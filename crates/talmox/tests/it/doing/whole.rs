@@ -95,6 +95,7 @@ fn nodes_with_faults_from_a_file() {
 
 /// A run that ends before the bootstrap leaves the files as they are, and with them the context its user works with.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "files the program had written")]
 fn contexts_follow_the_bootstrap() {
     let lab = Lab::new("contexts-follow");
     run(&lab, &["plan"]).succeeded();

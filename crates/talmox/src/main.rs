@@ -54,6 +54,10 @@ fn main() -> ExitCode {
         return ExitCode::from(FAILURE);
     }
     let only_shows = cli.command.only_shows();
+    // What a killed run left of secrets goes with the next one that has anything to do with a cluster.
+    if !cli.command.verb().causes().is_empty() {
+        private_folder::clean_up();
+    }
     match commands::run(cli.command, &printer) {
         Ok(Exit::Done) => ExitCode::SUCCESS,
         Ok(Exit::Changes) => ExitCode::from(CHANGES),

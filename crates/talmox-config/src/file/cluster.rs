@@ -31,11 +31,11 @@ block! {
         proxmox_endpoint: OneOrMore<ApiUrl> = "proxmox_endpoint" | "proxmox_api_url",
         /// The API token, never in plain text: `env:NAME`, `file:PATH`, `sops:FILE#KEY` or `exec:["program", "argument"]`.
         proxmox_api_token: SecretRef = "proxmox_api_token",
-        /// CA certificate file that signs the API's certificate.
+        /// CA certificate file that signs the API's certificate. It counts where you yourself switched checking off; elsewhere `TALMOX_CA_FILE` does.
         proxmox_ca_file: Text = "proxmox_ca_file",
-        /// SHA-256 fingerprints of trusted certificates.
+        /// SHA-256 fingerprints: the certificate must have one of them, besides being one that you trust (`TALMOX_FINGERPRINT`, `talmox trust`).
         proxmox_fingerprints: OneOrMore<Fingerprint> = "proxmox_fingerprints",
-        /// Whether any certificate is trusted. Anybody on the path can then read the token.
+        /// Not obeyed: whether a certificate is checked is up to you (`PROXMOX_VE_INSECURE`), never to a description.
         proxmox_insecure: bool = "proxmox_insecure",
         /// The Proxmox host for all VMs that name none.
         proxmox_node: HostName = "proxmox_node",

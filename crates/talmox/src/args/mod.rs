@@ -50,6 +50,7 @@ use std::str::FromStr;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use talmox_trust::Verb;
 use talmox_types::Fingerprint;
 
 #[derive(Parser)]
@@ -167,6 +168,70 @@ impl Command {
             | Self::Host(_)
             | Self::Trust(_)
             | Self::Sim(_) => false,
+        }
+    }
+
+    /// The verb down to its last word: what it may cause is decided by that. A new one does not compile until it has a row in
+    /// `talmox-trust`.
+    pub(crate) fn verb(&self) -> Verb {
+        match self {
+            Self::Init(_) => Verb::Init,
+            Self::Validate(_) => Verb::Validate,
+            Self::Check(_) => Verb::Check,
+            Self::Plan(_) => Verb::Plan,
+            Self::Apply(_) => Verb::Apply,
+            Self::Status(_) => Verb::Status,
+            Self::Health(_) => Verb::Health,
+            Self::Destroy(_) => Verb::Destroy,
+            Self::Adopt(Adopt { what: None, .. }) => Verb::Adopt,
+            Self::Adopt(Adopt { what: Some(AdoptWhat::Cluster(_)), .. }) => Verb::AdoptCluster,
+            Self::Explain(_) => Verb::Explain,
+            Self::Render(Render { what }) => match what {
+                RenderWhat::Vm(_) => Verb::RenderVm,
+                RenderWhat::Config(_) => Verb::RenderConfig,
+                RenderWhat::All(_) => Verb::RenderAll,
+                RenderWhat::InstallImage(_) => Verb::RenderInstallImage,
+            },
+            Self::Diff(_) => Verb::Diff,
+            Self::Talosconfig(_) => Verb::Talosconfig,
+            Self::Kubeconfig(_) => Verb::Kubeconfig,
+            Self::Output(_) => Verb::Output,
+            Self::Secrets(Secrets { what }) => match what {
+                SecretsWhat::Generate(_) => Verb::SecretsGenerate,
+                SecretsWhat::Show(_) => Verb::SecretsShow,
+                SecretsWhat::Check(_) => Verb::SecretsCheck,
+                SecretsWhat::Encrypt(_) => Verb::SecretsEncrypt,
+                SecretsWhat::Decrypt(_) => Verb::SecretsDecrypt,
+                SecretsWhat::RotateClient(_) => Verb::SecretsRotateClient,
+                SecretsWhat::RotateCa(_) => Verb::SecretsRotateCa,
+            },
+            Self::Etcd(Etcd { what }) => match what {
+                EtcdWhat::Status(_) => Verb::EtcdStatus,
+                EtcdWhat::Members(_) => Verb::EtcdMembers,
+                EtcdWhat::Snapshot(_) => Verb::EtcdSnapshot,
+                EtcdWhat::Defrag(_) => Verb::EtcdDefrag,
+                EtcdWhat::Restore(_) => Verb::EtcdRestore,
+            },
+            Self::Schematic(Schematic { what }) => match what {
+                SchematicWhat::Id(_) => Verb::SchematicId,
+                SchematicWhat::Url(_) => Verb::SchematicUrl,
+                SchematicWhat::Show(_) => Verb::SchematicShow,
+            },
+            Self::Convert(Convert { what: ConvertWhat::Talhelper(_) }) => Verb::Convert,
+            Self::Template(Template { what }) => match what {
+                TemplateWhat::Build(_) => Verb::TemplateBuild,
+                TemplateWhat::List(_) => Verb::TemplateList,
+                TemplateWhat::Show(_) => Verb::TemplateShow,
+                TemplateWhat::Prune(_) => Verb::TemplatePrune,
+            },
+            Self::Host(Host { what: HostWhat::Drain(_) }) => Verb::HostDrain,
+            Self::Host(Host { what: HostWhat::Return(_) }) => Verb::HostReturn,
+            Self::Trust(_) => Verb::Trust,
+            Self::Sim(_) => Verb::Sim,
+            Self::Schema(_) => Verb::Schema,
+            Self::Completion(_) => Verb::Completion,
+            Self::Man(_) => Verb::Man,
+            Self::Version(_) => Verb::Version,
         }
     }
 

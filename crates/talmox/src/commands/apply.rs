@@ -22,11 +22,10 @@ use crate::plan_file::{PlanFile, differences};
 use crate::printer::Printer;
 use crate::prompt;
 use crate::screens::safe;
-use crate::{private_folder, secrets_file};
+use crate::secrets_file;
 use talmox_trust::Verb;
 
 pub(super) fn run(args: &Apply, printer: &Printer) -> anyhow::Result<Exit> {
-    private_folder::clean_up();
     block_on(async {
         let job = Job::open(Verb::Apply, &args.description, &args.connection, printer).await?;
         let job = job.with_variables(&args.variables);

@@ -12,6 +12,7 @@ use talmox_types::desired::Proxmox;
 
 use crate::failure::Failure;
 use crate::regular_file;
+use crate::trust::Folder;
 
 /// A file of authorities is a page of text.
 const LARGEST: u64 = 1 << 20;
@@ -54,6 +55,9 @@ pub(super) struct Certificates {
     by: String,
     /// Fingerprints of the description: one of them must fit besides.
     narrowed: Vec<Fingerprint>,
+    /// The CA file of the description. It narrows nothing but a check that the person switched off: an authority the person did not
+    /// name would widen any other.
+    ca_file: Option<String>,
 }
 
 impl Certificates {
@@ -67,7 +71,9 @@ impl Certificates {
             ))
             .with_hint("one of them is of another host, or from before its certificate was renewed"));
         }
-        Ok(Self { base, by: by.to_owned(), narrowed: proxmox.fingerprints.clone() })
+        let ca_file =
+            proxmox.ca_file.clone().filter(|_| base == Base::Unchecked && proxmox.fingerprints.is_empty());
+        Ok(Self { base, by: by.to_owned(), narrowed: proxmox.fingerprints.clone(), ca_file })
     }
 
     /// Whether nothing but the system vouches for the endpoints: then a person may be asked to compare a fingerprint.
@@ -80,6 +86,9 @@ impl Certificates {
             Base::Fingerprints(_) => Trusted::Fingerprints,
             _ if !self.narrowed.is_empty() => Trusted::Fingerprints,
             Base::Authority { file, .. } => Trusted::Authority(file.display().to_string()),
+            Base::Unchecked if self.ca_file.is_some() => {
+                Trusted::Authority(self.ca_file.clone().unwrap_or_default())
+            }
             Base::Unchecked => Trusted::Insecure,
             Base::System => Trusted::System,
         }
@@ -87,7 +96,7 @@ impl Certificates {
 
     pub(super) fn warnings(&self, proxmox: &Proxmox) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.base == Base::Unchecked && self.narrowed.is_empty() {
+        if self.base == Base::Unchecked && self.narrowed.is_empty() && self.ca_file.is_none() {
             warnings.push(format!(
                 "warning: certificates are not checked ({}): anybody on the network can read the credentials; \
                  TALMOX_FINGERPRINT does without that",
@@ -104,10 +113,13 @@ impl Certificates {
     }
 
     /// The trust itself.
-    pub(super) fn load(&self) -> Result<Trust, Failure> {
+    pub(super) fn load(&self, folder: &Folder) -> Result<Trust, Failure> {
         let trust = match &self.base {
             Base::Fingerprints(fingerprints) => Trust::Fingerprints(fingerprints.clone()),
-            Base::Unchecked => Trust::Insecure,
+            Base::Unchecked => match &self.ca_file {
+                Some(file) => Trust::Authorities(authorities(&folder.readable(file)?, None)?),
+                None => Trust::Insecure,
+            },
             Base::System => Trust::System,
             Base::Authority { file, digest } => Trust::Authorities(authorities(file, digest.as_deref())?),
         };

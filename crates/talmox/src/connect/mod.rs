@@ -100,7 +100,7 @@ impl Session {
         let Choice { endpoints, credentials, certificates, .. } = choice;
         let trusted = certificates.in_words();
         let images = images::real(folder.granted())?;
-        Self::new(endpoints, credentials, certificates.load()?, trusted, (images, None))
+        Self::new(endpoints, credentials, certificates.load(folder)?, trusted, (images, None))
     }
 
     fn simulated(simulated: Simulated) -> anyhow::Result<Self> {

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn nothing_from_elsewhere_gets_out_of_its_cell() {
-        assert_eq!(cell("a|b`c<img>\n@x *y*"), "a\\|b\\`c&lt;img&gt;·&#64;x \\*y\\*");
+        assert_eq!(cell("a|b`c<img>\n@x *y*"), "a\\|b\\`c&lt;img&gt; · &#64;x \\*y\\*");
         assert_eq!(code("a|b"), "`a\\|b`");
         assert_eq!(code("a`|b"), "a\\`\\|b");
     }

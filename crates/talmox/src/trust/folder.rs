@@ -113,6 +113,11 @@ impl Folder {
         self.judge(path, Access::Read)
     }
 
+    /// The same for a path that is about to be written.
+    pub(crate) fn writable_path(&self, path: &Path) -> Result<(), Failure> {
+        self.judge(path, Access::Write)
+    }
+
     /// A file or folder the description names, to be written.
     pub(crate) fn writable(&self, name: impl AsRef<Path>) -> Result<PathBuf, Failure> {
         let path = self.path.join(name);

@@ -275,7 +275,7 @@ fn manual_pages() {
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     pages.sort();
-    assert_eq!(pages.len(), 55, "{pages:?}");
+    assert_eq!(pages.len(), 56, "{pages:?}");
     assert!(pages.contains(&"talmox-render-vm.1".to_owned()));
 }
 

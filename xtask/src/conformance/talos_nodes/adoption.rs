@@ -27,8 +27,9 @@ impl Adoption<'_> {
         self.scratch.write(&format!("{folder}/proxmox.pem"), authority)?;
         self.scratch.write(&format!("{folder}/token"), token)?;
         let before = self.cluster.writes()?;
+        let authority = format!("{folder}/proxmox.pem");
         let proxmox =
-            ["--endpoint", &endpoint, "--api-token", "file:token", "--ca-file", "proxmox.pem", "-f", folder];
+            ["--endpoint", &endpoint, "--api-token", "file:token", "--ca-file", &authority, "-f", folder];
         let said = self.own.ask(&[&["adopt", "cluster"], way, &proxmox].concat())?;
         ensure!(self.cluster.writes()? == before, "describing a cluster changed something");
         Ok(said)

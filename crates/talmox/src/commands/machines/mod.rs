@@ -290,7 +290,11 @@ impl<'a> Inside<'a> {
         let path = match self.job.session.simulated_in() {
             // The description's own secrets are those of a cluster that is not simulated.
             Some(simulation) if !path.starts_with(simulation) => simulation.join("secrets.yaml"),
-            Some(_) | None => path.clone(),
+            Some(_) => path.clone(),
+            None => {
+                self.job.folder.writable_path(path)?;
+                path.clone()
+            }
         };
         secrets_file::store(&path, &settled)?;
         let secrets = Loaded { path, bundle: settled };

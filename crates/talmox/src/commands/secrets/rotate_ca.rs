@@ -122,7 +122,9 @@ fn open(args: &SecretsRotateCa, printer: &Printer) -> anyhow::Result<(Loaded, BT
         settle(&needs(aim, &outcome, &desired, &own)?, &own, printer)?;
         let described =
             Described { outcome: &outcome, desired: &desired, folder: &own, variables: &args.variables };
-        return Ok((secrets_file::load(&desired, &own)?, accepts(&described)?));
+        let loaded = secrets_file::load(&desired, &own)?;
+        own.writable_path(&loaded.path)?;
+        return Ok((loaded, accepts(&described)?));
     }
     block_on(async {
         let job = Job::open(Verb::SecretsRotateCa, &args.description, &args.connection, printer).await?;

@@ -167,6 +167,11 @@ fn the_words_of_other_tools() {
     assert!(told(&proxmox(&["https://prod:8006"], None), &both).contains("credentials ci@pve!talmox"));
 }
 
+/// Nothing of it is read: no case has a CA file and an unchecked certificate but the one that wants the file.
+fn here() -> crate::trust::Folder {
+    crate::trust::Folder::closed(std::path::Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
 fn granted(secret: &str, endpoint: &str, certificate: Certificate) -> talmox_trust::Grant {
     let endpoints = [Origin::of_api(endpoint).unwrap()].into();
     talmox_trust::Grant::Credential(talmox_trust::Credential {
@@ -250,15 +255,17 @@ fn the_description_narrows_what_is_trusted_and_never_widens_it() {
     for described in [&plain, &insecure, &authority] {
         let choice = trust(described, "");
         assert!(choice.certificates.is_system(), "{:?}", choice.certificates);
-        assert_eq!(choice.certificates.load().unwrap(), Trust::System);
+        assert_eq!(choice.certificates.load(&here()).unwrap(), Trust::System);
     }
     assert!(
         trust(&insecure, "false").warnings[0].contains("proxmox_insecure of the description is not obeyed")
     );
-    assert_eq!(trust(&pinned, "").certificates.load().unwrap(), Trust::System.narrowed(vec![one]));
-    assert_eq!(trust(&plain, "true").certificates.load().unwrap(), Trust::Insecure);
+    assert_eq!(trust(&pinned, "").certificates.load(&here()).unwrap(), Trust::System.narrowed(vec![one]));
+    assert_eq!(trust(&plain, "true").certificates.load(&here()).unwrap(), Trust::Insecure);
     assert_eq!(trust(&plain, "true").warnings.len(), 1);
-    assert_eq!(trust(&pinned, "true").certificates.load().unwrap(), Trust::Fingerprints(vec![one]));
+    let missing = trust(&authority, "true").certificates.load(&here()).unwrap_err().to_string();
+    assert!(missing.contains("ca.pem"), "the CA file of the description is what is checked then: {missing}");
+    assert_eq!(trust(&pinned, "true").certificates.load(&here()).unwrap(), Trust::Fingerprints(vec![one]));
     // A flag of this run decides, and a description that names another fingerprint cannot be right.
     let environment = variables("");
     let typed = |proxmox: &Proxmox, fingerprints: &[Fingerprint]| {
@@ -267,9 +274,9 @@ fn the_description_narrows_what_is_trusted_and_never_widens_it() {
         choose(proxmox, &Environment::of_table(&environment), &person, &never)
     };
     let choice = typed(&insecure, &[one, other]).unwrap_or_else(|_| panic!("it fits"));
-    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one, other]));
+    assert_eq!(choice.certificates.load(&here()).unwrap(), Trust::Fingerprints(vec![one, other]));
     let choice = typed(&pinned, &[one, other]).unwrap_or_else(|_| panic!("it fits"));
-    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one]));
+    assert_eq!(choice.certificates.load(&here()).unwrap(), Trust::Fingerprints(vec![one]));
     assert!(typed(&pinned, &[other]).is_err());
 }
 
@@ -283,7 +290,7 @@ fn a_grant_says_how_the_certificate_is_checked() {
         granted("file:token", "https://b:8006", pinned(other)),
     ]);
     let choice = chosen_by(&described, &[], &both, Beside::default()).unwrap();
-    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one, other]));
+    assert_eq!(choice.certificates.load(&here()).unwrap(), Trust::Fingerprints(vec![one, other]));
     // Endpoints whose grants differ in kind are not mixed: the laxer one would hold for both.
     let mixed = Grants::new(vec![
         granted("file:token", "https://a:8006", pinned(one)),
@@ -291,5 +298,5 @@ fn a_grant_says_how_the_certificate_is_checked() {
     ]);
     let choice = chosen_by(&described, &[], &mixed, Beside::default()).unwrap();
     assert_eq!(choice.endpoints, [Endpoint::parse("a").unwrap()]);
-    assert_eq!(choice.certificates.load().unwrap(), Trust::Fingerprints(vec![one]));
+    assert_eq!(choice.certificates.load(&here()).unwrap(), Trust::Fingerprints(vec![one]));
 }

@@ -66,7 +66,8 @@ async fn contexts_go_with_the_cluster_if_its_owner_says_so() {
         assert_eq!(holds("lab"), [true, true]);
         remote.run(&["apply", "--auto-approve"], &variables).await.succeeded();
         let mut destroy = command(&["destroy", "-f", &folder]);
-        destroy.env("HOME", &home);
+        destroy.env("HOME", &home).env("PROXMOX_VE_ENDPOINT", remote.endpoint());
+        destroy.env("TALMOX_FINGERPRINT", &remote.server.hosts()[0].fingerprint);
         let conversation = tokio::task::spawn_blocking(move || {
             let mut terminal = Terminal::run(destroy);
             terminal.answers("name (lab) to go on: ", "lab");

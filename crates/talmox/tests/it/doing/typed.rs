@@ -58,7 +58,8 @@ impl Page {
                 *has_variable = true;
             }
         }
-        flags.retain(|long, _| long != "help" && long != "version");
+        // Each name has a variable of its own: TALMOX_VAR_NAME.
+        flags.retain(|long, _| !["help", "version", "variable"].contains(&long.as_str()));
         Self { demanded, flags }
     }
 }
@@ -71,7 +72,7 @@ fn value(placeholder: &str) -> &'static str {
         "FOLDER" => "configs",
         "HOST" => "pve",
         "ID" => "2001",
-        "NODE" => "worker-1",
+        "NODE" | "NODE[=FINGERPRINT]" | "NAME[=VALUE]" => "worker-1",
         "NODE=HOST" => "worker-1=pve",
         "WHAT" => "template",
         other => panic!("this test needs a value for <{other}>"),

@@ -157,6 +157,11 @@ impl Field {
         if words.first().is_some_and(takes) || words.contains(&"rotate-ca") {
             all.extend(["--variable", &flag, "--variable", &json, "--variable", "OWN"]);
         }
+        // A plan file says itself what it was made with.
+        let of_a_file = words.get(1).is_some_and(|word| !word.starts_with('-'));
+        if ["plan", "apply"].contains(&words[0]) && !of_a_file {
+            all.push("--no-snapshot");
+        }
         let folder = self.lab.scratch.path("");
         // What is looked at without Proxmox has no flag for a simulated one.
         let mut command = if words[0] == "validate" {
@@ -165,11 +170,12 @@ impl Field {
         } else {
             self.lab.command(&all)
         };
-        command
-            .env_remove("TALMOX_UNTIL")
-            .env("TALMOX_NO_SNAPSHOT", "1")
-            .env("HOME", self.lab.scratch.path("home"));
+        command.env_remove("TALMOX_UNTIL").env("HOME", self.lab.scratch.path("home"));
         command.env("TALMOX_VAR_PREFIXED", PREFIXED).env("TALMOX_VAR_SAME", FLAG).env("TALMOX_VAR_PIN", PIN);
+        // What the person allows is read, and shows nothing all the same.
+        let outside = self.lab.scratch.0.parent().unwrap().canonicalize().unwrap();
+        command
+            .env("TALMOX_TRUST", format!("- folder: {:?}\n  access: read\n", outside.display().to_string()));
         // Faster, a machine's moments pass between two looks at it.
         command.env("TALMOX_SPEED", "20");
         command.env("OWN", OWN).env("OUTSIDE", OUTSIDE).env("SOPS_AGE_KEY", &self.key);
@@ -279,8 +285,9 @@ fn a_description_that_relied_on_the_environment_is_told_once_what_it_needs() {
     let field = Field::new("relied");
     field.patch("machine:\n  env: {A: \"${ALPHA}\", B: \"${BETA}\"}\n  sysctls:\n    c: ${ALPHA}\n");
     let relied = |more: &[&str]| {
-        let mut command = field.lab.command(&[&["plan", "--until", "healthy"], more].concat());
-        finish(command.env("ALPHA", "one-value").env("BETA", "two-value").env("TALMOX_NO_SNAPSHOT", "1"))
+        let mut command =
+            field.lab.command(&[&["plan", "--until", "healthy", "--no-snapshot"], more].concat());
+        finish(command.env("ALPHA", "one-value").env("BETA", "two-value"))
     };
     let refused = relied(&[]).failed();
     for part in [

@@ -8,7 +8,7 @@ use crate::support::Run;
 use crate::trust::lab::Stranger;
 
 /// How each verb is typed, so that it goes as far as it can without a person.
-fn words(verb: Verb) -> &'static [&'static str] {
+pub(super) fn words(verb: Verb) -> &'static [&'static str] {
     match verb {
         Verb::Init => &["init", "new", "--yes"],
         Verb::Validate => &["validate"],

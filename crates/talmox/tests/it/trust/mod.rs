@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "files the tests themselves had written")]
 
 mod asking;
+mod canaries;
 mod confined;
 mod lab;
 mod matrix;

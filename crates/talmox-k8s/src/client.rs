@@ -86,7 +86,7 @@ impl Client {
         let response = self.send(call).await?;
         let wrong = |error: serde_json::Error| {
             let cause = Cause::Reply(format!("line {} column {}", error.line(), error.column()));
-            self.error(method, action, cause)
+            self.error(method, &action, cause)
         };
         serde_json::from_slice(&response.body).map_err(wrong)
     }
@@ -105,9 +105,9 @@ impl Client {
             Ok(response) if (200..300).contains(&response.status) => Ok(response),
             Ok(response) => {
                 let status = Status::read(response.status, &response.body);
-                Err(self.error(method, action, Cause::Status(Box::new(status))))
+                Err(self.error(method, &action, Cause::Status(Box::new(status))))
             }
-            Err(error) => Err(self.error(method, action, Cause::Transport(error))),
+            Err(error) => Err(self.error(method, &action, Cause::Transport(error))),
         }
     }
 
@@ -135,8 +135,8 @@ impl Client {
         refused.unwrap_or_else(nobody)
     }
 
-    pub(crate) fn error(&self, method: Method, action: String, cause: Cause) -> Error {
-        Error::new(self.access.server.clone(), method, &action, cause)
+    pub(crate) fn error(&self, method: Method, action: &str, cause: Cause) -> Error {
+        Error::new(self.access.server.clone(), method, action, cause)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::grant::{Access, Certificate, Credential, Grant, Program, Receiver};
+use crate::origin::Origin;
 
 /// A list of grants: what `TALMOX_TRUST` holds.
 pub fn list<'g>(grants: impl IntoIterator<Item = &'g Grant>) -> String {
@@ -37,7 +38,7 @@ fn one(grant: &Grant, indent: &str) -> String {
         }
         Grant::Credential(Credential { secret, endpoints, certificate }) => vec![
             ("credential", quoted(secret)),
-            ("endpoint", words(endpoints.iter().map(|origin| origin.as_str()))),
+            ("endpoint", words(endpoints.iter().map(Origin::as_str))),
             ("certificate", printed(certificate)),
         ],
         Grant::Variable(name) => vec![("variable", quoted(name))],

@@ -66,7 +66,7 @@ fn placed(text: &str, wrong: Wrong) -> Malformed {
 
 fn line_of(text: &str, at: u32) -> usize {
     let before = text.as_bytes().get(..at as usize).unwrap_or_default();
-    before.iter().filter(|byte| **byte == b'\n').count() + 1
+    before.split(|byte| *byte == b'\n').count()
 }
 
 fn folders(root: &Node) -> Result<BTreeMap<String, Vec<Grant>>, Wrong> {

@@ -1,7 +1,5 @@
 //! Files with more mistakes than anybody reads.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 use talmox_config::{Colour, Files, MOST_SHOWN, read_files, report};
 
 fn told(text: &str) -> (usize, String) {

@@ -32,7 +32,7 @@ impl Client {
         match self.send(call).await {
             Ok(response) => match Status::read_failure(&response.body) {
                 // Two budgets for one pod: the server says 201, and in the body that it failed.
-                Some(status) => Err(self.error(Method::Post, action, Cause::Status(Box::new(status)))),
+                Some(status) => Err(self.error(Method::Post, &action, Cause::Status(Box::new(status)))),
                 None => Ok(Eviction::Begun),
             },
             // Conflict: the uid is another one's.

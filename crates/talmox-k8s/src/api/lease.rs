@@ -164,7 +164,7 @@ impl Lock {
 
     fn nonsense(&self) -> Error {
         let cause = crate::Cause::Reply("a lease without a holder".to_owned());
-        self.client.error(Method::Get, self.action("take"), cause)
+        self.client.error(Method::Get, &self.action("take"), cause)
     }
 
     async fn read(&self) -> Result<Option<Lease>, Error> {

@@ -17,8 +17,8 @@ pub(super) fn real(grants: Grants) -> anyhow::Result<Factories> {
 }
 
 /// No server at all.
-pub(super) fn none() -> anyhow::Result<Factories> {
-    Ok(Factories::new(Arc::new(Nowhere), Settings::default()))
+pub(super) fn none() -> Factories {
+    Factories::new(Arc::new(Nowhere), Settings::default())
 }
 
 /// The one factory of a simulation, whatever address a description gives: nothing leaves this process.

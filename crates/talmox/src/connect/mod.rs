@@ -111,7 +111,7 @@ impl Session {
         let trusted = Trusted::Authority("the simulator".to_owned());
         let images = match simulated.factory() {
             Some(factory) => images::simulated(&factory)?,
-            None => images::none()?,
+            None => images::none(),
         };
         Self::new(endpoints?, credentials, trust, trusted, (images, Some(simulated)))
     }

@@ -117,7 +117,7 @@ impl Node {
         self.done += 1;
         self.task.clear();
         // What comes next may have to wait for others: until then this is the last that happened.
-        self.tell(done(step));
+        self.tell(&done(step));
         self.bar.set_length(self.total.max(self.done) * STEP);
         self.bar.set_position(self.done * STEP);
         if self.done >= self.total {
@@ -126,9 +126,9 @@ impl Node {
     }
 
     /// What became of the node, unless something became of it before.
-    fn settle(&mut self, words: String) {
+    fn settle(&mut self, words: &str) {
         if !self.settled {
-            self.bar.set_message(safe(&words));
+            self.bar.set_message(safe(words));
             self.settled = true;
         }
     }
@@ -138,12 +138,12 @@ impl Node {
         self.bar.set_position(self.done * STEP + part * STEP / 100);
         // Terminals are narrow: of a wait what is waited for comes first.
         let words = if self.task.is_empty() { wait(name, detail) } else { message(step, detail, &self.task) };
-        self.tell(words);
+        self.tell(&words);
     }
 
-    fn tell(&self, words: String) {
+    fn tell(&self, words: &str) {
         if !self.settled {
-            self.bar.set_message(safe(&words));
+            self.bar.set_message(safe(words));
         }
     }
 }
@@ -169,10 +169,10 @@ fn short(upid: &str) -> String {
 impl Reporter for Bars {
     fn event(&self, event: Event<'_>) {
         match event {
-            Event::Started { step } => self.with(step, |node| node.tell(doing(step))),
+            Event::Started { step } => self.with(step, |node| node.tell(&doing(step))),
             Event::Task { step, upid } => self.with(step, |node| {
                 node.task = short(upid.as_str());
-                node.tell(message(step, "", &node.task));
+                node.tell(&message(step, "", &node.task));
             }),
             Event::Waiting { step, name, detail, .. } => {
                 self.with(step, |node| node.progress(step, name, detail));
@@ -184,15 +184,15 @@ impl Reporter for Bars {
             }
             Event::OtherId { step, vmid } => {
                 self.with(step, |node| {
-                    node.tell(format!("made as {vmid}: the planned id is taken"));
+                    node.tell(&format!("made as {vmid}: the planned id is taken"));
                 });
             }
             Event::Done { step, .. } => self.with(step, |node| node.finish_step(step)),
             Event::Failed { step, .. } => {
-                self.with(step, |node| node.settle(format!("failed: {}", could(&step.step))));
+                self.with(step, |node| node.settle(&format!("failed: {}", could(&step.step))));
             }
             Event::Skipped { step, because } => {
-                self.with(step, |node| node.settle(format!("not done: {}", safe(because))));
+                self.with(step, |node| node.settle(&format!("not done: {}", safe(because))));
             }
         }
     }

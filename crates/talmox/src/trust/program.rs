@@ -64,11 +64,12 @@ fn digest(word: &str, folder: &Folder) -> Result<Option<(String, String)>, Failu
     }
     let failed = |error: std::io::Error| Failure::new(format!("could not read {}: {error}", real.display()));
     let mut hash = Sha256::new();
-    let (mut file, mut piece) = (regular_file::open(&real).map_err(failed)?, vec![0; 64 << 10]);
+    let mut source = regular_file::open(&real).map_err(failed)?;
+    let mut piece = vec![0; 64 << 10];
     loop {
-        match file.read(&mut piece).map_err(failed)? {
+        match source.read(&mut piece).map_err(failed)? {
             0 => break,
-            read => hash.update(&piece[..read]),
+            length => hash.update(&piece[..length]),
         }
     }
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();

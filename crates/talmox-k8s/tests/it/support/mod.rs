@@ -1,5 +1,7 @@
 //! Certificates for tests.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use std::sync::Arc;
 
 use rcgen::{

@@ -252,7 +252,6 @@ fn replies() -> Vec<Value> {
     ]
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what a call gave is handed on")]
 fn shown<T: std::fmt::Debug>(value: T) -> String {
     format!("{value:?}")
 }

@@ -328,7 +328,7 @@ async fn faulty_parameters_are_named() {
     let client = lab.client();
     let error = ask_for(&client, 100, &[("cores", "0"), ("net0", "virtio,tag=5000")]).await.unwrap_err();
     insta::assert_snapshot!(told(&error), @r#"
-    [Invalid({"cores": "value must have a minimum value of 1", "net0": "invalid format - format error\nnet0.tag: value must have a maximum value of 4094"}), Refused]
+    [Invalid({"cores": "value must have a minimum value of 1", "net0": "invalid format - format error net0.tag: value must have a maximum value of 4094"}), Refused]
     error: POST /nodes/pve1/qemu on https://pve1:8006: Parameter verification failed.
       cores: value must have a minimum value of 1
       net0: invalid format - format error net0.tag: value must have a maximum value of 4094

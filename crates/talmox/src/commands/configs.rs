@@ -293,7 +293,10 @@ impl<'a> Whole<'a> {
             .collect::<Result<_, _>>()
             .map_err(Unrendered::File)?;
         renderer.render(node, whereabouts, &patches).map_err(|error| {
-            let outside = written.iter().zip(&patches).filter(|(written, _)| is_outside(written));
+            let outside = written.iter().zip(&patches).filter(|(written, _)| match &written.patch {
+                Patch::File(file) => self.folder.is_outside(file),
+                Patch::Inline(_) => false,
+            });
             let outside: Vec<&PatchText> = outside.map(|(_, text)| text).collect();
             Unrendered::Error(error.without_texts_of(&outside))
         })
@@ -389,17 +392,6 @@ fn patch_text(written: &WrittenPatch, folder: &Folder) -> Result<PatchText, Fail
             let name = path.strip_prefix(".").unwrap_or(&path).display().to_string();
             Ok(PatchText { name, text: folder.text(file)? })
         }
-    }
-}
-
-/// Whether a patch is a file outside of the description's folder, links followed.
-fn is_outside(written: &WrittenPatch) -> bool {
-    let Patch::File(file) = &written.patch else { return false };
-    let folder = if written.folder.as_os_str().is_empty() { Path::new(".") } else { &written.folder };
-    match (folder.canonicalize(), written.folder.join(file).canonicalize()) {
-        (Ok(folder), Ok(file)) => !file.starts_with(folder),
-        // Where it is cannot be told.
-        (Err(_), _) | (_, Err(_)) => true,
     }
 }
 

@@ -80,7 +80,7 @@ fn show(all: &[Need], folder: &Folder, format: Format, printer: &Printer) -> any
     printer.screen(&text)
 }
 
-/// A token in a SOPS file is best kept with its endpoint: then nobody is asked where it goes, on any machine that has the key.
+/// A token in a SOPS file is best kept with its endpoint: then it needs no grant on any machine that has the key.
 fn offer_endpoint(desired: &Desired, folder: &Folder, printer: &Printer) -> anyhow::Result<()> {
     let Some(SecretRef::Sops { file, key }) = &desired.proxmox.api_token else { return Ok(()) };
     let [endpoint] = desired.proxmox.endpoints.as_slice() else { return Ok(()) };

@@ -3,8 +3,8 @@
 //!
 //! The person decides where a token goes, never the description: by an endpoint in the environment, by a `credential`
 //! grant, or by an endpoint that is encrypted beside the token. The description may name fewer endpoints and
-//! narrow which certificates are trusted. It never adds any: whoever can change it, with a pull request
-//! for example, must not be able to have the token sent to a server of theirs.
+//! narrow which certificates are trusted. It never adds any: the author of a
+//! pull request must not be able to have the token sent to a server of theirs.
 
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(super) struct Secret {
 pub(super) struct Beside {
     pub(super) endpoint: Option<SecretString>,
     pub(super) fingerprint: Option<SecretString>,
-    /// An endpoint stands there, but not encrypted: anybody could have put it there.
+    /// An endpoint stands there in plain text, so it proves nothing about its author.
     pub(super) is_plain: bool,
 }
 

@@ -136,6 +136,11 @@ impl Folder {
         Ok(Some(Need::Folder { path: folder.display().to_string(), access }))
     }
 
+    /// Whether a file the description names lies outside, or where it lies cannot be found out.
+    pub(crate) fn is_outside(&self, name: impl AsRef<Path>) -> bool {
+        !matches!(self.need_for(&self.path.join(name), Access::Read), Ok(None))
+    }
+
     fn judge(&self, path: &Path, access: Access) -> Result<(), Failure> {
         self.need_for(path, access)?.map_or(Ok(()), |need| self.may(&need))
     }

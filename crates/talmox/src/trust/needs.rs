@@ -20,7 +20,7 @@ use crate::{secrets_file, sops, variables_file};
 #[derive(Clone, Copy)]
 pub(crate) struct Aim {
     pub(crate) verb: Verb,
-    /// On a simulated Proxmox nothing runs, nothing is fetched and nobody is contacted; files are still read.
+    /// On a simulated Proxmox nothing runs, nothing is fetched and no server is contacted; files are still read.
     pub(crate) simulated: bool,
 }
 

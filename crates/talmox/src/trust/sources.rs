@@ -1,5 +1,5 @@
 //! Where grants come from: the person's file, and what this run was given. Never from the description's folder or one above
-//! it, since whoever can change the description can often change those files too.
+//! it, since the author of a pull request can often change those files too.
 
 use std::path::Path;
 

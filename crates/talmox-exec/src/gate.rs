@@ -214,7 +214,7 @@ impl EtcdGate<'_> {
             self.work.in_time()?;
         }
         self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
-        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+        self.work.pause(name, PAUSE).await
     }
 
     /// Why nobody can tell whether the lease is still ours; nothing if it is.

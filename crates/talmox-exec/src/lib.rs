@@ -20,6 +20,7 @@ mod lease;
 mod locks;
 mod machine;
 mod observe;
+mod pace;
 pub mod preflight;
 mod reach;
 mod report;
@@ -39,6 +40,7 @@ pub use images::{Arriving, ImageError, ImageFault, ImageFuture, Images};
 pub use lease::Writer;
 pub use machine::{Begun, Compare, Held, answering, etcd_begun, held, observe_machines, observe_whole};
 pub use observe::{Look, ObserveError, observe, observe_for};
+pub use pace::Pace;
 pub use reach::{
     Clock, MachineConfig, Machines, MachinesFuture, Manifest, Pieces, Reach, SnapshotSink, Whereabouts,
 };

@@ -11,7 +11,7 @@ use talmox_machine::Hidden;
 use talmox_talos::{Access, Client, Identity, Transport};
 use talmox_types::{FamilyPair, HostName, NodeName, Phases, Realm, VmId};
 
-use crate::Handout;
+use crate::{Handout, Pace};
 
 /// How machines are reached, and who says what they are to be.
 pub struct Reach<'a> {
@@ -22,6 +22,8 @@ pub struct Reach<'a> {
     /// Where machines fetch their configuration, if this run hands any out.
     pub handout: Option<&'a Handout>,
     pub clock: &'a dyn Clock,
+    /// How fast the time of the machines runs.
+    pub pace: Pace,
     /// Who this run is to others that want to work on the same cluster: `ann@laptop-4711`.
     pub holder: String,
     /// Whether somebody else's lease is taken over.

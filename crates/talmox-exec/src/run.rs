@@ -6,7 +6,7 @@ use talmox_types::desired::{Desired, Role};
 use talmox_types::{NodeName, Realm, VmId};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Event, Gate, Images, Reach, Reporter, StepError};
+use crate::{Event, Gate, Images, Pace, Reach, Reporter, StepError};
 
 /// Everything a plan is carried out with.
 pub struct Run<'a> {
@@ -29,6 +29,11 @@ pub struct Run<'a> {
 impl Run<'_> {
     pub(crate) fn event(&self, event: Event<'_>) {
         self.reporter.event(event);
+    }
+
+    /// How fast the time of what it works on runs.
+    pub(crate) fn pace(&self) -> Pace {
+        self.reach.map_or(Pace::REAL, |reach| reach.pace)
     }
 
     /// The role of a node; none if the description does not name it.

@@ -289,6 +289,11 @@ impl<'a> Work<'a> {
         watch.settle(found, limit).await
     }
 
+    /// Waits before another look; told to stop, it gives up.
+    pub(crate) async fn pause(&self, name: &str, pause: Duration) -> Result<()> {
+        self.unless_stopped(name, self.run.pace().sleep(pause)).await
+    }
+
     /// Waits for what others do; told to stop, it gives up, since nothing of ours is under way.
     pub(crate) async fn unless_stopped<T>(&self, name: &str, waited: impl Future<Output = T>) -> Result<T> {
         let stopped = || StepError::Interrupted { waiting_for: name.to_owned() };

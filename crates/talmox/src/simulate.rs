@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use secrecy::SecretString;
+use talmox_exec::Pace;
 use talmox_sim::serve::{Keep, ServeError, Server, Settings, StateFolder};
 use talmox_sim::{RELEASE, Started, Starter, Timing, World};
 use talmox_sim_talos::serve::{Api, Beside, NodesServer};
@@ -27,6 +28,9 @@ use crate::printer::Printer;
 const SPEED: f64 = 10.0;
 /// A round trip within a rack. Like the speed, this is for people who wait.
 const LATENCY: Duration = Duration::from_millis(3);
+/// A killed process keeps its files that long at most.
+const DYING: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A simulated cluster that listens on loopback.
 pub(crate) struct Simulated {
@@ -35,6 +39,7 @@ pub(crate) struct Simulated {
     beside: Arc<Beside>,
     token: SecretString,
     folder: PathBuf,
+    speed: f64,
 }
 
 /// Opens the world kept in the folder, or makes one; adds to it what the description needs and templates that must be there,
@@ -45,7 +50,7 @@ pub(crate) async fn open(
     printer: &Printer,
 ) -> anyhow::Result<Simulated> {
     let path = folder_of(connection, &desired.name)?;
-    let folder = StateFolder::open(&path).map_err(in_words)?;
+    let folder = own(&path).await?;
     let mut world = match folder.load().map_err(in_words)? {
         Some(world) => world,
         None => new_world(Starter::bare)?,
@@ -70,7 +75,7 @@ pub(crate) async fn open_as_it_is(
     printer: &Printer,
 ) -> anyhow::Result<Simulated> {
     let path = folder_of(connection, name)?;
-    let folder = StateFolder::open(&path).map_err(in_words)?;
+    let folder = own(&path).await?;
     let world = match folder.load().map_err(in_words)? {
         Some(world) => world,
         None => new_world(|seed, now| Starter::new(1, seed, now).build())?,
@@ -86,6 +91,17 @@ fn folder_of(connection: &Connection, name: &ClusterName) -> anyhow::Result<Path
     }
 }
 
+/// Takes the folder of a world. A process that was just killed has it until the system is done with it.
+async fn own(path: &Path) -> anyhow::Result<StateFolder> {
+    for _ in 0..DYING.as_millis() / LOOK_AGAIN.as_millis() {
+        match StateFolder::open(path) {
+            Err(ServeError::InUse { .. }) => tokio::time::sleep(LOOK_AGAIN).await,
+            other => return other.map_err(in_words),
+        }
+    }
+    StateFolder::open(path).map_err(in_words)
+}
+
 async fn serve(
     world: World,
     desired: Option<&Desired>,
@@ -99,9 +115,10 @@ async fn serve(
     })?;
     let beside = nodes::beside(&world, desired, random_seed()?);
     let simulation = faults::simulation(world, &beside, connection.fault.as_deref(), printer)?;
+    let speed = connection.speed.unwrap_or(SPEED);
     let settings = Settings {
         latency: LATENCY,
-        speed: connection.speed.unwrap_or(SPEED),
+        speed,
         keep: Keep::World(folder),
         companion: Some(Arc::<Beside>::clone(&beside)),
         ..Settings::default()
@@ -112,7 +129,7 @@ async fn serve(
     let others: Vec<_> = beside.nodes().addresses().into_iter().map(|(address, _)| address).collect();
     reachable.extend(others.into_iter().filter(|address| !reachable.contains(address)).collect::<Vec<_>>());
     let nodes = NodesServer::start(server.handle(), Arc::clone(&beside), reachable).await?;
-    Ok(Simulated { server, nodes, beside, token: SecretString::from(token), folder: path })
+    Ok(Simulated { server, nodes, beside, token: SecretString::from(token), folder: path, speed })
 }
 
 impl Simulated {
@@ -149,7 +166,7 @@ impl Simulated {
     /// How its machines are reached.
     pub(crate) fn ways(&self) -> Ways {
         let (talos, kubernetes) = self.dial();
-        Ways::simulated(talos, kubernetes)
+        Ways::simulated(talos, kubernetes, Pace::times(self.speed))
     }
 
     /// Its machines trust these authorities, as PEM, when they fetch their configuration.
@@ -343,6 +360,17 @@ mod tests {
         let here = format!("is used by another simulator, process {}", std::process::id());
         assert!(second.ends_with(&here), "{second}");
         simulated.close().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_folder_whose_owner_is_just_ending_is_waited_for() {
+        let scratch = Scratch::new("dying");
+        let simulated = open((&homelab(), &[]), &kept_in(&scratch), &quiet()).await.unwrap();
+        let (homelab, connection, printer) = (homelab(), kept_in(&scratch), quiet());
+        let second = open((&homelab, &[]), &connection, &printer);
+        let (second, first) = tokio::join!(second, simulated.close());
+        first.unwrap();
+        second.unwrap().close().await.unwrap();
     }
 
     #[tokio::test]

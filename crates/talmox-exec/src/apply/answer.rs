@@ -55,7 +55,7 @@ pub(super) async fn wait(
         let name = named(&silent);
         let waiting = Waiting { name: &name, elapsed: begun.elapsed(), limit: LIMIT, detail: &reason };
         run.reporter.waiting(&waiting);
-        let pause = run.stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        let pause = run.stop.run_until_cancelled(run.pace().sleep(PAUSE)).await;
         pause.ok_or_else(|| StepError::Interrupted { waiting_for: name.clone() })?;
     }
     Ok(())

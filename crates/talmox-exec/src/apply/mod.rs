@@ -169,7 +169,7 @@ impl<'a> Rounds<'a> {
     /// Waits for others, looks, and plans what is left.
     async fn next(&mut self, last: &Plan, idle: u32) -> Result<Plan, ApplyError> {
         if idle > 0 {
-            let pause = tokio::time::sleep(Duration::from_secs(1 << idle.min(4)));
+            let pause = self.run.pace().sleep(Duration::from_secs(1 << idle.min(4)));
             self.run.stop.run_until_cancelled(pause).await;
         }
         let mut next = self.look_and_plan(last).await?;
@@ -224,7 +224,7 @@ async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
         match observe_whole(run.client, run.desired, run.request, run.reach).await {
             Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
                 tracing::warn!(tries, "looking again: {}", error.source);
-                run.stop.run_until_cancelled(tokio::time::sleep(LOOK_PAUSE)).await;
+                run.stop.run_until_cancelled(run.pace().sleep(LOOK_PAUSE)).await;
                 tries += 1;
             }
             other => return other,
@@ -282,10 +282,10 @@ async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepErro
         wait_for(run, one).await?;
     }
     if waiting.iter().any(|one| matches!(one, Waiting::Bootstrap { .. })) {
-        run.stop.run_until_cancelled(tokio::time::sleep(CONTROL_PLANE_PAUSE)).await;
+        run.stop.run_until_cancelled(run.pace().sleep(CONTROL_PLANE_PAUSE)).await;
     }
     if waiting.iter().any(|one| matches!(one, Waiting::Workers { .. })) {
-        run.stop.run_until_cancelled(tokio::time::sleep(WORKER_PAUSE)).await;
+        run.stop.run_until_cancelled(run.pace().sleep(WORKER_PAUSE)).await;
     }
     let Some(reach) = run.reach else { return Ok(()) };
     let silent = waiting.iter().filter_map(|one| match one {

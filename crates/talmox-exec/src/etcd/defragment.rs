@@ -122,6 +122,6 @@ async fn one(
         if begun.elapsed() > LIMIT {
             return Err(DefragmentError::NotBack { node: node.clone() });
         }
-        tokio::time::sleep(PAUSE).await;
+        reach.pace.sleep(PAUSE).await;
     }
 }

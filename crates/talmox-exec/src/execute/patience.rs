@@ -68,7 +68,7 @@ async fn wait(
         elapsed: start.elapsed(),
         limit: LONGEST_PAUSE * TRIES,
     });
-    work.unless_stopped("another try", tokio::time::sleep(pause)).await
+    work.pause("another try", pause).await
 }
 
 /// Between half and all of a pause that doubles: steps that failed together must not come back together.

@@ -43,7 +43,7 @@ pub(crate) async fn probe(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>
     if !matches!(found, Probe::Stranger { .. }) {
         return found;
     }
-    tokio::time::sleep(SECOND_LOOK).await;
+    reach.pace.sleep(SECOND_LOOK).await;
     once(reach, address, uuid).await
 }
 

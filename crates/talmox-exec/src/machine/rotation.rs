@@ -131,5 +131,5 @@ async fn least_far(work: &Work<'_>, node: &NodeName) -> Result<Least> {
 async fn wait(work: &Work<'_>, name: &str, detail: &str, begun: Instant) -> Result<()> {
     let elapsed = begun.elapsed();
     work.event(Event::Waiting { step: work.planned, name, detail, elapsed, limit: SAYS_LIMIT });
-    work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+    work.pause(name, PAUSE).await
 }

@@ -246,6 +246,6 @@ impl Order<'_> {
             });
         }
         self.work.event(Event::Waiting { step: self.work.planned, name, detail, elapsed, limit });
-        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+        self.work.pause(name, PAUSE).await
     }
 }

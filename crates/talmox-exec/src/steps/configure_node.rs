@@ -110,7 +110,7 @@ impl Order<'_> {
             }
             self.report(&watch, &seen);
             let name = format!("{} to answer", self.vm.mark.node);
-            self.work.unless_stopped(&name, tokio::time::sleep(PAUSE)).await?;
+            self.work.pause(&name, PAUSE).await?;
         }
     }
 

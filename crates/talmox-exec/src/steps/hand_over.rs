@@ -100,7 +100,7 @@ async fn answering(work: &Work<'_>, reach: &Reach<'_>) -> Result<Client> {
         }
         let limit = API_LIMIT;
         work.event(Event::Waiting { step: work.planned, name: NAME, detail: &last, elapsed, limit });
-        work.unless_stopped(NAME, tokio::time::sleep(PAUSE)).await?;
+        work.pause(NAME, PAUSE).await?;
     }
 }
 
@@ -118,7 +118,7 @@ async fn apply(work: &Work<'_>, client: &Client, manifests: &[Manifest], doing: 
             return Err(StepError::HandOver { doing: doing.to_owned(), reason: told(&error) });
         }
         tries += 1;
-        work.unless_stopped(NAME, tokio::time::sleep(PAUSE)).await?;
+        work.pause(NAME, PAUSE).await?;
     }
 }
 

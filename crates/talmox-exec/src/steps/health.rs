@@ -96,7 +96,7 @@ async fn settle(work: &Work<'_>, reach: &Reach<'_>, mut observed: Observed, begu
             return Err(StepError::NotHealthy { limit, last_words: detail });
         }
         work.event(Event::Waiting { step: work.planned, name: NAME, detail: &detail, elapsed, limit });
-        work.unless_stopped(NAME, tokio::time::sleep(PAUSE)).await?;
+        work.pause(NAME, PAUSE).await?;
     }
 }
 

@@ -309,7 +309,7 @@ impl<'a> ChangeOrder<'a> {
                 Ok(None)
             }
             Err(error) if matches!(error.kind(), Kind::Uncertain | Kind::NotReached | Kind::NotReady) => {
-                let pause = tokio::time::sleep(PAUSE);
+                let pause = self.work.run.pace().sleep(PAUSE);
                 self.work.unless_stopped("the machine to take its configuration", pause).await?;
                 Ok(Some(error))
             }
@@ -411,7 +411,7 @@ impl<'a> ChangeOrder<'a> {
     async fn wait(&self, name: &str, detail: &str, begun: Instant, limit: Duration) -> Result<()> {
         let (step, elapsed) = (self.work.planned, begun.elapsed());
         self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
-        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+        self.work.pause(name, PAUSE).await
     }
 
     async fn silent(&self, detail: &str, limit: Duration) -> StepError {

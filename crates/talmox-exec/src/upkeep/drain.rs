@@ -167,7 +167,7 @@ impl Drain<'_> {
     async fn wait(&self, name: &str, detail: &str, limit: Duration) -> Result<()> {
         let (step, elapsed) = (self.work.planned, self.begun.elapsed());
         self.work.event(Event::Waiting { step, name, detail, elapsed, limit });
-        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+        self.work.pause(name, PAUSE).await
     }
 
     /// Lets pods back, if it was us who kept them off.
@@ -179,7 +179,7 @@ impl Drain<'_> {
                     return;
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            self.work.run.pace().sleep(PAUSE).await;
         }
         self.work.warn("it could not be opened to pods again: the next apply does");
     }

@@ -119,7 +119,7 @@ impl Order<'_> {
                 });
             }
             self.report(waiting_for, "they still list it", since, UNLISTED_LIMIT);
-            tokio::time::sleep(PAUSE).await;
+            self.work.run.pace().sleep(PAUSE).await;
         }
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Order<'_> {
                 return Ok(());
             }
             self.report("it to wipe itself and go off", "it still answers", since, RESET_LIMIT);
-            tokio::time::sleep(PAUSE).await;
+            self.work.run.pace().sleep(PAUSE).await;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub(super) async fn run(work: &Work<'_>, node: &NodeName, address: IpAddr) -> Re
         }
         let (step, elapsed, limit) = (work.planned, begun.elapsed(), OPEN_LIMIT);
         work.event(Event::Waiting { step, name: "Kubernetes", detail: &reason, elapsed, limit });
-        tokio::time::sleep(PAUSE).await;
+        work.run.pace().sleep(PAUSE).await;
     }
 }
 

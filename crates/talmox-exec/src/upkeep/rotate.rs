@@ -207,7 +207,7 @@ impl<'a> Rotation<'a> {
         let detail = format!("{node}: {detail}");
         let step = self.work.planned;
         self.work.event(Event::Waiting { step, name, detail: &detail, elapsed, limit });
-        self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await
+        self.work.pause(name, PAUSE).await
     }
 }
 

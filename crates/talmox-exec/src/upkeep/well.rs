@@ -72,7 +72,7 @@ pub(super) async fn until_well(patient: &Patient<'_>, limit: Duration) -> Result
             limit,
         });
         // Whoever was told to stop lets a node that is nearly back come back, and no longer.
-        let pause = tokio::time::sleep(PAUSE);
+        let pause = work.run.pace().sleep(PAUSE);
         if well > 0 {
             pause.await;
         } else {

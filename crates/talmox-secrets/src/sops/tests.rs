@@ -294,12 +294,13 @@ fn values(documents: &[Mapping]) -> Vec<Mapping> {
     documents.iter().map(mapping).collect()
 }
 
-const PLAIN: &str = "# who\nproxmox:\n    token: root@pam!t=5ecret-value # beside\n    port: 8006\nlist:\n    - one\n    # two\n    - 2\n";
+const PLAIN: &str = "# who: ours\nproxmox:\n    token: root@pam!t=5ecret-value # beside: it\n    port: 8006\nlist:\n    - one, 1\n    # two: both\n    - 2\n";
 
 #[test]
 fn nothing_readable_is_left_of_values_and_comments() {
     let file = encrypted(PLAIN, &identity());
-    for secret in ["5ecret-value", "8006", "who", "beside", "two", "one"] {
+    // Each holds a character that base64 lacks, so that encrypted bytes cannot spell it by chance.
+    for secret in ["5ecret-value", "who:", "beside:", "two:", "one,"] {
         let body = file.split("sops:").next().unwrap();
         assert!(!body.contains(secret), "{secret} in\n{body}");
     }

@@ -22,7 +22,8 @@ use std::time::Duration;
 use futures_util::future::Either;
 use secrecy::ExposeSecret as _;
 use talmox_exec::{
-    Answer, Clock, Gate, GateFuture, Handout, Interruption, Limits, Reach, Run, Summary, apply, observe_whole,
+    Answer, Clock, Gate, GateFuture, Handout, Interruption, Limits, Pace, Reach, Run, Summary, apply,
+    observe_whole,
 };
 use talmox_plan::{Nonce, Plan, Request, Until, check, plan};
 use talmox_sim::{AclEntry, World};
@@ -136,6 +137,7 @@ impl Bed {
             kubernetes: Some(self.lab.kubernetes()),
             handout: None,
             clock,
+            pace: Pace::REAL,
             holder: format!("test-{number}"),
             take_over: self.take_over,
         }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use talmox_exec::Pace;
 use talmox_k8s::{HttpsTransport, Request, Response};
 use talmox_talos::{Call, Fingerprint, GrpcTransport, Replies};
 
@@ -11,22 +12,32 @@ use talmox_talos::{Call, Fingerprint, GrpcTransport, Replies};
 pub(crate) struct Ways {
     pub(crate) talos: Arc<dyn talmox_talos::Transport>,
     pub(crate) kubernetes: Arc<dyn talmox_k8s::Transport>,
+    pub(crate) pace: Pace,
 }
 
 impl Ways {
     /// Straight to each address.
     pub(crate) fn real() -> Self {
-        Self { talos: Arc::new(GrpcTransport::default()), kubernetes: Arc::new(HttpsTransport::default()) }
+        Self {
+            talos: Arc::new(GrpcTransport::default()),
+            kubernetes: Arc::new(HttpsTransport::default()),
+            pace: Pace::REAL,
+        }
     }
 
     /// To simulated machines, wherever they really are, and to nobody else: nothing leaves this machine.
-    pub(crate) fn simulated(talos: talmox_talos::DialMap, kubernetes: talmox_k8s::DialMap) -> Self {
+    pub(crate) fn simulated(
+        talos: talmox_talos::DialMap,
+        kubernetes: talmox_k8s::DialMap,
+        pace: Pace,
+    ) -> Self {
         Self {
             talos: Arc::new(Closed { transport: GrpcTransport::new(talos.clone()), map: talos }),
             kubernetes: Arc::new(Closed {
                 transport: HttpsTransport::new(kubernetes.clone()),
                 map: kubernetes,
             }),
+            pace,
         }
     }
 }

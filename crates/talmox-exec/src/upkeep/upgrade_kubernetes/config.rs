@@ -129,7 +129,7 @@ impl Upgrade<'_> {
                     if tries < TRIES
                         && matches!(error.kind(), Kind::NotReached | Kind::Uncertain | Kind::NotReady) =>
                 {
-                    tokio::time::sleep(PAUSE).await;
+                    self.work.run.pace().sleep(PAUSE).await;
                 }
                 Err(source) => {
                     let doing = format!("give {} the image of {}", member.name, component.name());

@@ -43,7 +43,7 @@ impl Upgrade<'_> {
                     }
                 }
             }
-            self.work.unless_stopped("Kubernetes to take manifests", tokio::time::sleep(PAUSE)).await?;
+            self.work.pause("Kubernetes to take manifests", PAUSE).await?;
         }
     }
 

@@ -211,7 +211,7 @@ impl Upgrade<'_> {
             }
             let step = self.work.planned;
             self.work.event(Event::Waiting { step, name, detail: &lacks, elapsed, limit });
-            self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await?;
+            self.work.pause(name, PAUSE).await?;
         }
     }
 }

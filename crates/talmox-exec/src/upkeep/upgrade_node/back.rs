@@ -83,7 +83,7 @@ impl Order<'_> {
                 return Ok(Some(format!("runs and is not well: {detail}")));
             }
             self.report("it to be well", &detail, (begun, WELL_LIMIT));
-            tokio::time::sleep(PAUSE).await;
+            self.work.run.pace().sleep(PAUSE).await;
         }
     }
 
@@ -203,9 +203,9 @@ impl Order<'_> {
             self.report(name, &detail, (begun, BACK_LIMIT));
             // Until something was begun it can be told to stop; after that it sees it through.
             if before.is_some() {
-                tokio::time::sleep(PAUSE).await;
+                self.work.run.pace().sleep(PAUSE).await;
             } else {
-                self.work.unless_stopped(name, tokio::time::sleep(PAUSE)).await?;
+                self.work.pause(name, PAUSE).await?;
             }
         }
     }

@@ -58,7 +58,7 @@ impl Order<'_> {
                 // Another installer runs: of an earlier run that was cut off, or of somebody else.
                 Kind::NotReady if begun.elapsed() < OTHERS_LIMIT => {
                     self.report("another installer to end", &error.to_string(), (begun, OTHERS_LIMIT));
-                    self.work.unless_stopped("another installer to end", tokio::time::sleep(PAUSE)).await?;
+                    self.work.pause("another installer to end", PAUSE).await?;
                 }
                 Kind::Uncertain | Kind::NotReached | Kind::NotTrusted => return Ok(Install::Unsure),
                 Kind::NotReady
@@ -94,7 +94,7 @@ impl Order<'_> {
                 return Ok(Install::ByItself);
             }
             self.report("a sign of the upgrade", &error.to_string(), (begun, SIGN_LIMIT));
-            tokio::time::sleep(PAUSE).await;
+            self.work.run.pace().sleep(PAUSE).await;
         }
         Err(self.not_installed(error))
     }

@@ -106,6 +106,7 @@ impl<'a> Inside<'a> {
             kubernetes: Some(Arc::clone(&self.ways.kubernetes)),
             handout: None,
             clock: &self.clock,
+            pace: self.ways.pace,
             holder: holder(),
             take_over,
         }

@@ -69,26 +69,33 @@ fn shows_secrets(verb: Verb) -> bool {
     )
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_verb_shows_a_secret_of_the_person() {
+/// Runs every verb with the token kept in one way; gives how often a secret was looked for.
+async fn looks_with(token: &str) -> usize {
     let patches = "patches:\n  - |\n    machine:\n      sysctls: {a: \"${KEPT}\", \"k${OWN}\": \"1\", b: \"${NUMBER}\"}\n      unknown-${OWN}: ${KEPT}\n";
+    let (stranger, canaries, variables) = prepare(&format!("proxmox_api_token: {token}\n{patches}")).await;
+    let variables: Vec<(&str, &str)> =
+        variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut looks = 0;
-    for token in ["sops:proxmox.sops.yaml#a.token", "file:token", "env:PROXMOX_VE_API_TOKEN"] {
-        let (stranger, canaries, variables) =
-            prepare(&format!("proxmox_api_token: {token}\n{patches}")).await;
-        let variables: Vec<(&str, &str)> =
-            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        for verb in Verb::ALL.into_iter().filter(|verb| !shows_secrets(*verb)) {
-            for format in FORMATS {
-                let run = stranger.run(&[words(verb), format].concat(), &variables).await;
-                for (kind, canary) in &canaries {
-                    let shown = run.stdout.contains(canary.as_str()) || run.stderr.contains(canary.as_str());
-                    assert!(!shown, "{kind} is shown by {} {format:?}", verb.words());
-                    looks += 1;
-                }
-                assert!(!run.stderr.contains("panicked"), "{}", verb.words());
+    for verb in Verb::ALL.into_iter().filter(|verb| !shows_secrets(*verb)) {
+        for format in FORMATS {
+            let run = stranger.run(&[words(verb), format].concat(), &variables).await;
+            for (kind, canary) in &canaries {
+                let shown = run.stdout.contains(canary.as_str()) || run.stderr.contains(canary.as_str());
+                assert!(!shown, "{kind} is shown by {} {format:?} with {token}", verb.words());
+                looks += 1;
             }
+            assert!(!run.stderr.contains("panicked"), "{}", verb.words());
         }
     }
-    println!("{looks} looks, 0 hits");
+    looks
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_verb_shows_a_secret_of_the_person() {
+    let (sops, file, variable) = tokio::join!(
+        looks_with("sops:proxmox.sops.yaml#a.token"),
+        looks_with("file:token"),
+        looks_with("env:PROXMOX_VE_API_TOKEN"),
+    );
+    println!("{} looks, 0 hits", sops + file + variable);
 }

@@ -41,6 +41,11 @@ impl Approval {
         steps.collect()
     }
 
+    /// Whether anything was approved for a node.
+    pub(super) fn concerns(&self, node: &NodeName) -> bool {
+        self.kinds.iter().any(|(_, of, _)| of.as_ref() == Some(node))
+    }
+
     fn covers(&self, step: &Planned) -> bool {
         if sabotaged(Defect::ApprovalNotChecked) {
             return true;

@@ -8,7 +8,7 @@ use talmox_types::desired::{Node, Power as WantedPower};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{AwayWord, Mark, NodeName};
 
-use super::{Draft, Planner};
+use super::{Draft, Planner, is_being_made};
 use crate::diff::{Difference, Differences, How, Policies, State, Subject, decided, differences, size_field};
 use crate::{
     Applies, CarriedRestart, Change, Effect, Expected, Guest, NoteKind, Owned, Power, SeenMachine, Step,
@@ -37,6 +37,9 @@ impl<'a> Planner<'a> {
                 lock: lock.clone(),
             };
             self.plan.waiting.push(waiting);
+            if !owned.finished && is_being_made(lock) {
+                self.finish_later(node);
+            }
             return;
         }
         if !observed.hosts.get(&guest.host).is_some_and(|host| host.online) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use talmox_pve::property::{Disk, DriveSource, VmConfig, VolumeId};
-use talmox_types::desired::{Boot, Node, PciSource, Role};
+use talmox_types::desired::{Boot, Node, PciSource, Power as WantedPower, Role};
 use talmox_types::{HostName, Mark, NodeName, VmId};
 
 use super::place::{self, NoPlace, Origin, Place};
@@ -191,13 +191,29 @@ impl Planner<'_> {
     }
 
     /// What the making of a node takes, once it is known whether it has to be made.
-    fn follow_later(&mut self, node: &Node) {
-        for (step, effect) in FOLLOWING {
+    pub(super) fn follow_later(&mut self, node: &Node) {
+        self.create_later(node, MAKING, "unless it turns out to be there already");
+        self.create_later(node, FINISHING, "unless it turns out to be there already");
+    }
+
+    /// What a VM still needs whose clone or copy Proxmox has not finished: an earlier run of ours began it. Whoever approves
+    /// the plan approves this too, so one run is enough to go on.
+    pub(super) fn finish_later(&mut self, node: &Node) {
+        self.create_later(node, FINISHING, "once Proxmox has finished making its VM");
+    }
+
+    fn create_later(&mut self, node: &Node, words: &[&str], reason: &str) {
+        let applies = |word: &str| match word {
+            "start" => node.vm.power == WantedPower::Running,
+            "add-disk" => !node.vm.extra_disks.is_empty(),
+            _ => true,
+        };
+        for word in words.iter().filter(|word| applies(word)) {
             self.plan.later.push(Intent {
                 node: Some(node.name.clone()),
-                step: (*step).to_owned(),
-                effect: *effect,
-                reason: "unless it turns out to be there already".to_owned(),
+                step: (*word).to_owned(),
+                effect: Effect::Create,
+                reason: reason.to_owned(),
             });
         }
     }
@@ -383,16 +399,11 @@ fn from_image(
     (set, have)
 }
 
-/// What a node that is made goes through.
-const FOLLOWING: &[(&str, Effect)] = &[
-    ("create-pool", Effect::Create),
-    ("clone", Effect::Create),
-    ("create", Effect::Create),
-    ("configure", Effect::Create),
-    ("add-disk", Effect::Create),
-    ("grow-disk", Effect::Create),
-    ("start", Effect::Create),
-];
+/// Steps that make a node's VM.
+const MAKING: &[&str] = &["create-pool", "clone", "create"];
+
+/// Steps that finish a VM once it is made.
+const FINISHING: &[&str] = &["configure", "add-disk", "grow-disk", "start"];
 
 /// What a clone of a template will look like, as far as a plan depends on it.
 fn clone_of(template: &VmConfig, clone: &CloneKind) -> VmConfig {

@@ -460,6 +460,16 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Whether a lock is held while a VM is made.
+fn is_being_made(lock: &str) -> bool {
+    matches!(lock, "create" | "clone" | "import")
+}
+
+/// Whether a lock is held while a VM is removed.
+fn is_being_removed(lock: &str) -> bool {
+    lock == "destroyed"
+}
+
 /// What the comment of a pool of ours says.
 pub(crate) fn pool_comment(uid: &ClusterUid, desired: &Desired) -> String {
     format!("talmox:v1 uid={uid} cluster={}", desired.name)

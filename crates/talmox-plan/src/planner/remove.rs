@@ -9,8 +9,13 @@ use talmox_types::{NodeName, VmId};
 
 use super::converge::shutdown_timeout;
 use super::upkeep::Departure;
-use super::{Draft, Planner, is_our_pool};
-use crate::{Effect, Expected, Guest, NoteKind, Owned, Power, Seen, SeenJobs, Step, StepId, Volume, Waiting};
+use super::{Draft, Planner, is_being_made, is_being_removed, is_our_pool};
+use crate::{
+    Effect, Expected, Guest, Intent, NoteKind, Owned, Power, Seen, SeenJobs, Step, StepId, Volume, Waiting,
+};
+
+/// What the removal of a VM waits for that Proxmox still makes or removes.
+const AFTER_EARLIER_RUN: &str = "once Proxmox is done with what an earlier run began";
 
 impl Planner<'_> {
     /// Shows what is ours and not described, and removes what was asked for.
@@ -170,8 +175,24 @@ impl Planner<'_> {
             return;
         };
         let ours: BTreeSet<String> = owned.iter().map(|owned| format!("qemu/{}", owned.mark.vmid)).collect();
-        if !self.request.targets.is_empty() || removed.len() != owned.len() || !pool.members.is_subset(&ours)
-        {
+        if !self.request.targets.is_empty() || !pool.members.is_subset(&ours) {
+            return;
+        }
+        let is_later = |owned: &Owned| {
+            let mut later = self.plan.later.iter().filter(|intent| intent.step == "remove");
+            later.any(|intent| intent.node.as_ref() == Some(&owned.mark.node))
+        };
+        let later = owned.iter().filter(|owned| is_later(owned)).count();
+        if removed.len() + later != owned.len() {
+            return;
+        }
+        if later > 0 {
+            self.plan.later.push(Intent {
+                node: None,
+                step: "delete-pool".to_owned(),
+                effect: Effect::Destroy,
+                reason: AFTER_EARLIER_RUN.to_owned(),
+            });
             return;
         }
         let step = Step::DeletePool { pool: pool.name.clone(), comment };
@@ -186,8 +207,15 @@ impl Planner<'_> {
         let name = &owned.mark.node;
         let guest = observed.guests.get(&owned.mark.vmid)?;
         if let Some(lock) = &guest.lock {
-            let (node, vmid, host) = (name.clone(), guest.vmid, guest.host.clone());
-            self.plan.waiting.push(Waiting::Locked { node, vmid, host, lock: lock.clone() });
+            self.plan.waiting.push(Waiting::Locked {
+                node: name.clone(),
+                vmid: guest.vmid,
+                host: guest.host.clone(),
+                lock: lock.clone(),
+            });
+            if is_being_made(lock) || is_being_removed(lock) {
+                self.remove_later(name, node, effect);
+            }
             return None;
         }
         let seen = guest.seen()?;
@@ -228,6 +256,21 @@ impl Planner<'_> {
         let removed = self.push(Draft { part, destroys: goes, ..draft });
         self.seed_goes_with(guest.vmid, &guest.host, &removed);
         Some(self.forget(name, &leaves, "its VM is gone", vec![removed.clone()]).unwrap_or(removed))
+    }
+
+    /// The end of a VM that Proxmox is still making or removing for an earlier run. Approved with the rest of the plan, so
+    /// that one run is enough.
+    fn remove_later(&mut self, name: &NodeName, node: Option<&Node>, effect: Effect) {
+        let removal = [("stop", Effect::Stop), ("remove", effect)];
+        self.plan.later.extend(removal.map(|(step, effect)| Intent {
+            node: Some(name.clone()),
+            step: step.to_owned(),
+            effect,
+            reason: AFTER_EARLIER_RUN.to_owned(),
+        }));
+        if let Some(node) = node.filter(|_| effect == Effect::Replace) {
+            self.follow_later(node);
+        }
     }
 
     /// Says once that there may be backup jobs nobody could list.

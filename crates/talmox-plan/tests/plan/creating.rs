@@ -239,6 +239,25 @@ fn nothing_is_made_beside_what_may_be_it() {
 }
 
 #[test]
+fn what_a_clone_of_ours_still_needs_follows_once_proxmox_has_made_it() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    let mut guest = template(2000, "pve1");
+    (guest.template, guest.name, guest.pool) = (false, Some("cp-1".to_owned()), desired.proxmox.pool.clone());
+    observed.guests.insert(id(2000), guest);
+    edit(&mut observed, 2000, |config| {
+        config.remove("template");
+        config.set("description", &mark("cp-1", 2000));
+    });
+    observed.guests.get_mut(&id(2000)).unwrap().lock = Some("clone".to_owned());
+    let plan = planned(&desired, &observed, &Request::default());
+    assert_eq!(steps(&plan), [""; 0]);
+    assert!(matches!(plan.waiting.as_slice(), [Waiting::Locked { .. }]));
+    let later: Vec<&str> = plan.later.iter().map(|intent| intent.step.as_str()).collect();
+    assert_eq!(later, ["configure", "grow-disk", "start"]);
+}
+
+#[test]
 fn an_interrupted_clone_is_finished() {
     let desired = desired(1, 0);
     let mut observed = converged(&desired);

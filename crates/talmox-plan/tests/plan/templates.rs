@@ -222,6 +222,9 @@ fn what_is_being_made_is_waited_for() {
     assert!(plan.steps.is_empty() && plan.later.iter().any(|intent| intent.step == "clone"));
     let wait = Waiting::InFlight { vmid: id(9000), host: host("pve1"), lock: "create".to_owned() };
     assert_eq!(plan.waiting, [wait]);
+    // What is asked for is the template alone: approving the plan approves building it, if it is not that one.
+    let plan = planned(&desired, &observed, &request(Goal::Templates));
+    assert!(plan.steps.is_empty() && plan.later.iter().any(|intent| intent.step == "build-template"));
 }
 
 #[test]

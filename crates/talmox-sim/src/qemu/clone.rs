@@ -1,6 +1,6 @@
 //! Clones: full copies and linked ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -213,8 +213,25 @@ impl CloneJob {
                 return Err(format!("clone failed: {reason}"));
             }
         };
+        let first = made.keys().next().cloned().filter(|_| made.len() > 1);
+        let later: BTreeSet<String> =
+            made.keys().filter(|key| Some(*key) != first.as_ref()).cloned().collect();
         self.made = self.new_config(world, config, made);
+        if first.is_some() {
+            self.write_half_made(world, &later);
+        }
         Ok(world.timing.create + bytes / world.timing.copy_rate)
+    }
+
+    /// Proxmox writes the configuration after each drive it has copied. From the first one on, a clone with more drives has its
+    /// name and description, and is locked still.
+    fn write_half_made(&self, world: &mut World, later: &BTreeSet<String>) {
+        let mut config = self.made.clone();
+        config.retain(|key, _| !later.contains(key));
+        config.insert("lock".to_owned(), "clone".to_owned());
+        if let Some(vm) = world.vms.get_mut(&self.target) {
+            vm.config = config;
+        }
     }
 
     fn copy_drives(

@@ -49,6 +49,7 @@ pub(super) fn verb_of(word: &str) -> &str {
     match word {
         "clone" | "create" => "create",
         "create-pool" => "create the pool",
+        "build-template" => "build the template",
         "add-disk" => "add a disk to",
         "grow-disk" => "grow the disk of",
         "join-pool" => "put into the pool",

@@ -14,8 +14,9 @@ use talmox_types::{Digest16, HostName, StorageId};
 use super::ids::Ids;
 use super::{Draft, Planner};
 use crate::{
-    Effect, ExpectedTemplate, NamedTemplate, NoteKind, Observed, OwnTemplate, Step, StepId, TemplateSource,
-    TemplateState, image_digest, named_templates, own_templates, settings_digest, wanted_templates,
+    Effect, ExpectedTemplate, Intent, NamedTemplate, NoteKind, Observed, OwnTemplate, Step, StepId,
+    TemplateSource, TemplateState, image_digest, named_templates, own_templates, settings_digest,
+    wanted_templates,
 };
 
 pub(super) use build::volume;
@@ -85,6 +86,13 @@ impl Planner<'_> {
     /// Plans every template of the description on every host that may carry VMs.
     pub(super) fn templates(&mut self) {
         if self.wait_for_templates_in_flight() {
+            // Approved with the plan, so that one run is enough whatever is found then.
+            self.plan.later.push(Intent {
+                node: None,
+                step: "build-template".to_owned(),
+                effect: Effect::Create,
+                reason: "unless it turns out to be there already".to_owned(),
+            });
             return;
         }
         for template in wanted_templates(self.desired) {

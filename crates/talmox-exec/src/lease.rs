@@ -5,12 +5,18 @@
 //!  not yet            ─▶ a word in the mark of the first control plane, guarded by the digest of its VM
 //! ```
 //!
-//! A lease of a run that died ends by itself after two minutes: nobody is told to go away for it, the end is waited for. Clocks
-//! of two people may be far apart, so whether a run is alive is seen by its lease being renewed, not by the time that stands
-//! in it. It fences nothing, so every step survives a second actor all the same.
+//! A lease of a run that died ends by itself after two minutes. The next run waits for that, unless it can see that the run is gone:
+//!
+//! - its process ran under the same kernel, in the same PID namespace, and is not there any more ([`LeaseHolder`]);
+//! - in Kubernetes, the API server wrote the lease so long ago, by its own clock, that it ran out a whole term before.
+//!
+//! Clocks of two people may be far apart, so the time a holder wrote into its lease proves nothing. Otherwise the lease is watched:
+//! a run that lives renews it. It fences nothing, so every step survives a second actor all the same.
 //!
 //! Whoever ends a cluster, or makes room in an etcd that takes no writes any more, cannot depend on Kubernetes: where the lease
 //! cannot be written there, the mark has it.
+
+mod holder;
 
 use std::time::Duration;
 
@@ -29,6 +35,8 @@ use crate::machine::kubernetes::control_planes;
 use crate::run::takes_down;
 use crate::{Reach, Reporter, Run, StepError, observe_for};
 
+pub use holder::{FoundProcess, LeaseHolder, ProcessHome, ProcessId, Processes};
+
 type Result<T> = std::result::Result<T, StepError>;
 
 /// How long a lease lasts unless it is renewed.
@@ -37,8 +45,10 @@ const RENEWED_EVERY: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_secs(5);
 /// How long a lease is watched that has run out by our clock: longer than whoever is alive takes to renew it.
 const WATCHED: Duration = Duration::from_secs(50);
-/// One that was not renewed for so many seconds is of a run that died, however far two clocks are apart.
+/// One in a mark that was not renewed for so many seconds is of a run that died, however far two clocks are apart.
 const FORGOTTEN: u64 = 3600;
+/// One that the API server wrote so many seconds ago ran out a whole term before: clocks of its control planes differ by less.
+const LONG_OVER: u64 = 2 * TERM;
 /// How often a mark is written that others write too.
 const TRIES: u32 = 5;
 /// How long the lease of a cluster that was to go is given back for.
@@ -135,48 +145,106 @@ pub(crate) async fn take<'a>(
 
 async fn take_at(lease: Lease<'_>) -> Result<Lease<'_>> {
     let (reach, writer) = (lease.reach, lease.writer);
-    let (begun, limit) = (Instant::now(), Duration::from_secs(TERM) + PAUSE);
+    let begun = Instant::now();
     let mut first: Option<Seen> = None;
     loop {
         let other = if reach.take_over { None } else { lease.other().await? };
-        let Some((holder, renewed)) = other else {
+        let Some(other) = other else {
             let take = if reach.take_over { Take::Whoevers } else { Take::Free };
             match lease.try_once(take).await? {
                 None => return Ok(lease),
-                // Somebody was faster.
-                Some((holder, renewed)) => first = Some(Seen { holder, renewed, since: Instant::now() }),
+                // Another run was faster.
+                Some(other) => first = Some(Seen { other, since: Instant::now() }),
             }
             continue;
         };
-        let seen = match first.take().filter(|seen| seen.holder == holder) {
+        let seen = match first.take().filter(|seen| seen.other.holder == other.holder) {
             Some(seen) => seen,
-            None => Seen { holder: holder.clone(), renewed, since: Instant::now() },
+            None => Seen { other: other.clone(), since: Instant::now() },
         };
-        let (now, watched) = (reach.clock.now(), seen.since.elapsed());
-        let seconds = now.saturating_sub(renewed);
-        if seen.renewed != renewed || begun.elapsed() > limit * 2 {
-            return Err(StepError::Leased { holder, seconds });
+        let now = reach.clock.now();
+        if seen.other.renewed != other.renewed || begun.elapsed() > LONGEST_WATCH * 2 {
+            return Err(other.is_at_work(now));
         }
-        let ran_out = renewed.saturating_add(TERM) <= now;
-        if seconds > FORGOTTEN || (ran_out && watched >= WATCHED) || watched > limit {
-            return match lease.try_once(Take::From(&seen)).await? {
+        let is_gone = LeaseHolder::read(&other.holder).is_gone(reach.processes);
+        let left = if is_gone { Duration::ZERO } else { other.left(seen.since.elapsed(), now) };
+        if left.is_zero() {
+            return match lease.try_once(Take::From(&seen.other)).await? {
                 None => Ok(lease),
-                Some((holder, _)) => Err(StepError::Leased { holder, seconds: 0 }),
+                Some(other) => Err(other.is_at_work(now)),
             };
         }
+        let name = format!("{} to finish, or its lease to end", other.name());
+        let (elapsed, detail) = (begun.elapsed(), other.last_sign(now));
+        let waiting = Waiting { name: &name, elapsed, limit: elapsed + left, detail: &detail };
+        writer.reporter.waiting(&waiting);
         first = Some(seen);
-        let name = format!("{holder} to finish, or its lease to end");
-        let (elapsed, detail) = (begun.elapsed(), "it works on this cluster, or did until a moment ago");
-        writer.reporter.waiting(&Waiting { name: &name, elapsed, limit, detail });
-        let pause = writer.stop.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        let pause = writer.stop.run_until_cancelled(tokio::time::sleep(PAUSE.min(left))).await;
         pause.ok_or(StepError::Interrupted { waiting_for: name })?;
     }
 }
 
-/// Somebody's lease as it was first seen.
-struct Seen {
+/// How long a lease is watched at most, whatever its holder wrote into it.
+const LONGEST_WATCH: Duration = Duration::from_secs(TERM + PAUSE.as_secs());
+
+/// Another run's lease.
+#[derive(Clone, Debug)]
+struct Other {
     holder: String,
+    /// When it was renewed, in seconds since 1970 by the holder's clock.
     renewed: u64,
+    /// How many seconds ago that was by the clock of the server that keeps it. A mark has no such clock.
+    age: Option<u64>,
+}
+
+impl Other {
+    fn of(theirs: Holding) -> Self {
+        let renewed = u64::try_from(theirs.renewed.unix()).unwrap_or_default();
+        Self { holder: theirs.holder, renewed, age: theirs.age.map(|age| age.as_secs()) }
+    }
+
+    /// The name people are told.
+    fn name(&self) -> String {
+        LeaseHolder::read(&self.holder).name().to_owned()
+    }
+
+    /// How many seconds ago it was written, as well as that is known.
+    fn seconds(&self, now: u64) -> u64 {
+        self.age.unwrap_or(now.saturating_sub(self.renewed))
+    }
+
+    /// How much longer it has to be watched, if it is not renewed.
+    fn left(&self, watched: Duration, now: u64) -> Duration {
+        let watch = LONGEST_WATCH.saturating_sub(watched);
+        let over_in = |term: u64| Duration::from_secs(term.saturating_sub(self.seconds(now)));
+        let ran_out = over_in(TERM).max(WATCHED.saturating_sub(watched));
+        let forgotten = match self.age {
+            Some(_) => over_in(LONG_OVER),
+            None => over_in(FORGOTTEN + 1),
+        };
+        // A time to come was written by a clock that is ahead, and says nothing.
+        let is_ahead = self.age.is_none() && self.renewed > now;
+        if is_ahead { watch } else { watch.min(ran_out).min(forgotten) }
+    }
+
+    fn last_sign(&self, now: u64) -> String {
+        if self.age.is_none() && self.renewed > now {
+            return "its clock is ahead of this one".to_owned();
+        }
+        match self.seconds(now) {
+            seconds @ 0..120 => format!("it last wrote {seconds} s ago"),
+            seconds => format!("it last wrote {} min ago", seconds / 60),
+        }
+    }
+
+    fn is_at_work(&self, now: u64) -> StepError {
+        StepError::Leased { holder: self.name(), seconds: self.seconds(now) }
+    }
+}
+
+/// Another run's lease as it was first seen.
+struct Seen {
+    other: Other,
     since: Instant,
 }
 
@@ -186,7 +254,7 @@ enum Take<'a> {
     /// One that is nobody's, or ours.
     Free,
     /// That of one that was seen not to renew it.
-    From(&'a Seen),
+    From(&'a Other),
     Whoevers,
 }
 
@@ -199,7 +267,7 @@ async fn places(writer: &Writer<'_>, reach: &Reach<'_>, need: Need) -> Result<Ve
         .map_err(|error| StepError::Call { doing: error.doing, source: error.source })?;
     let servers = reach.kubernetes_at(control_planes(desired, &observed).into_iter());
     let mut locks: Vec<Lock> =
-        servers.into_iter().map(|client| Lock::new(client, reach.holder.clone())).collect();
+        servers.into_iter().map(|client| Lock::new(client, reach.holder.to_string())).collect();
     let mut places = Vec::new();
     if let Some(index) = who_answers(&locks, now(reach)).await {
         locks.swap(0, index);
@@ -241,31 +309,30 @@ impl Lease<'_> {
         matches!(self.place, Place::Mark { .. })
     }
 
-    /// Who else stands in it, and when they renewed it by their clock.
-    async fn other(&self) -> Result<Option<(String, u64)>> {
-        let ours = &self.reach.holder;
+    /// Who else stands in it.
+    async fn other(&self) -> Result<Option<Other>> {
+        let ours = self.reach.holder.to_string();
         let locks = match &self.place {
             Place::Kubernetes(locks) => locks,
             Place::Mark { .. } => {
-                let ours = LeaseWord::holder(ours);
+                let ours = LeaseWord::holder(&ours);
                 let word = self.marked().await?.and_then(|(_, mark)| mark.lease);
-                let other = word.filter(|word| word.holder != ours);
-                return Ok(other.map(|LeaseWord { holder, renewed }| (holder, renewed)));
+                return Ok(word.filter(|word| word.holder != ours).map(in_a_mark));
             }
         };
         let mut last = String::new();
         for lock in locks {
             // Whatever time it is: none that was ever renewed had run out then.
             match lock.look(Time::from_unix(0)).await {
-                Ok(held) => return Ok(held.filter(|held| held.holder != *ours).map(last_seen)),
+                Ok(held) => return Ok(held.filter(|held| held.holder != ours).map(Other::of)),
                 Err(error) => last = error.to_string(),
             }
         }
         Err(not_taken(last))
     }
 
-    /// Takes it; gives who has it, and when they were last seen.
-    async fn try_once(&self, take: Take<'_>) -> Result<Option<(String, u64)>> {
+    /// Takes it; gives who has it otherwise.
+    async fn try_once(&self, take: Take<'_>) -> Result<Option<Other>> {
         let locks = match &self.place {
             Place::Kubernetes(locks) => locks,
             Place::Mark { .. } => return self.take_mark(take).await,
@@ -279,28 +346,26 @@ impl Lease<'_> {
             };
             match taken {
                 Ok(Outcome::Ours(_)) => return Ok(None),
-                Ok(Outcome::Theirs(theirs)) => return Ok(Some(last_seen(theirs))),
+                Ok(Outcome::Theirs(theirs)) => return Ok(Some(Other::of(theirs))),
                 Err(error) => last = error.to_string(),
             }
         }
         Err(not_taken(last))
     }
 
-    async fn take_mark(&self, take: Take<'_>) -> Result<Option<(String, u64)>> {
-        let ours = LeaseWord::holder(&self.reach.holder);
+    async fn take_mark(&self, take: Take<'_>) -> Result<Option<Other>> {
+        let ours = self.marked_holder();
         for _ in 0..TRIES {
             let Some((found, mark)) = self.marked().await? else { return Ok(None) };
             let now = self.reach.clock.now();
-            if let Some(LeaseWord { holder, renewed }) = &mark.lease
-                && *holder != ours
-            {
+            if let Some(word) = mark.lease.as_ref().filter(|word| word.holder != ours) {
                 let may = match take {
                     Take::Free => false,
                     Take::Whoevers => true,
-                    Take::From(seen) => seen.holder == *holder && seen.renewed == *renewed,
+                    Take::From(seen) => seen.holder == word.holder && seen.renewed == word.renewed,
                 };
                 if !may {
-                    return Ok(Some((holder.clone(), *renewed)));
+                    return Ok(Some(in_a_mark(word.clone())));
                 }
             }
             let word = LeaseWord { holder: ours.clone(), renewed: now };
@@ -309,6 +374,11 @@ impl Lease<'_> {
             }
         }
         Err(StepError::Changed { what: "the mark of the first control plane".to_owned() })
+    }
+
+    /// This run, as it stands in a mark.
+    fn marked_holder(&self) -> String {
+        LeaseWord::holder(&self.reach.holder.to_string())
     }
 
     /// The VM that keeps it, with its mark; none if it is gone.
@@ -342,13 +412,9 @@ impl Lease<'_> {
                 Err(error) => Held::Unknown { reason: error.to_string() },
                 Ok(None) => Held::Ours,
                 Ok(Some((_, mark))) => {
-                    let ours = LeaseWord::holder(&self.reach.holder);
-                    match mark.lease.filter(|word| word.holder != ours) {
-                        None => Held::Ours,
-                        Some(LeaseWord { holder, renewed }) => {
-                            Held::Theirs { holder, seconds: self.reach.clock.now().saturating_sub(renewed) }
-                        }
-                    }
+                    let ours = self.marked_holder();
+                    let theirs = mark.lease.filter(|word| word.holder != ours);
+                    theirs.map_or(Held::Ours, |word| self.theirs(&in_a_mark(word)))
                 }
             },
         }
@@ -359,14 +425,15 @@ impl Lease<'_> {
         for lock in locks {
             match lock.renew(now(self.reach)).await {
                 Ok(Outcome::Ours(_)) => return Held::Ours,
-                Ok(Outcome::Theirs(theirs)) => {
-                    let (holder, renewed) = last_seen(theirs);
-                    return Held::Theirs { holder, seconds: self.reach.clock.now().saturating_sub(renewed) };
-                }
+                Ok(Outcome::Theirs(theirs)) => return self.theirs(&Other::of(theirs)),
                 Err(error) => last = error.to_string(),
             }
         }
         Held::Unknown { reason: last }
+    }
+
+    fn theirs(&self, other: &Other) -> Held {
+        Held::Theirs { holder: other.name(), seconds: other.seconds(self.reach.clock.now()) }
     }
 
     async fn release_locks(&self, locks: &[Lock]) -> bool {
@@ -380,16 +447,20 @@ impl Lease<'_> {
 
     /// Renews it for as long as it is held.
     pub(crate) async fn keep(&self) -> std::convert::Infallible {
+        let mut pause = RENEWED_EVERY;
         loop {
-            tokio::time::sleep(RENEWED_EVERY).await;
+            tokio::time::sleep(pause).await;
             let renewed = match &self.place {
                 Place::Kubernetes(locks) => self.renew(locks).await,
                 Place::Mark { .. } => match self.take_mark(Take::Free).await {
                     Ok(None) => Held::Ours,
-                    Ok(Some((holder, _))) => Held::Theirs { holder, seconds: 0 },
+                    Ok(Some(other)) => self.theirs(&other),
                     Err(error) => Held::Unknown { reason: error.to_string() },
                 },
             };
+            // While its API servers are away nobody can renew it. Once they are back it may look forgotten to another run, so this
+            // one must not come late.
+            pause = if matches!(renewed, Held::Unknown { .. }) { PAUSE } else { RENEWED_EVERY };
             // What goes with its cluster is not missed.
             if !matches!(renewed, Held::Ours) && self.need != Need::ToTheEnd {
                 tracing::warn!("the lease could not be renewed");
@@ -414,7 +485,7 @@ impl Lease<'_> {
     }
 
     async fn release_mark(&self) -> Result<()> {
-        let ours = LeaseWord::holder(&self.reach.holder);
+        let ours = self.marked_holder();
         for _ in 0..TRIES {
             let Some((found, mark)) = self.marked().await? else { return Ok(()) };
             if mark.lease.as_ref().is_none_or(|word| word.holder != ours) {
@@ -428,9 +499,10 @@ impl Lease<'_> {
     }
 }
 
-/// Who has it, and when they were last seen.
-fn last_seen(theirs: Holding) -> (String, u64) {
-    (theirs.holder, u64::try_from(theirs.renewed.unix()).unwrap_or_default())
+/// Another run's lease, as a mark has it.
+fn in_a_mark(word: LeaseWord) -> Other {
+    let LeaseWord { holder, renewed } = word;
+    Other { holder, renewed, age: None }
 }
 
 /// Writes a mark in place of the one that was read, if nobody has changed the VM since.

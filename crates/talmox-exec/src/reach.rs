@@ -11,7 +11,7 @@ use talmox_machine::Hidden;
 use talmox_talos::{Access, Client, Identity, Transport};
 use talmox_types::{FamilyPair, HostName, NodeName, Phases, Realm, VmId};
 
-use crate::{Handout, Pace};
+use crate::{Handout, LeaseHolder, Pace, Processes};
 
 /// How machines are reached, and who says what they are to be.
 pub struct Reach<'a> {
@@ -24,8 +24,10 @@ pub struct Reach<'a> {
     pub clock: &'a dyn Clock,
     /// How fast the time of the machines runs.
     pub pace: Pace,
-    /// Who this run is to others that want to work on the same cluster: `ann@laptop-4711`.
-    pub holder: String,
+    /// Who this run is to others that want to work on the same cluster.
+    pub holder: LeaseHolder,
+    /// Where it can be seen whether another run on this machine has ended.
+    pub processes: &'a dyn Processes,
     /// Whether somebody else's lease is taken over.
     pub take_over: bool,
 }

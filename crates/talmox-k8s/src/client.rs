@@ -7,7 +7,9 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Access, Cause, Error, Method, Request, Response, Server, Status, Transport, TransportError};
+use crate::{
+    Access, Cause, Error, Method, Request, Response, Server, Status, Time, Transport, TransportError,
+};
 
 /// What a server says to somebody it does not know.
 const UNAUTHORIZED: u16 = 401;
@@ -82,13 +84,22 @@ impl Client {
 
     /// Makes a call and reads what came back.
     pub(crate) async fn ask<Reply: DeserializeOwned>(&self, call: Call) -> Result<Reply, Error> {
+        self.ask_dated(call).await.map(|(reply, _)| reply)
+    }
+
+    /// The same, with the time the server had then.
+    pub(crate) async fn ask_dated<Reply: DeserializeOwned>(
+        &self,
+        call: Call,
+    ) -> Result<(Reply, Option<Time>), Error> {
         let (method, action) = (call.method, call.action.clone());
         let response = self.send(call).await?;
         let wrong = |error: serde_json::Error| {
             let cause = Cause::Reply(format!("line {} column {}", error.line(), error.column()));
             self.error(method, &action, cause)
         };
-        serde_json::from_slice(&response.body).map_err(wrong)
+        let reply = serde_json::from_slice(&response.body).map_err(wrong)?;
+        Ok((reply, response.date))
     }
 
     /// Makes a call; an answer other than success is an error.

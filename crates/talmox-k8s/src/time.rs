@@ -6,6 +6,9 @@ use std::time::Duration;
 const DAY: i64 = 86_400;
 const MICROS: i64 = 1_000_000;
 
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// Microseconds since 1970, UTC. Whoever calls brings it along: nothing here reads a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
@@ -27,6 +30,24 @@ impl Time {
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// How long after another point in time; nothing if it is before.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or_default())
+    }
+
+    /// From the `Date` of an answer: `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn parse_http(text: &str) -> Option<Self> {
+        let (_, rest) = text.trim().split_once(", ")?;
+        let mut words = rest.split(' ');
+        let day = words.next()?;
+        let name = words.next()?;
+        let month = MONTHS.iter().position(|month| *month == name)? + 1;
+        let (year, clock, zone) = (words.next()?, words.next()?, words.next()?);
+        (zone == "GMT" && words.next().is_none()).then_some(())?;
+        Self::parse(&format!("{year}-{month}-{day}T{clock}Z"))
     }
 
     /// From RFC 3339, in any zone, with or without a fraction.
@@ -118,6 +139,18 @@ mod tests {
         for text in ["", "2024-13-01T00:00:00Z", "2024-01-01", "2024-01-01T00:00Z", "2024-01-01T00:00:00"] {
             assert_eq!(Time::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_date_of_an_answer_is_read() {
+        let time = Time::parse_http("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(time.to_string(), "1994-11-06T08:49:37.000000Z");
+        for text in ["", "Sun, 06 Nov 1994 08:49:37", "Sun, 06 Foo 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"]
+        {
+            assert_eq!(Time::parse_http(text), None, "{text}");
+        }
+        assert_eq!(time.plus(Duration::from_secs(5)).since(time), Duration::from_secs(5));
+        assert_eq!(time.since(time.plus(Duration::from_secs(5))), Duration::ZERO);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::{Identity, Server};
+use crate::{Identity, Server, Time};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -74,6 +74,8 @@ impl fmt::Debug for Request {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
+    /// What time the server had when it answered, if it said so.
+    pub date: Option<Time>,
     pub body: Bytes,
 }
 

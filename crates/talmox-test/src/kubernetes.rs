@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use talmox_k8s::{BoxFuture, Request, Response, Transport, TransportError};
+use talmox_k8s::{BoxFuture, Request, Response, Time, Transport, TransportError};
 use talmox_sim_talos::{CallFault, KubeCall, KubeReply, Listener, Peer};
 
 use crate::transport::{DEAD, Departed, pause};
@@ -34,7 +34,7 @@ impl KubeMemory {
         let answer = self.travel(&request, &departed).await;
         let at = self.cluster.now();
         match &answer {
-            Ok(Response { status, body }) => {
+            Ok(Response { status, date: _, body }) => {
                 self.cluster.note_end(departed.number, body, End::Answered { status: *status, at });
             }
             Err(error) => {
@@ -54,7 +54,7 @@ impl KubeMemory {
             Some(Fault::Hang { reached: false }) => return std::future::pending().await,
             Some(Fault::Reply { status, reason }) => {
                 pause(departed.back).await;
-                return Ok(Response { status: *status, body: status_body(*status, reason) });
+                return Ok(Response { status: *status, date: None, body: status_body(*status, reason) });
             }
             _ => {}
         }
@@ -113,7 +113,10 @@ impl KubeMemory {
             }
             KubeReply::Answer { after, status, body } => {
                 pause(after + departed.back).await;
-                Ok(Response { status, body })
+                // The clock of the server is the lab's.
+                let now = self.cluster.world(|world| world.epoch() + world.clock());
+                let date = i64::try_from(now / 1000).ok().map(Time::from_unix);
+                Ok(Response { status, date, body })
             }
         }
     }

@@ -293,7 +293,7 @@ impl k8s::Transport for Kubernetes {
             None => Err(k8s::TransportError::NotReached { reason: "connection refused".to_owned() }),
             Some(answers) => {
                 let body = answers.get(&key).unwrap_or_else(|| panic!("nobody asks for {key}"));
-                Ok(k8s::Response { status: 200, body: Bytes::from(body.to_string()) })
+                Ok(k8s::Response { status: 200, date: None, body: Bytes::from(body.to_string()) })
             }
         };
         Box::pin(async move { answer })

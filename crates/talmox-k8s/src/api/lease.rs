@@ -8,8 +8,8 @@
 //!    └───── release
 //! ```
 //! Every write names the version that was read, so of two who reach for it at once one hears of the other. Whether time has
-//! run out is judged by the caller's clock against the holder's; who does not trust them watches whether it is renewed
-//! ([`Lock::take_from`]). A lease tells careful people from each other and fences nothing, so whatever is done under it must
+//! run out is judged by the caller's clock against the holder's; who does not trust them looks at [`Holding::age`], or watches
+//! whether it is renewed ([`Lock::take_from`]). A lease tells careful people from each other and fences nothing, so whatever is done under it must
 //! survive a second actor all the same.
 
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub struct Holding {
     pub renewed: Time,
     /// When it ends unless it is renewed.
     pub ends: Time,
+    /// How long ago it was last written, by the clock of the server alone; none if the server does not tell.
+    pub age: Option<Duration>,
 }
 
 /// What came of reaching for a lease.
@@ -130,7 +132,7 @@ impl Lock {
                 },
             };
             match written {
-                Ok(body) => return self.held(body).map(Outcome::Ours),
+                Ok(answer) => return self.held(answer).map(Outcome::Ours),
                 Err(error) if [Kind::Conflict, Kind::AlreadyThere].contains(&error.kind()) => {
                     last = Some(error);
                 }
@@ -158,8 +160,8 @@ impl Lock {
         body
     }
 
-    fn held(&self, body: Value) -> Result<Holding, Error> {
-        Lease::read(body).holding.ok_or_else(|| self.nonsense())
+    fn held(&self, (body, date): Dated) -> Result<Holding, Error> {
+        Lease::read(body, date).holding.ok_or_else(|| self.nonsense())
     }
 
     fn nonsense(&self) -> Error {
@@ -168,14 +170,14 @@ impl Lock {
     }
 
     async fn read(&self) -> Result<Option<Lease>, Error> {
-        match self.client.ask(Call::get(self.path(true), self.action("read"))).await {
-            Ok(body) => Ok(Some(Lease::read(body))),
+        match self.client.ask_dated(Call::get(self.path(true), self.action("read"))).await {
+            Ok((body, date)) => Ok(Some(Lease::read(body, date))),
             Err(error) if error.kind() == Kind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn create(&self, now: Time) -> Result<Value, Error> {
+    async fn create(&self, now: Time) -> Result<Dated, Error> {
         let body = json!({
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -188,12 +190,13 @@ impl Lock {
                 "leaseTransitions": 0,
             },
         });
-        self.client.ask(Call::new(Method::Post, self.path(false), self.action("take")).body(JSON, body)).await
+        let call = Call::new(Method::Post, self.path(false), self.action("take")).body(JSON, body);
+        self.client.ask_dated(call).await
     }
 
-    async fn replace(&self, body: &Value) -> Result<Value, Error> {
+    async fn replace(&self, body: &Value) -> Result<Dated, Error> {
         let call = Call::new(Method::Put, self.path(true), self.action("take")).body(JSON, body.clone());
-        self.client.ask(call).await
+        self.client.ask_dated(call).await
     }
 
     fn path(&self, one: bool) -> String {
@@ -206,6 +209,9 @@ impl Lock {
     }
 }
 
+/// An object, and when the server answered.
+type Dated = (Value, Option<Time>);
+
 /// A lease as it was read, with the version a write has to name.
 struct Lease {
     body: Value,
@@ -214,7 +220,7 @@ struct Lease {
 
 impl Lease {
     /// A lease that lacks a time counts as held from its beginning on, so that it ends at once.
-    fn read(body: Value) -> Self {
+    fn read(body: Value, date: Option<Time>) -> Self {
         let spec = &body["spec"];
         let time = |key: &str| spec[key].as_str().and_then(Time::parse).unwrap_or(Time::from_unix(0));
         let holder = spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
@@ -224,7 +230,14 @@ impl Lease {
             since: time("acquireTime"),
             renewed: time("renewTime"),
             ends: time("renewTime").plus(term),
+            age: date.zip(written(&body)).map(|(date, written)| date.since(written)),
         });
         Self { body, holding }
     }
+}
+
+/// When the server last wrote an object: the latest time among those it notes for each writer.
+fn written(body: &Value) -> Option<Time> {
+    let managers = body["metadata"]["managedFields"].as_array()?;
+    managers.iter().filter_map(|manager| manager["time"].as_str().and_then(Time::parse)).max()
 }

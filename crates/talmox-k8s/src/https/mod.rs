@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
 
-use crate::{BoxFuture, Identity, Request, Response, Server, Transport, TransportError};
+use crate::{BoxFuture, Identity, Request, Response, Server, Time, Transport, TransportError};
 
 /// A server that is there answers the first packets at once; one that is not should not be waited for.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -114,6 +114,7 @@ impl HttpsTransport {
                 None => Failure::Sent(tls::broken(error.error())),
             })?;
         let status = response.status().as_u16();
+        let date = response.headers().get("date").and_then(|date| Time::parse_http(date.to_str().ok()?));
         let most = self.largest_reply.unwrap_or(LARGEST_REPLY);
         let body = Limited::new(response.into_body(), most).collect().await;
         let body = body.map_err(|error| {
@@ -125,7 +126,7 @@ impl HttpsTransport {
             Failure::Sent(TransportError::Lost { reason })
         })?;
         self.keep(request, sender);
-        Ok(Response { status, body: body.to_bytes() })
+        Ok(Response { status, date, body: body.to_bytes() })
     }
 
     async fn connect(&self, request: &Request) -> Result<Sender, TransportError> {

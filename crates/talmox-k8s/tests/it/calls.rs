@@ -31,7 +31,7 @@ impl Transport for Script {
         let answer = self.answers.lock().unwrap().pop_front().expect("an answer for every request");
         Box::pin(async move {
             let (status, body) = answer?;
-            Ok(Response { status, body: Bytes::from(body.to_string()) })
+            Ok(Response { status, date: None, body: Bytes::from(body.to_string()) })
         })
     }
 }

@@ -45,6 +45,8 @@ use serde::{Deserialize, Serialize};
 
 pub use authorize::Caller;
 pub use bootstrap::BootstrapManifests;
+#[cfg(feature = "serve")]
+pub(crate) use clock::http_date;
 pub use handle::{Answer, Health};
 pub use kubelet::{KubeletFacts, NodeRole, StaticPod};
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, DATE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -22,6 +22,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::Shared;
 use super::door::{Caller, GRACE};
+use crate::kube::http_date;
 use crate::{KubeCall, KubeReply, KubeWatch, Peer};
 
 /// More than etcd takes of one object.
@@ -69,6 +70,11 @@ async fn answer(
         shared.handle.change(|_, now| shared.beside.nodes().kube(&call, now))
     };
     shared.beside.stir();
+    // The server's clock is the simulated one, as in what it writes; hyper would name the time of this computer.
+    let date = {
+        let nodes = shared.beside.nodes();
+        http_date(nodes.epoch + nodes.clock())
+    };
     let wait = |milliseconds| tokio::time::sleep(shared.handle.wall(milliseconds));
     match reply {
         KubeReply::Refused | KubeReply::NotTrusted { .. } => Err(io::ErrorKind::ConnectionRefused.into()),
@@ -83,6 +89,7 @@ async fn answer(
             let body = Full::new(body).map_err(|never: std::convert::Infallible| match never {});
             let mut response = response(body.boxed_unsync(), kind);
             *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
+            response.headers_mut().insert(DATE, HeaderValue::try_from(date).map_err(io::Error::other)?);
             Ok(response)
         }
         KubeReply::Watch(watch) => {

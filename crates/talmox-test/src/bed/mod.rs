@@ -7,6 +7,7 @@
 
 mod described;
 mod keeper;
+mod processes;
 mod rotation;
 mod secrets;
 mod seen;
@@ -22,8 +23,8 @@ use std::time::Duration;
 use futures_util::future::Either;
 use secrecy::ExposeSecret as _;
 use talmox_exec::{
-    Answer, Clock, Gate, GateFuture, Handout, Interruption, Limits, Pace, Reach, Run, Summary, apply,
-    observe_whole,
+    Answer, Clock, Gate, GateFuture, Handout, Interruption, LeaseHolder, Limits, Pace, Reach, Run, Summary,
+    apply, observe_whole,
 };
 use talmox_plan::{Nonce, Plan, Request, Until, check, plan};
 use talmox_sim::{AclEntry, World};
@@ -35,6 +36,7 @@ use crate::{Lab, MemoryTransport, TOKEN};
 pub use described::{STUBBORN, described, desired};
 pub use keeper::Handed;
 use keeper::Keeper;
+pub use processes::ProcessTable;
 pub use rotation::Watch;
 use secrets::ours;
 pub use secrets::{EPOCH, Secrets, unspeakable};
@@ -81,6 +83,8 @@ pub struct Bed {
     pub take_over: bool,
     /// By how many seconds the clocks of some runs are off.
     pub clocks: BTreeMap<u32, i64>,
+    /// Which processes the runs are, and what they see of each other.
+    pub processes: ProcessTable,
 }
 
 pub fn healthy() -> Request {
@@ -123,6 +127,7 @@ impl Bed {
             base,
             take_over: false,
             clocks: BTreeMap::new(),
+            processes: ProcessTable::default(),
         }
     }
 
@@ -130,7 +135,7 @@ impl Bed {
         LabClock(self.lab.shared(), self.clocks.get(&number).copied().unwrap_or_default())
     }
 
-    fn reach<'a>(&self, keeper: &'a Keeper<'a>, clock: &'a LabClock, number: u32) -> Reach<'a> {
+    fn reach<'a>(&'a self, keeper: &'a Keeper<'a>, clock: &'a LabClock, number: u32) -> Reach<'a> {
         Reach {
             machines: keeper,
             talos: self.lab.talos(),
@@ -138,7 +143,8 @@ impl Bed {
             handout: None,
             clock,
             pace: Pace::REAL,
-            holder: format!("test-{number}"),
+            holder: LeaseHolder::new(format!("test-{number}"), self.processes.of(number)),
+            processes: &self.processes,
             take_over: self.take_over,
         }
     }

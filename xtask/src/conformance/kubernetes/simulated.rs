@@ -83,6 +83,6 @@ impl Transport for Simulated {
         };
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let Answer { status, body } = store.handle(&call, caller, Health::Serving, now());
-        Box::pin(async move { Ok(Response { status, body }) })
+        Box::pin(async move { Ok(Response { status, date: None, body }) })
     }
 }

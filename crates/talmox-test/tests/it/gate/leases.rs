@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use talmox_exec::{ProcessHome, ProcessId};
 use talmox_plan::{Goal, Request};
 
 use crate::gate::bed::{Bed, described, healthy};
@@ -51,6 +52,86 @@ async fn a_lease_from_the_future_is_watched_and_taken() {
     bed.converge(&request, 3)
         .await
         .unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    bed.is_healthy().await;
+}
+
+/// Begins a run and kills it when it holds the lease and has taken a node down.
+async fn killed(bed: &Bed, number: u32) {
+    let request = healthy();
+    let run = std::pin::pin!(bed.converge(&request, number));
+    let killed = std::pin::pin!(tokio::time::sleep(Duration::from_secs(45)));
+    futures_util::future::select(run, killed).await;
+}
+
+/// Whether a run waited for the lease of another.
+fn waited_for(bed: &Bed, other: &str) -> bool {
+    bed.told.lines().iter().any(|line| line.contains(&format!("{other} to finish")))
+}
+
+fn home(namespace: u64) -> ProcessHome {
+    ProcessHome { boot: "8c1f6a2b90d347e5".to_owned(), namespace }
+}
+
+fn process(namespace: u64, pid: u32) -> ProcessId {
+    ProcessId { home: home(namespace), pid, started: 100 }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_process_that_is_gone_from_this_machine_is_taken_at_once() {
+    let mut bed = wishing_for_memory(67).await;
+    bed.processes.runs = [(2, process(1, 7))].into();
+    bed.processes.here = Some(home(1));
+    killed(&bed, 2).await;
+    bed.converge(&healthy(), 3).await.unwrap();
+    assert!(!waited_for(&bed, "test-2"), "{}", bed.told.lines().join("\n"));
+    bed.is_healthy().await;
+}
+
+/// Both are called alike, run under one kernel, and count their processes from 1: what one does not see may well run in the other.
+#[tokio::test(start_paused = true)]
+async fn a_run_in_another_container_with_the_same_host_name_keeps_its_lease() {
+    let mut bed = wishing_for_memory(68).await;
+    bed.processes.runs = [(2, process(1, 7)), (3, process(2, 7))].into();
+    bed.processes.here = Some(home(2));
+    let request = healthy();
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        bed.converge(&request, 3).await
+    };
+    let (first, second) = tokio::join!(bed.converge(&request, 2), later);
+    first.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    let told = second.unwrap_err();
+    assert!(told.contains("test-2 works on this cluster"), "{told}");
+    assert!(waited_for(&bed, "test-2"));
+    bed.is_healthy().await;
+}
+
+/// The clock of the server that keeps it says so, whatever those of the two runs say.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ran_out_a_whole_term_ago_is_taken_without_watching() {
+    for (seed, clocks) in [(69, [(2, 0)]), (70, [(2, 86_400)]), (71, [(3, -FAR)])] {
+        let mut bed = wishing_for_memory(seed).await;
+        bed.clocks.extend(clocks);
+        killed(&bed, 2).await;
+        tokio::time::sleep(Duration::from_secs(241)).await;
+        bed.converge(&healthy(), 3).await.unwrap();
+        assert!(!waited_for(&bed, "test-2"), "{}", bed.told.lines().join("\n"));
+        bed.is_healthy().await;
+    }
+}
+
+/// Of one that ran out a moment ago the next run says how long ago it was written, and when the wait ends.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_just_ran_out_is_watched_and_the_wait_shows_its_end() {
+    let bed = wishing_for_memory(72).await;
+    killed(&bed, 2).await;
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    let begun = tokio::time::Instant::now();
+    bed.converge(&healthy(), 3).await.unwrap();
+    let lines = bed.told.lines();
+    let told: Vec<&String> = lines.iter().filter(|line| line.contains("test-2 to finish")).collect();
+    assert!(told.iter().any(|line| line.contains("it last wrote 2 min ago")), "{told:#?}");
+    assert!(begun.elapsed() > Duration::from_secs(45));
     bed.is_healthy().await;
 }
 

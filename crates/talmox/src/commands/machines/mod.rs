@@ -7,6 +7,7 @@ mod bootstrap;
 mod ending;
 mod kept;
 mod known;
+mod process;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -29,6 +30,7 @@ use talmox_types::{NodeName, Phases, Realm};
 
 use self::ending::day;
 use self::known::Known;
+use self::process::{ThisMachine, holder};
 use crate::commands::client_files::{Clients, Home};
 use crate::commands::configs::{Whole, now};
 use crate::commands::shared::Job;
@@ -36,7 +38,7 @@ use crate::commands::standing::Standing;
 use crate::connect::Ways;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::{EtcdView, InsideView, SeenHealth, plural, rotation_words};
+use crate::screens::{EtcdView, InsideView, SeenHealth, plural, rotation_words, safe};
 use crate::secrets_file::{self, Loaded};
 use crate::snapshot_file;
 
@@ -108,6 +110,7 @@ impl<'a> Inside<'a> {
             clock: &self.clock,
             pace: self.ways.pace,
             holder: holder(),
+            processes: &ThisMachine,
             take_over,
         }
     }
@@ -317,9 +320,20 @@ pub(super) async fn health(desired: &Desired, cluster: Option<&Cluster>, observe
         return SeenHealth::Unhealthy { why };
     };
     match look(cluster).await.missing() {
-        None => SeenHealth::Healthy,
+        // Kubernetes shows pods of before for half a minute after a machine came back. The machine itself knows better, and its row
+        // says so.
+        None => waits(expected(), observed).map_or(SeenHealth::Healthy, |why| SeenHealth::Unhealthy { why }),
         Some((name, missing)) => SeenHealth::Unhealthy { why: format!("{name}: {}", missing.why) },
     }
+}
+
+/// The first node whose machine says that it waits for something.
+fn waits<'n>(nodes: impl Iterator<Item = &'n Node>, observed: &Observed) -> Option<String> {
+    nodes.into_iter().find_map(|node| {
+        let seen = observed.talos.get(&node.name).and_then(SeenMachine::configured)?;
+        let unmet = seen.unmet.first().filter(|_| !seen.ready)?;
+        Some(format!("{} waits for {}", node.name, safe(unmet)))
+    })
 }
 
 impl Machines for Inside<'_> {
@@ -381,12 +395,4 @@ impl Clock for SystemClock {
     fn now(&self) -> u64 {
         u64::try_from(now().unix()).unwrap_or_default()
     }
-}
-
-/// Who this run is to others: user, host and process.
-#[expect(clippy::disallowed_methods, reason = "variables of the system, read as they are")]
-fn holder() -> String {
-    let user = std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
-    let host = rustix::system::uname();
-    format!("{user}@{}-{}", host.nodename().to_string_lossy(), std::process::id())
 }

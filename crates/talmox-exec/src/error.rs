@@ -29,6 +29,9 @@ pub enum StepError {
     /// A lock that no running task holds: only root can take it away.
     #[error("VM {vmid} on {host} is locked ({lock}) and nothing works on it")]
     Stuck { vmid: VmId, host: HostName, lock: String },
+    /// The guest did not react when it was asked to shut down.
+    #[error("VM {vmid} on {host} did not shut down within {} s: its guest ignores the ACPI power button", .limit.as_secs())]
+    NoShutdown { vmid: VmId, host: HostName, limit: Duration },
     /// Two VMs carry the mark of one node, or are the same template.
     #[error("{whose} has two VMs: {vmid} on {host}, and {other} on {other_host} which should not be")]
     Double { whose: String, vmid: VmId, host: HostName, other: VmId, other_host: HostName },
@@ -196,6 +199,7 @@ impl StepError {
             | Self::Impossible { .. }
             | Self::NotOurs { .. }
             | Self::Stuck { .. }
+            | Self::NoShutdown { .. }
             | Self::Double { .. }
             | Self::WouldLose { .. }
             | Self::NoId { .. }
@@ -356,6 +360,10 @@ impl StepError {
             Self::NoReach { .. } => vec![
                 "talmox apply --until vms does without, for what is not in a cluster yet: no control plane leaves one by it"
                     .to_owned(),
+            ],
+            Self::NoShutdown { vmid, .. } => vec![
+                "talmox apply --allow-reboot --force-stop stops it hard after that time, and starts it again".to_owned(),
+                format!("or restart it by hand: qm stop {vmid} && qm start {vmid}"),
             ],
             Self::Leased { .. } => vec![
                 "wait until they are done, or ask them".to_owned(),

@@ -36,6 +36,17 @@ pub enum Event<'a> {
         elapsed: Duration,
         limit: Duration,
     },
+    /// The step is at work for so long, and waits for this if it said so: what is told every thirty seconds of every step.
+    Still {
+        step: &'a Planned,
+        /// Empty where nothing is known to be waited for.
+        name: &'a str,
+        detail: &'a str,
+        /// Since the step began.
+        elapsed: Duration,
+        /// How long the wait may take in all; zero where that is not known.
+        limit: Duration,
+    },
     /// Proxmox did it and warned.
     Warned {
         step: &'a Planned,

@@ -173,6 +173,17 @@ pub(crate) struct Work<'a> {
     pub(crate) door: Option<Door<'a>>,
     /// Whom it goes down beside, if it is a worker that does.
     pub(crate) beside: Option<Beside>,
+    /// What it was last heard to wait for.
+    heard: Mutex<Heard>,
+}
+
+/// What a step waits for, as it said last.
+#[derive(Default)]
+struct Heard {
+    name: String,
+    detail: String,
+    /// How long that may take in all; zero where it is not known.
+    limit: Duration,
 }
 
 impl<'a> Work<'a> {
@@ -182,7 +193,7 @@ impl<'a> Work<'a> {
         reserved: &'a Reserved,
         storages: Vec<StoragePlace>,
     ) -> Self {
-        Self { run, planned, reserved, storages, door: None, beside: None }
+        Self { run, planned, reserved, storages, door: None, beside: None, heard: Mutex::default() }
     }
 
     /// The same for a step that takes its node down.
@@ -205,7 +216,21 @@ impl<'a> Work<'a> {
     }
 
     pub(crate) fn event(&self, event: Event<'_>) {
+        if let Event::Waiting { name, detail, limit, .. } = &event {
+            self.hear(name, detail, *limit);
+        }
         self.run.event(event);
+    }
+
+    fn hear(&self, name: &str, detail: &str, limit: Duration) {
+        *lock(&self.heard) = Heard { name: name.to_owned(), detail: detail.to_owned(), limit };
+    }
+
+    /// Says that it is still at work, with what it was last heard to wait for.
+    pub(crate) fn still(&self, elapsed: Duration) {
+        let heard = lock(&self.heard);
+        let Heard { name, detail, limit } = &*heard;
+        self.run.event(Event::Still { step: self.planned, name, detail, elapsed, limit: *limit });
     }
 
     pub(crate) fn warn(&self, words: &str) {
@@ -291,6 +316,9 @@ impl<'a> Work<'a> {
 
     /// Waits before another look; told to stop, it gives up.
     pub(crate) async fn pause(&self, name: &str, pause: Duration) -> Result<()> {
+        if lock(&self.heard).name != name {
+            self.hear(name, "", Duration::ZERO);
+        }
         self.unless_stopped(name, self.run.pace().sleep(pause)).await
     }
 

@@ -32,6 +32,9 @@ pub struct Request {
     pub moves: BTreeMap<NodeName, HostName>,
     /// Whether running VMs may be restarted for changes that need it.
     pub allow_reboot: bool,
+    /// Whether a VM that is to be restarted and does not shut down in time is stopped hard.
+    #[serde(default)]
+    pub force_stop: bool,
     /// Fields whose difference is shown and not corrected this time.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub ignore_drift: BTreeSet<String>,

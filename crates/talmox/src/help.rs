@@ -42,7 +42,8 @@ Examples:
   talmox explain -f lab cp-1.memory             which file, line or default gave a value
 
 Flags have variables: --file is TALMOX_FILE, --variable A=b is TALMOX_VAR_A. Flags that destroy,
-overwrite, approve or lift a safeguard have none: they are typed. Exit code 0 is success, 1 any error.
+overwrite, approve or lift a safeguard have none: they are typed. Exit code 0: all that was asked for
+is so; 1: an error, or something is left, which the last lines name with the command that goes on.
 talmox VERB --help says more.";
 
 /// The whole command line, ready to parse.

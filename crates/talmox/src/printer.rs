@@ -16,6 +16,7 @@ use crate::args::{Format, Global, When};
 use crate::failure::hints;
 use crate::wrap::wrap;
 
+#[derive(Clone)]
 pub(crate) struct Printer {
     color: When,
     quiet: bool,
@@ -51,6 +52,11 @@ impl Printer {
 
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
+    }
+
+    /// Whether what is said is for programs.
+    pub(crate) fn talks_json(&self) -> bool {
+        self.json
     }
 
     /// Whether a person is there to be asked.

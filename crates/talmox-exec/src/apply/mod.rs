@@ -18,12 +18,13 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use talmox_plan::{Observed, Plan, Waiting, check, plan};
 use talmox_pve::client::{self, Progress};
+use talmox_types::{HostName, VmId};
 
 use crate::execute::execute_under;
 use crate::find::find;
 use crate::lease::{self, Lease};
 use crate::locks::Watch;
-use crate::{ObserveError, Outcome, Reporter, Run, StepError, execute, observe_whole};
+use crate::{ObserveError, Outcome, Reporter, Run, StepError, execute, heartbeat, observe_whole};
 use approval::Approval;
 pub use outcome::{ApplyError, Summary};
 
@@ -42,6 +43,8 @@ const WORKER_PAUSE: Duration = Duration::from_secs(4);
 /// How often Proxmox is looked at before it is taken for gone, and how long is waited between.
 const LOOKS: u32 = 3;
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
+/// The longest a look is silent.
+const LOOK_SILENCE: Duration = Duration::from_secs(10);
 /// How long somebody else may take to make a VM on an id of ours.
 const OTHERS_LIMIT: Duration = Duration::from_hours(1);
 
@@ -51,7 +54,7 @@ pub async fn apply(run: &Run<'_>, approved: &Plan) -> Result<Summary, ApplyError
     if !approved.refusals.is_empty() {
         return Err(ApplyError::Refused { refusals: approved.refusals.clone(), summary: rounds.summary });
     }
-    if approved.is_empty() && !awaits_others(approved) {
+    if approved.is_empty() && !rounds.awaits_others(approved) {
         return Ok(Summary { waiting: approved.waiting.clone(), ..rounds.summary });
     }
     let mut lease = None;
@@ -131,7 +134,7 @@ impl<'a> Rounds<'a> {
         if let Some(source) = stuck {
             return Err(ApplyError::blocked(source, self.summary));
         }
-        self.summary.waiting = last.waiting;
+        (self.summary.waiting, self.summary.later) = (last.waiting, last.later);
         Ok(self.summary)
     }
 
@@ -174,7 +177,7 @@ impl<'a> Rounds<'a> {
         }
         let mut next = self.look_and_plan(last).await?;
         let mut waits = 0;
-        while next.steps.is_empty() && waits < patience(&next) {
+        while next.steps.is_empty() && waits < self.patience(&next) {
             next = self.look_and_plan(&next).await?;
             waits += 1;
         }
@@ -183,14 +186,14 @@ impl<'a> Rounds<'a> {
 
     async fn look_and_plan(&self, last: &Plan) -> Result<Plan, ApplyError> {
         let summary = || self.summary.clone();
-        wait_for_all(self.run, &last.waiting)
+        self.wait_for_all(&last.waiting)
             .await
             .map_err(|source| ApplyError::blocked(kept_up(&last.waiting, source), summary()))?;
         let (mut observed, mut next) = self.looked().await?;
         // A machine that was just started is silent for a while. What is refused for that may not be once it answers.
         if !next.refusals.is_empty()
-            && awaits_others(&next)
-            && wait_for_all(self.run, &next.waiting).await.is_ok()
+            && self.awaits_others(&next)
+            && self.wait_for_all(&next.waiting).await.is_ok()
         {
             (observed, next) = self.looked().await?;
         }
@@ -215,13 +218,56 @@ impl<'a> Rounds<'a> {
         let next = plan(self.run.desired, &observed, self.run.request, self.run.nonce);
         Ok((observed, next))
     }
+
+    /// How often another look may show more to do.
+    fn patience(&self, plan: &Plan) -> usize {
+        let machines = |waiting: &Waiting| {
+            matches!(waiting, Waiting::Bootstrap { .. } | Waiting::Answer { .. } | Waiting::Workers { .. })
+        };
+        match (plan.waiting.iter().any(machines), self.awaits_others(plan)) {
+            (true, _) => MACHINE_WAITS,
+            (false, true) => WAITS,
+            (false, false) => 0,
+        }
+    }
+
+    /// Whether somebody else is busy with what we want, or a machine has yet to answer, so that another look may show more to
+    /// do.
+    fn awaits_others(&self, plan: &Plan) -> bool {
+        let answers = |waiting: &Waiting| matches!(waiting, Waiting::Answer { .. });
+        plan.waiting.iter().any(|waiting| self.locked(waiting).is_some() || answers(waiting))
+    }
+
+    /// The locked VM this run waits for. A backup or snapshot of a VM that nothing was approved for may hold it for hours, and
+    /// what it lacks afterwards nobody has seen: that is left, and said at the end.
+    fn locked<'w>(&self, waiting: &'w Waiting) -> Option<(VmId, &'w HostName)> {
+        match waiting {
+            Waiting::InFlight { vmid, host, .. } => Some((*vmid, host)),
+            Waiting::Locked { node, vmid, host, .. } => self.approval.concerns(node).then_some((*vmid, host)),
+            Waiting::HostDown { .. }
+            | Waiting::Reboot { .. }
+            | Waiting::Trial { .. }
+            | Waiting::Answer { .. }
+            | Waiting::Workers { .. }
+            | Waiting::Bootstrap { .. } => None,
+        }
+    }
+
+    /// Waits for what Proxmox is busy with, and until some of the silent machines answer.
+    async fn wait_for_all(&self, waiting: &[Waiting]) -> Result<(), StepError> {
+        for (vmid, host) in waiting.iter().filter_map(|one| self.locked(one)) {
+            wait_for(self.run, vmid, host).await?;
+        }
+        wait_for_machines(self.run, waiting).await
+    }
 }
 
 /// Looks, more than once if Proxmox does not answer: half-way through is no good place to give up.
 async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     let mut tries = 1;
     loop {
-        match observe_whole(run.client, run.desired, run.request, run.reach).await {
+        let looking = observe_whole(run.client, run.desired, run.request, run.reach);
+        match heartbeat(LOOK_SILENCE, looking, |elapsed| say_slow(run, elapsed)).await {
             Err(error) if tries < LOOKS && error.source.is_safe_to_retry() => {
                 tracing::warn!(tries, "looking again: {}", error.source);
                 run.stop.run_until_cancelled(run.pace().sleep(LOOK_PAUSE)).await;
@@ -232,35 +278,10 @@ async fn look(run: &Run<'_>) -> Result<Observed, ObserveError> {
     }
 }
 
-/// How often another look may show more to do.
-fn patience(plan: &Plan) -> usize {
-    let machines = |waiting: &Waiting| {
-        matches!(waiting, Waiting::Bootstrap { .. } | Waiting::Answer { .. } | Waiting::Workers { .. })
-    };
-    match (plan.waiting.iter().any(machines), awaits_others(plan)) {
-        (true, _) => MACHINE_WAITS,
-        (false, true) => WAITS,
-        (false, false) => 0,
-    }
-}
-
-/// Whether somebody else is busy with what we want, or a machine has yet to answer, so that another look may show more to
-/// do.
-fn awaits_others(plan: &Plan) -> bool {
-    let answers = |waiting: &Waiting| matches!(waiting, Waiting::Answer { .. });
-    plan.waiting.iter().any(|waiting| locked(waiting).is_some() || answers(waiting))
-}
-
-fn locked(waiting: &Waiting) -> Option<(talmox_types::VmId, &talmox_types::HostName)> {
-    match waiting {
-        Waiting::InFlight { vmid, host, .. } | Waiting::Locked { vmid, host, .. } => Some((*vmid, host)),
-        Waiting::HostDown { .. }
-        | Waiting::Reboot { .. }
-        | Waiting::Trial { .. }
-        | Waiting::Answer { .. }
-        | Waiting::Workers { .. }
-        | Waiting::Bootstrap { .. } => None,
-    }
+/// A host that was just lost makes Proxmox slow for every other one too, until it is counted out.
+fn say_slow(run: &Run<'_>, elapsed: Duration) {
+    let (name, detail) = ("all of Proxmox to answer", "a host that does not answer makes it slow");
+    run.reporter.waiting(&client::Waiting { name, elapsed, limit: Duration::ZERO, detail });
 }
 
 /// A machine that does not answer may be a worker that keeps others up: then that is what is to be said.
@@ -276,11 +297,8 @@ fn kept_up(waiting: &[Waiting], source: StepError) -> StepError {
     held.unwrap_or(source)
 }
 
-/// Waits for what Proxmox is busy with, and until some of the silent machines answer.
-async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepError> {
-    for one in waiting {
-        wait_for(run, one).await?;
-    }
+/// Waits until some of the silent machines answer.
+async fn wait_for_machines(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepError> {
     if waiting.iter().any(|one| matches!(one, Waiting::Bootstrap { .. })) {
         run.stop.run_until_cancelled(run.pace().sleep(CONTROL_PLANE_PAUSE)).await;
     }
@@ -301,8 +319,7 @@ async fn wait_for_all(run: &Run<'_>, waiting: &[Waiting]) -> Result<(), StepErro
     answer::wait(run, reach, silent.collect()).await
 }
 
-async fn wait_for(run: &Run<'_>, waiting: &Waiting) -> Result<(), StepError> {
-    let Some((vmid, host)) = locked(waiting) else { return Ok(()) };
+async fn wait_for(run: &Run<'_>, vmid: VmId, host: &HostName) -> Result<(), StepError> {
     let found = find(run.client, host, vmid).await.map_err(StepError::call(format!("read VM {vmid}")))?;
     let Some(found) = found else { return Ok(()) };
     let watch = Watch { client: run.client, stop: run.stop, progress: &Voice(run.reporter) };

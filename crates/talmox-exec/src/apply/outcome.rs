@@ -26,6 +26,8 @@ pub struct Summary {
     pub skipped: usize,
     /// What is still waited for: restarts nobody has allowed, hosts that are down.
     pub waiting: Vec<Waiting>,
+    /// What was to follow at the last look and did not come about.
+    pub later: Vec<Intent>,
     /// Steps that are left for another time, because nothing may be interrupted now.
     pub left: Vec<StepId>,
 }

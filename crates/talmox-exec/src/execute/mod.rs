@@ -15,6 +15,7 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use talmox_plan::{Effect, Plan, Planned, Step, StepId, Upkeep};
@@ -27,10 +28,13 @@ use crate::lease::Lease;
 use crate::run::{Because, Done, Failure, Outcome, Run, Skip, is_noticed, takes_down};
 use crate::unavailable::{Beside, away_beside, brought_back_by, made_by, takes_away};
 use crate::work::{Reserved, Result as StepResult, Work};
-use crate::{Event, StepError};
+use crate::{Event, StepError, heartbeat};
 use patience::carry_out;
 use room::{Claims, Room};
 use turns::Turns;
+
+/// The longest a step is silent.
+const SILENCE: Duration = Duration::from_secs(30);
 
 type Running<'a> = FuturesUnordered<Pin<Box<dyn Future<Output = (usize, StepResult)> + Send + 'a>>>;
 
@@ -71,12 +75,16 @@ async fn begin(work: &Work<'_>) -> StepResult {
     let step = work.planned;
     work.event(Event::Started { step });
     tracing::debug!(step = %step.id, "step begins");
-    let passed = if takes_down(step) { work.go_down().await } else { Ok(()) };
-    let passed = if passed.is_ok() { work.others_are_there().await } else { passed };
-    let result = match passed {
-        Ok(()) => carry_out(work).await,
-        Err(error) => Err(error),
+    let doing = async {
+        if takes_down(step) {
+            work.go_down().await?;
+        }
+        work.others_are_there().await?;
+        carry_out(work).await
     };
+    // Steps wait for many things one after the other, some of which say nothing. This is the one place that keeps them from being
+    // silent for longer.
+    let result = heartbeat(SILENCE, doing, |elapsed| work.still(elapsed)).await;
     match &result {
         Ok(_) => work.event(Event::Done { step, elapsed: started.elapsed() }),
         Err(StepError::Interrupted { .. }) => {

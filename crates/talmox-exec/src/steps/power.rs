@@ -83,7 +83,18 @@ pub(crate) async fn reboot(work: &Work<'_>, vm: &Expected, timeout: u32) -> Resu
         }
         other => other.map_err(StepError::call(doing.clone()))?,
     };
-    follow(work, Some(task), &doing, patience + CHANGE_LIMIT).await?;
+    match follow(work, Some(task), &doing, patience + CHANGE_LIMIT).await {
+        Err(error) if error.kind() == Some(&ErrorKind::Timeout) && is_running(work, &found).await? => {
+            if !work.run.request.force_stop {
+                let (vmid, host) = (found.vmid, found.host.clone());
+                return Err(StepError::NoShutdown { vmid, host, limit: patience });
+            }
+            let seconds = patience.as_secs();
+            work.warn(&format!("{} did not shut down within {seconds} s: it is stopped hard", found.name()));
+            cycle(work, &found).await?;
+        }
+        end => end?,
+    }
     // The task ends when the guest is down; another one starts it again.
     see_power(work, &found, VmPower::Running, SEEN_LIMIT).await?;
     let left = pending(client, &found).await.map_err(StepError::call(doing))?;
@@ -93,7 +104,7 @@ pub(crate) async fn reboot(work: &Work<'_>, vm: &Expected, timeout: u32) -> Resu
     Ok(End::Changed)
 }
 
-/// Pulls the plug and puts it in again, for a machine that hangs before it has anything to lose.
+/// Pulls the plug and puts it in again, for a machine that hangs before it has anything to lose, or where the user allowed it.
 pub(super) async fn cycle(work: &Work<'_>, found: &Found) -> Result<()> {
     let doing = format!("switch {} off and on", found.name());
     let turn = work.turn(&found.host).await;

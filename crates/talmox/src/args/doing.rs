@@ -45,6 +45,10 @@ pub(crate) struct Scope {
     /// Restart running VMs for changes that need it
     #[arg(long)]
     pub allow_reboot: bool,
+    /// With --allow-reboot: stop the VM of a node hard, and start it again, if its guest does not shut down in time; what the
+    /// guest has not written to its disks is lost
+    #[arg(long, requires = "allow_reboot")]
+    pub force_stop: bool,
     /// Leave this field of VMs alone though it differs; repeat it, or separate fields by commas
     #[arg(long, env = "TALMOX_IGNORE_DRIFT", value_name = "FIELD", value_delimiter = ',')]
     pub ignore_drift: Vec<String>,
@@ -157,6 +161,10 @@ pub(crate) struct Approval {
     /// Do not ask
     #[arg(long)]
     pub auto_approve: bool,
+    /// Exit with 0 though something is left that only waits: for a lock, a maintenance window, a host that is down, or a
+    /// restart that is not allowed. What is left is named either way; a failure or a refusal stays 1
+    #[arg(long)]
+    pub allow_incomplete: bool,
     /// How many steps at a time (default: as many as Proxmox bears well)
     #[arg(long, env = "TALMOX_PARALLELISM", value_name = "N")]
     pub parallelism: Option<NonZeroUsize>,
@@ -233,7 +241,8 @@ pub(crate) enum PlanFormat {
 ///
 /// Shows the plan, asks, and carries it out: VMs, their configuration, one bootstrap, client files, and a wait until everything
 /// works. Running it again is always safe, and the way to go on after anything went wrong. Ctrl-C finishes what is under way; a second one stops at once. With a plan file exactly that plan is carried out,
-/// and refused if the description or Proxmox have changed since.
+/// and refused if the description or Proxmox have changed since. Exits with 0 if everything it was asked for is so, with --until or
+/// --target that part; otherwise with 1, and names each thing that is left with the command that goes on.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox apply                                  show the plan, ask, do it
@@ -244,18 +253,20 @@ pub(crate) enum PlanFormat {
   talmox apply --move worker-2=pve3             move one VM to another host
   talmox apply --restore etcd.snapshot          build a lost cluster anew, with what a snapshot of etcd holds
   talmox apply --restore etcd.snapshot --quorum-lost   the same where members are left that can do nothing any more
+  talmox apply --allow-reboot --force-stop      restart VMs, also those that ignore the ACPI power button
   talmox apply --not-before 22:00 --not-after 04:00   interrupt nothing by day
   talmox apply --until vms                      only the VMs; nothing is asked of what runs in them
   talmox apply --until reachable                and wait until every machine answers
   talmox apply --config-url https://ops.example.org:8443 --config-cert ops.pem --config-key ops.key
                                                 where machines fetch their configuration
-  talmox apply --auto-approve --log-format json for a pipeline")]
+  talmox apply --auto-approve --log-format json for a pipeline
+  talmox apply --auto-approve --allow-incomplete   for one where a VM may be locked by a backup")]
 pub(crate) struct Apply {
     /// A plan that `talmox plan --out` kept; its nodes and permissions are those it was made with
     #[arg(
         value_name = "PLANFILE",
         conflicts_with_all = [
-            "target", "remove", "prune", "replace", "reconfigure", "roll", "host_gone", "moves", "allow_reboot", "ignore_drift", "max_unavailable", "stage",
+            "target", "remove", "prune", "replace", "reconfigure", "roll", "host_gone", "moves", "allow_reboot", "force_stop", "ignore_drift", "max_unavailable", "stage",
             "not_before", "not_after", "no_snapshot", "restore", "quorum_lost",
         ]
     )]

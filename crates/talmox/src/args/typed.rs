@@ -31,9 +31,11 @@ const TYPED: &[&str] = &[
     "yes",
     // Interrupt or move what runs.
     "allow-reboot",
+    "force-stop",
     "move",
     "move-back",
     // Lift a safeguard.
+    "allow-incomplete",
     "disarm",
     "host-gone",
     "no-snapshot",

@@ -11,6 +11,7 @@ use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
 use super::configs::read_text;
 use super::etcd;
+use super::left::{conclude, of_waiting};
 use super::machines::Inside;
 use super::plan::text;
 use super::secrets::FirstBundle;
@@ -47,7 +48,10 @@ async fn apply(job: &Job, args: &Apply, printer: &Printer) -> anyhow::Result<()>
     // Machines that do not answer yet are what `--until` waits for; that needs nobody's consent.
     let silent = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Answer { .. }));
     if plan.is_empty() && !silent {
-        return hand_out(job, &request, &inside, printer).await;
+        hand_out(job, &request, &inside, printer).await?;
+        let command = |request: &Request| job.command_for("apply", request);
+        let left = of_waiting(&plan.waiting, &request, command);
+        return conclude(&left, args.approval.allow_incomplete, printer);
     }
     let server = Serving::open(job, args, &plan, printer).await?;
     if !args.approval.auto_approve && !plan.is_empty() {

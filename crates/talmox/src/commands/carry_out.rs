@@ -5,11 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use talmox_exec::{ApplyError, Gate, GateFuture, Interruption, Limits, Reach, Reporter, Run, Summary};
-use talmox_plan::{Goal, Nonce, Plan, Planned, Request, Step, Until, Upkeep, Waiting};
+use talmox_plan::{Goal, Nonce, Plan, Planned, Request, Step, StepId, Until, Upkeep, Waiting};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
 use tokio_util::sync::CancellationToken;
 
+use super::left::{Left, conclude, of_waiting, tell_programs, waiting_nodes};
 use super::shared::Site;
 use super::signals::Signals;
 use crate::args::{Approval, LogFormat};
@@ -17,7 +18,7 @@ use crate::failure::{Failure, Told};
 use crate::printer::Printer;
 use crate::progress::{Bars, JsonLines, Ledger, Lines, Screen};
 use crate::prompt;
-use crate::screens::{Broken, Failed, Finish, broken, could, finished, left_behind, plural, waits};
+use crate::screens::{Broken, Failed, Finish, broken, could, finished, left_behind, plural, safe};
 
 /// A plan that somebody said yes to.
 pub(super) struct CarryOut<'a> {
@@ -33,8 +34,8 @@ pub(super) struct CarryOut<'a> {
 
 /// How it ended: what is shown last.
 pub(super) enum Ended {
-    There { screen: String, unfinished: bool },
-    Short { screen: String },
+    There { screen: String, left: Vec<Left> },
+    Short { screen: String, left: Vec<Left> },
 }
 
 impl CarryOut<'_> {
@@ -58,12 +59,13 @@ impl CarryOut<'_> {
             LogFormat::Text => self.with(plan, &Lines::new(plan, say()), None, gatekeeper, printer).await?,
         };
         match ended {
-            Ended::There { screen, unfinished } => {
+            Ended::There { screen, left } => {
                 printer.say(&format!("\n{}", screen.trim_end()));
-                if unfinished { Err(Told.into()) } else { Ok(()) }
+                conclude(&left, self.approval.allow_incomplete, printer)
             }
-            Ended::Short { screen } => {
+            Ended::Short { screen, left } => {
                 printer.problem(&format!("\n{}", screen.trim_end()));
+                tell_programs(&left, printer);
                 Err(Told.into())
             }
         }
@@ -119,11 +121,11 @@ impl CarryOut<'_> {
         }
         let Some(result) = result else { return Err(self.stopped_at_once(&ledger)) };
         Ok(match result {
-            Ok(summary) => Ended::There {
-                screen: finished(&self.finish(plan, &summary, started)),
-                // What still waits is still there, and whoever asked for its end must hear it.
-                unfinished: self.request.goal == Goal::Destroy && !summary.waiting.is_empty(),
-            },
+            Ok(summary) => {
+                let left = self.left(&summary, &ledger);
+                let finish = self.finish(plan, &summary, started);
+                Ended::There { screen: finished(&Finish { complete: left.is_empty(), ..finish }), left }
+            }
             Err(error) => {
                 let ended = Broken {
                     failures: failures(&error),
@@ -131,7 +133,7 @@ impl CarryOut<'_> {
                     interrupted: matches!(error, ApplyError::Interrupted { .. }),
                     again: self.again(&ledger),
                 };
-                Ended::Short { screen: broken(&ended) }
+                Ended::Short { screen: broken(&ended), left: broken_off(&ended) }
             }
         })
     }
@@ -147,11 +149,33 @@ impl CarryOut<'_> {
         self.site.command_for(self.verb, &what_is_left(self.request, |node| ledger.is_replaced(node)))
     }
 
-    /// What is left because nothing may be interrupted now.
-    fn left(&self, summary: &Summary) -> Option<String> {
-        let (first, others) = summary.left.split_first()?;
-        let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
-        Some(format!("nothing is interrupted now ({}): {first}{more}", self.request.upkeep.window))
+    /// What was asked for and is not so.
+    fn left(&self, summary: &Summary, ledger: &Ledger<'_>) -> Vec<Left> {
+        let request = what_is_left(self.request, |node| ledger.is_replaced(node));
+        let command = |request: &Request| self.site.command_for(self.verb, request);
+        let mut left = of_waiting(&summary.waiting, &request, command);
+        if let Some((first, others)) = summary.left.split_first() {
+            let more = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+            left.push(Left {
+                what: format!("nothing is interrupted now ({}): {first}{more}", request.upkeep.window),
+                nodes: nodes_of(&summary.left),
+                command: command(&request),
+                waits: true,
+            });
+        }
+        // What was to follow and does not, though nothing is known to keep it.
+        if left.is_empty() && !summary.later.is_empty() {
+            left.extend(summary.later.iter().map(|intent| Left {
+                what: match &intent.node {
+                    Some(node) => format!("{node}  {}: {}", intent.step, safe(&intent.reason)),
+                    None => format!("{}: {}", intent.step, safe(&intent.reason)),
+                },
+                nodes: intent.node.iter().map(ToString::to_string).collect(),
+                command: command(&request),
+                waits: false,
+            }));
+        }
+        left
     }
 
     fn finish(&self, plan: &Plan, summary: &Summary, started: Instant) -> Finish<'_> {
@@ -161,10 +185,7 @@ impl CarryOut<'_> {
         let (result, next) = match self.request.goal {
             Goal::Converge if !summary.left.is_empty() => (
                 format!("{} left for another time", plural(summary.left.len(), "step")),
-                vec![
-                    ("go on", self.site.command_for(self.verb, self.request)),
-                    ("look", self.site.command("status")),
-                ],
+                vec![("look", self.site.command("status"))],
             ),
             Goal::Converge if staged(plan) > 0 => (
                 format!(
@@ -218,7 +239,7 @@ impl CarryOut<'_> {
             cluster: desired.name.as_str(),
             result,
             steps: summary.done,
-            waiting: summary.waiting.iter().map(waits).chain(self.left(summary)).collect(),
+            complete: true,
             elapsed: started.elapsed(),
             simulated,
             next,
@@ -276,17 +297,27 @@ fn as_described(covered: usize, waiting: &[Waiting]) -> String {
     }
 }
 
-fn waiting_nodes(waiting: &Waiting) -> &[NodeName] {
-    match waiting {
-        Waiting::InFlight { .. } => &[],
-        Waiting::Locked { node, .. }
-        | Waiting::Reboot { node, .. }
-        | Waiting::Trial { node, .. }
-        | Waiting::Answer { node, .. } => std::slice::from_ref(node),
-        Waiting::Bootstrap { missing, .. } => missing,
-        Waiting::Workers { held, .. } => held,
-        Waiting::HostDown { nodes, .. } => nodes,
+/// The nodes of steps.
+fn nodes_of(steps: &[StepId]) -> Vec<String> {
+    let nodes: BTreeSet<&str> =
+        steps.iter().filter_map(|step| step.as_str().split_once('/')).map(|(node, _)| node).collect();
+    nodes.into_iter().map(str::to_owned).collect()
+}
+
+/// The same of a run that stopped short, for programs.
+fn broken_off(broken: &Broken) -> Vec<Left> {
+    let one = |failed: &Failed| Left {
+        what: failed.what.clone(),
+        nodes: Vec::new(),
+        command: broken.again.clone(),
+        waits: false,
+    };
+    let mut left: Vec<Left> = broken.failures.iter().map(one).collect();
+    if left.is_empty() {
+        let (what, command) = ("the run was interrupted".to_owned(), broken.again.clone());
+        left.push(Left { what, nodes: Vec::new(), command, waits: false });
     }
+    left
 }
 
 /// What stood in the way, one by one.

@@ -7,6 +7,7 @@ use talmox_types::desired::Role;
 use super::Exit;
 use super::carry_out::{CarryOut, Gatekeeper};
 use super::client_files::Home;
+use super::left::{conclude, of_waiting};
 use super::machines::Inside;
 use super::plan::text;
 use super::shared::{Job, block_on, nonce};
@@ -39,7 +40,7 @@ async fn destroy(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result
     let nonce = nonce()?;
     let plan = job.plan(&request, &nonce, None).await?;
     if plan.is_empty() && plan.refusals.is_empty() {
-        return nothing_goes(&plan, args, printer);
+        return nothing_goes(job, (&plan, &request), args, printer);
     }
     printer.screen(&text(job, &plan, printer))?;
     if !plan.refusals.is_empty() {
@@ -113,15 +114,20 @@ fn forget(job: &Job, args: &Destroy, printer: &Printer) -> anyhow::Result<()> {
 }
 
 /// Nothing of it is there, or nothing of it can go now, or what is there is not proven its own.
-fn nothing_goes(plan: &Plan, args: &Destroy, printer: &Printer) -> anyhow::Result<()> {
+fn nothing_goes(
+    job: &Job,
+    (plan, request): (&Plan, &Request),
+    args: &Destroy,
+    printer: &Printer,
+) -> anyhow::Result<()> {
     let names: Vec<&str> = args.target.iter().map(NodeName::as_str).collect();
     let what = if names.is_empty() { plan.cluster.to_string() } else { names.join(", ") };
     let said = left_behind(plan);
     if !plan.waiting.is_empty() {
         printer.data(&said)?;
-        return Err(
-            Failure::new(format!("nothing of {what} can be destroyed now; nothing was changed")).into()
-        );
+        printer.problem(&format!("nothing of {what} can be destroyed now; nothing was changed"));
+        let left = of_waiting(&plan.waiting, request, |request| job.command_for("destroy", request));
+        return conclude(&left, args.approval.allow_incomplete, printer);
     }
     let nothing = if said.is_empty() { "Nothing" } else { "Nothing that is proven to be" };
     printer.data(&format!("{said}{nothing} of {what} is there."))

@@ -16,6 +16,7 @@ mod health;
 mod host;
 mod init;
 mod install_image;
+mod left;
 mod machines;
 mod man;
 mod output;
@@ -55,6 +56,7 @@ pub(crate) enum Exit {
     Changes,
 }
 
+pub(crate) use left::Left;
 pub(crate) use shared::quoted;
 
 pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {

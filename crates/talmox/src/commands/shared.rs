@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use talmox_config::{Colour, Outcome, Severity, report};
-use talmox_exec::{Factories, Look, Reach};
+use talmox_exec::{Factories, Look, Reach, heartbeat};
 use talmox_plan::{
     Goal, HostsRequest, Nonce, Observed, Plan, Request, Snapshot, Until, UpkeepRequest, Window, check, plan,
 };
@@ -21,7 +21,7 @@ use crate::args::{ConfiguredAgain, Connection, Description, Move, Roll, Scope, S
 use crate::connect::Session;
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::plural;
+use crate::screens::{duration, plural};
 use crate::secrets_file::now;
 use crate::snapshot_file;
 use crate::trust::{Aim, Folder, needs, settle};
@@ -39,7 +39,11 @@ pub(super) struct Job {
     pub(super) flags: String,
     /// What patches may refer to besides what is kept for the description.
     pub(super) variables: VariableFlags,
+    printer: Printer,
 }
+
+/// The longest a look at Proxmox and the machines is silent.
+const LOOK_SILENCE: Duration = Duration::from_secs(10);
 
 /// Where a plan is carried out, and how that place is named on a command line.
 #[derive(Clone, Copy)]
@@ -90,8 +94,8 @@ impl Job {
         settle(&needs(aim, &outcome, &desired, &folder)?, &folder, printer)?;
         let session = Session::open((&desired, named), &folder, connection, printer).await?;
         let flags = flags(folder.description(), connection);
-        let variables = VariableFlags::default();
-        Ok(Self { outcome, desired, session, folder, started, flags, variables })
+        let (variables, printer) = (VariableFlags::default(), printer.clone());
+        Ok(Self { outcome, desired, session, folder, started, flags, variables, printer })
     }
 
     /// The same with variables for patches.
@@ -109,7 +113,7 @@ impl Job {
     /// Looks at Proxmox as far as a goal needs it.
     pub(super) async fn observe_for(&self, look: impl Into<Look>) -> anyhow::Result<Observed> {
         let observed = talmox_exec::observe_for(&self.session.client, &self.desired, look);
-        observed.await.context("could not look at Proxmox; nothing was changed")
+        self.looking(observed).await.context("could not look at Proxmox; nothing was changed")
     }
 
     /// Looks at Proxmox, and at the machines as far as a request needs it.
@@ -119,13 +123,26 @@ impl Job {
         reach: Option<&Reach<'_>>,
     ) -> anyhow::Result<Observed> {
         let observed = talmox_exec::observe_whole(&self.session.client, &self.desired, request, reach);
-        observed.await.context("could not look at Proxmox; nothing was changed")
+        self.looking(observed).await.context("could not look at Proxmox; nothing was changed")
     }
 
     /// Looks at Proxmox for what another description wants.
     pub(super) async fn observe_as(&self, desired: &Desired) -> anyhow::Result<Observed> {
         let observed = talmox_exec::observe(&self.session.client, desired);
-        observed.await.context("could not look at Proxmox; nothing was changed")
+        self.looking(observed).await.context("could not look at Proxmox; nothing was changed")
+    }
+
+    /// Says that a look goes on which takes long. After a host was lost Proxmox takes seconds for every answer, until it has
+    /// counted that host out.
+    async fn looking<T>(&self, look: impl Future<Output = T>) -> T {
+        let say = |elapsed| {
+            let (time, answers) = (duration(elapsed), self.session.requests());
+            let words = format!(
+                "still looking: {answers} requests so far; a host that does not answer makes Proxmox slow   {time}"
+            );
+            self.printer.say(&words);
+        };
+        heartbeat(LOOK_SILENCE, look, say).await
     }
 
     /// Looks, plans, and has the plan checked. `reach` leads to the machines, if the request goes that far.
@@ -203,6 +220,7 @@ impl Job {
             host_gone,
             moves,
             allow_reboot,
+            force_stop,
             ignore_drift,
             max_unavailable,
             stage,
@@ -244,6 +262,7 @@ impl Job {
             roll_templates: *roll == Some(Roll::Template),
             moves: moves.iter().cloned().map(|Move { node, host }| (node, host)).collect(),
             allow_reboot: *allow_reboot,
+            force_stop: *force_stop,
             ignore_drift: drift_fields(ignore_drift)?.into_iter().collect(),
             upkeep: UpkeepRequest {
                 max_unavailable: *max_unavailable,
@@ -308,6 +327,7 @@ fn with_scope(verb: &str, request: &Request) -> String {
         roll_templates,
         moves,
         allow_reboot,
+        force_stop,
         ignore_drift,
         upkeep,
         hosts: HostsRequest { gone, drain: _, back: _, move_back },
@@ -342,8 +362,10 @@ fn with_scope(verb: &str, request: &Request) -> String {
         words.push_str(&format!(" --restore {}", quoted(&snapshot.path)));
     }
     let given = [
-        ("--prune", *prune),
+        // Of templates it is a word of the verb.
+        ("--prune", *prune && *goal != Goal::PruneTemplates),
         ("--allow-reboot", *allow_reboot),
+        ("--force-stop", *force_stop),
         ("--stage", *stage),
         ("--no-snapshot", *no_snapshot),
         ("--quorum-lost", *quorum_lost),
@@ -441,5 +463,7 @@ mod tests {
         );
         let request = Request { until: Until::Configured, ..Request::default() };
         assert_eq!(with_scope("apply", &request), "apply --until configured");
+        let request = Request { goal: Goal::PruneTemplates, prune: true, ..Request::default() };
+        assert_eq!(with_scope("template prune --all", &request), "template prune --all");
     }
 }

@@ -174,6 +174,8 @@ impl Reporter for Bars {
                 node.task = short(upid.as_str());
                 node.tell(&message(step, "", &node.task));
             }),
+            // The bar's own time goes on between the words of a wait.
+            Event::Still { .. } => {}
             Event::Waiting { step, name, detail, .. } => {
                 self.with(step, |node| node.progress(step, name, detail));
             }
@@ -198,7 +200,7 @@ impl Reporter for Bars {
     }
 
     fn waiting(&self, waiting: &Waiting<'_>) {
-        if self.patience.is_over_without_step(waiting.name, waiting.elapsed) {
+        if self.patience.is_over(waiting.name, waiting.elapsed) {
             let _ = self.screen.println(format!("  {}", waits_for(waiting)));
         }
     }

@@ -79,6 +79,11 @@ fn told<'e>(event: &Event<'e>) -> Line<'e> {
             detail: Some(format!("{name}: {detail}")),
             ..line("waiting", step)
         },
+        Event::Still { step, name, detail, elapsed, .. } => Line {
+            seconds: seconds(elapsed),
+            detail: Some(format!("{name}: {detail}")).filter(|_| !name.is_empty()),
+            ..line("still", step)
+        },
         Event::Warned { step, words } => Line { detail: Some((*words).to_owned()), ..line("warned", step) },
         Event::OtherId { step, vmid } => Line { vmid: Some(vmid.get()), ..line("other_id", step) },
         Event::Done { step, elapsed } => Line { seconds: seconds(elapsed), ..line("done", step) },

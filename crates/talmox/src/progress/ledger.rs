@@ -106,6 +106,7 @@ impl Reporter for Ledger<'_> {
             Event::Failed { .. }
             | Event::Task { .. }
             | Event::Waiting { .. }
+            | Event::Still { .. }
             | Event::Warned { .. }
             | Event::OtherId { .. }
             | Event::Skipped { .. } => {}

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use talmox_exec::{Event, Reporter};
 use talmox_plan::{Plan, Planned, StepId};
 use talmox_pve::client::Waiting;
 
-use super::patience::{Patience, wait, waits_for};
+use super::patience::{Patience, at_most, wait, waits_for};
 use super::{Sink, subject};
 use crate::screens::{could, doing, done, duration, safe};
 
@@ -34,9 +35,14 @@ impl<'a> Lines<'a> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(subject(step).into_owned())
     }
 
-    fn how_it_goes(&self, step: &Planned, name: &str, detail: &str) -> String {
+    fn how_it_goes(&self, step: &Planned, (name, detail): (&str, &str), limit: Duration) -> String {
         let is_task = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).contains(&step.id);
-        if is_task { format!(": {}", safe(detail)) } else { format!(", {}", wait(name, detail)) }
+        match (is_task, name) {
+            (_, "") => String::new(),
+            (true, _) if detail.is_empty() => String::new(),
+            (true, _) => format!(": {}", safe(detail)),
+            (false, _) => format!(", {}{}", wait(name, detail), at_most(limit)),
+        }
     }
 
     fn line(&self, step: &Planned, words: &str) {
@@ -47,15 +53,13 @@ impl<'a> Lines<'a> {
 impl Reporter for Lines<'_> {
     fn event(&self, event: Event<'_>) {
         match event {
-            Event::Started { .. } => {}
+            Event::Started { .. } | Event::Waiting { .. } => {}
             Event::Task { step, .. } => {
                 self.tasks.lock().unwrap_or_else(PoisonError::into_inner).insert(step.id.clone());
             }
-            Event::Waiting { step, name, detail, elapsed, .. } => {
-                if self.patience.is_over(step.id.as_str(), elapsed) {
-                    let how = self.how_it_goes(step, name, detail);
-                    self.line(step, &format!("still {}{how}   {}", doing(step), duration(elapsed)));
-                }
+            Event::Still { step, name, detail, elapsed, limit } => {
+                let how = self.how_it_goes(step, (name, detail), limit);
+                self.line(step, &format!("still {}{how}   {}", doing(step), duration(elapsed)));
             }
             Event::Warned { step, words } => self.line(step, &format!("warning: {}", safe(words))),
             Event::OtherId { step, vmid } => {
@@ -77,7 +81,7 @@ impl Reporter for Lines<'_> {
     }
 
     fn waiting(&self, waiting: &Waiting<'_>) {
-        if self.patience.is_over_without_step(waiting.name, waiting.elapsed) {
+        if self.patience.is_over(waiting.name, waiting.elapsed) {
             (self.sink)(&waits_for(waiting));
         }
     }

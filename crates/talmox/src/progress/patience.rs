@@ -1,4 +1,4 @@
-//! When a wait is worth a word.
+//! When a wait that belongs to no step is worth a word. Of its steps the engine itself says when they are still at work.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::screens::{duration, safe};
 /// A wait that takes longer is mentioned, and again after as long.
 const STILL: Duration = Duration::from_secs(30);
 
-/// One that belongs to no step is mentioned sooner: nothing else on the screen says that anything is done.
+/// The first time it is mentioned sooner: nothing else on the screen says that anything is done.
 const FIRST: Duration = Duration::from_secs(2);
 
 /// How often each wait was mentioned.
@@ -21,11 +21,6 @@ pub(super) struct Patience(Mutex<BTreeMap<String, u64>>);
 impl Patience {
     /// Whether so long a wait has not been mentioned yet.
     pub(super) fn is_over(&self, wait: &str, elapsed: Duration) -> bool {
-        self.is_news(wait, elapsed.as_secs() / STILL.as_secs())
-    }
-
-    /// The same for a wait that belongs to no step.
-    pub(super) fn is_over_without_step(&self, wait: &str, elapsed: Duration) -> bool {
         let first = u64::from(elapsed >= FIRST);
         self.is_news(wait, first + elapsed.as_secs() / STILL.as_secs())
     }
@@ -47,6 +42,11 @@ pub(super) fn wait(name: &str, detail: &str) -> String {
 
 /// A wait that belongs to no step.
 pub(super) fn waits_for(waiting: &Waiting<'_>) -> String {
-    let (elapsed, limit) = (duration(waiting.elapsed), duration(waiting.limit));
-    format!("{} (at most {limit})   {elapsed}", wait(waiting.name, waiting.detail))
+    let Waiting { name, detail, elapsed, limit } = *waiting;
+    format!("{}{}   {}", wait(name, detail), at_most(limit), duration(elapsed))
+}
+
+/// How long a wait takes at most, if that is known.
+pub(super) fn at_most(limit: Duration) -> String {
+    if limit.is_zero() { String::new() } else { format!(" (at most {})", duration(limit)) }
 }

@@ -39,6 +39,14 @@ fn play(reporter: &dyn Reporter, plan: &Plan) {
     for seconds in [1, 31, 32, 65] {
         reporter.event(waiting(seconds));
     }
+    let still = |step, name, detail, seconds| {
+        let (elapsed, limit) = (Duration::from_secs(seconds), Duration::from_mins(10));
+        reporter.event(Event::Still { step, name, detail, elapsed, limit });
+    };
+    still(clone, "clone of 9000 to 2000", "transferred 4.9 GiB of 8.0 GiB (61.00%)", 30);
+    still(clone, "clone of 9000 to 2000", "", 60);
+    still(start, "its lock", "locked (backup)", 30);
+    still(start, "", "", 60);
     reporter.event(Event::Warned { step: clone, words: "disk is thin\u{7}" });
     reporter.event(Event::OtherId { step: clone, vmid: id(2007) });
     reporter.event(Event::Done { step: clone, elapsed: Duration::from_millis(66_200) });

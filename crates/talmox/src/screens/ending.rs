@@ -9,10 +9,11 @@ use talmox_types::NodeName;
 
 use super::plan_text::{RED, YELLOW};
 use super::text::{duration, listed, plural, safe};
+use crate::commands::Left;
 use crate::failure::causes;
 use crate::printer::{BOLD, DIM, GREEN};
 
-/// A run that did what it should.
+/// A run that did all it could.
 pub(crate) struct Finish<'a> {
     pub(crate) cluster: &'a str,
     /// `6 VMs run`, or what else is the case now.
@@ -20,26 +21,38 @@ pub(crate) struct Finish<'a> {
     pub(crate) steps: usize,
     pub(crate) elapsed: Duration,
     pub(crate) simulated: bool,
-    /// What is still waited for.
-    pub(crate) waiting: Vec<String>,
+    /// Whether everything that was asked for is so.
+    pub(crate) complete: bool,
     /// What to type next, with what it is for.
     pub(crate) next: Vec<(&'static str, String)>,
 }
 
 pub(crate) fn finished(finish: &Finish<'_>) -> String {
-    let Finish { cluster, result, steps, elapsed, simulated, waiting, next } = finish;
+    let Finish { cluster, result, steps, elapsed, simulated, complete, next } = finish;
     let world = if *simulated { " (simulated)" } else { "" };
+    let (word, style) = if *complete { ("Done", GREEN) } else { ("Incomplete", YELLOW) };
     let mut text = format!(
-        "{GREEN}Done{GREEN:#}{world}. {BOLD}{cluster}{BOLD:#}: {result} ({} in {}).\n",
+        "{style}{word}{style:#}{world}. {BOLD}{cluster}{BOLD:#}: {result} ({} in {}).\n",
         plural(*steps, "step"),
         duration(*elapsed)
     );
-    for waits in waiting {
-        text.push_str(&format!("  {YELLOW}…{YELLOW:#}   {waits}\n"));
-    }
     let width = next.iter().map(|(what, _)| what.len()).max().unwrap_or_default() + 1;
     for (what, command) in next {
         text.push_str(&format!("  {:<width$} {command}\n", format!("{what}:")));
+    }
+    text
+}
+
+/// A line for each thing that is left, and below those with the same remedy the command for it.
+pub(crate) fn left_lines(left: &[Left]) -> String {
+    let mut text = String::new();
+    for alike in left.chunk_by(|one, other| one.command == other.command) {
+        for one in alike {
+            text.push_str(&format!("{YELLOW}left{YELLOW:#}: {}\n", one.what));
+        }
+        if let Some(first) = alike.first() {
+            text.push_str(&format!("      {}\n", first.command));
+        }
     }
     text
 }

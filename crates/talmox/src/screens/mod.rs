@@ -30,7 +30,7 @@ pub(crate) use adoption_data::AdoptionData;
 pub(crate) use check::{CheckData, check_text};
 pub(crate) use cluster_adoption::{ClusterAdoptionData, cluster_adoption_text};
 pub(crate) use conversion::conversion_text;
-pub(crate) use ending::{Broken, Failed, Finish, broken, finished};
+pub(crate) use ending::{Broken, Failed, Finish, broken, finished, left_lines};
 pub(crate) use ends::Ending;
 pub(crate) use etcd::{EtcdData, MembersData, bytes, etcd_text, members_text};
 pub(crate) use health::{HealthData, health_line, health_text};

@@ -14,6 +14,7 @@ use talmox_types::{FamilyPair, NodeName};
 
 use super::testbed::{self, homelab, name};
 use super::*;
+use crate::commands::Left;
 
 /// Without colour, as in a file.
 fn plain(text: &str) -> String {
@@ -284,14 +285,27 @@ fn the_end_of_a_run() {
         steps: 19,
         elapsed: Duration::from_secs(41),
         simulated: true,
-        waiting: testbed::changes().waiting.iter().map(waits).collect(),
+        complete: false,
         next: vec![
             ("look", "talmox status --simulate".to_owned()),
             ("change", "edit, then talmox plan".to_owned()),
         ],
     };
+    let left = |what: &str, command: &str| Left {
+        what: what.to_owned(),
+        nodes: Vec::new(),
+        command: command.to_owned(),
+        waits: true,
+    };
+    let left = left_lines(&[
+        left("cp-1  VM 2000 on pve is locked (backup)", "talmox apply"),
+        left("host pve2 does not answer", "talmox apply"),
+        left("cp-1  cores of VM 2000 waits for a restart", "talmox apply --allow-reboot"),
+    ]);
+    assert_snapshot!(plain(&(finished(&finish) + &left)));
+    assert_snapshot!(coloured(&(finished(&finish) + &left)));
+    let finish = Finish { complete: true, ..finish };
     assert_snapshot!(plain(&finished(&finish)));
-    assert_snapshot!(coloured(&finished(&finish)));
 }
 
 #[test]

@@ -144,6 +144,115 @@ async fn a_vm_somebody_else_makes_is_waited_for() {
     assert_converged(&lab, &bench, &client).await;
 }
 
+/// A client that is killed while Proxmox works for it leaves its clones locked: with a mark once the first disk was copied.
+async fn killed_after(bench: &Bench, client: &Client, time: Duration) {
+    let end = tokio::time::timeout(time, plan_and_apply(bench, client)).await;
+    assert!(end.is_err(), "it was to be killed: {end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_right_after_a_killed_one_waits_for_its_clones_and_finishes_them() {
+    for seconds in [1, 3, 8] {
+        let lab = Lab::one_host(1);
+        prepared(&lab).await;
+        lab.world(|world| world.timing.create = 20_000);
+        killed_after(&Bench::new(description(3, 0, "")), &lab.client(), Duration::from_secs(seconds)).await;
+        let mut again = Bench::new(description(3, 0, ""));
+        again.nonce = Nonce::new(0xb2);
+        let client = lab.client();
+        let first = planned(&again, &client).await;
+        let locked = |waiting: &Waiting| matches!(waiting, Waiting::Locked { lock, .. } if lock == "clone");
+        assert!(first.waiting.iter().any(locked), "after {seconds} s: {first:#?}");
+        let summary = apply(&again.run(&client), &first).await;
+        let summary =
+            summary.unwrap_or_else(|error| panic!("after {seconds} s: {error:#?}\n{}", lab.calls()));
+        assert_eq!((summary.waiting, summary.later), (Vec::new(), Vec::new()));
+        assert_converged(&lab, &again, &client).await;
+        assert_no_stray_volumes(&lab).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destruction_right_after_a_killed_creation_takes_its_clones_too() {
+    let lab = Lab::one_host(1);
+    lab.template(&lab.client(), vmid(9000)).await;
+    let client = lab.root();
+    lab.world(|world| world.timing.create = 20_000);
+    killed_after(&Bench::new(description(2, 0, "")), &client, Duration::from_secs(3)).await;
+    let mut bench = Bench::new(description(2, 0, ""));
+    bench.request.goal = Goal::Destroy;
+    let summary = plan_and_apply(&bench, &client).await.unwrap();
+    assert_eq!((summary.removed, summary.waiting), (2, Vec::new()));
+    assert!(vms(&lab).await.is_empty());
+    assert!(lab.world(|world| world.pools.is_empty()), "the pool was ours and is gone too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_of_a_vm_is_left_and_told_while_the_others_are_changed() {
+    let lab = Lab::one_host(1);
+    prepared(&lab).await;
+    let client = lab.client();
+    plan_and_apply(&Bench::new(description(2, 0, "")), &client).await.unwrap();
+    let tagged = Bench::new(description(2, 0, "proxmox_vm_defaults:\n  tags: [lab]\n"));
+    lab.world(|world| world.set_lock(2000, Some("backup")));
+    let before = tokio::time::Instant::now();
+    let summary = plan_and_apply(&tagged, &client).await.unwrap();
+    assert!(summary.wrote > 0 && before.elapsed() < Duration::from_mins(5), "{summary:?}");
+    let [Waiting::Locked { node: held, lock, .. }] = summary.waiting.as_slice() else {
+        panic!("{summary:#?}")
+    };
+    assert_eq!((held.as_str(), lock.as_str()), ("cp-1", "backup"));
+    lab.world(|world| world.set_lock(2000, None));
+    plan_and_apply(&tagged, &client).await.unwrap();
+    assert_converged(&lab, &tagged, &client).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guest_that_ignores_the_power_button_is_stopped_hard_only_if_allowed() {
+    let lab = Lab::one_host(1);
+    prepared(&lab).await;
+    let client = lab.client();
+    plan_and_apply(&Bench::new(description(1, 0, "")), &client).await.unwrap();
+    let mut bench = Bench::new(description(1, 0, "proxmox_vm_defaults:\n  memory: 6144\n"));
+    bench.request.allow_reboot = true;
+    lab.world(|world| world.guest_says(2000, BTreeMap::new()));
+    let error = plan_and_apply(&bench, &client).await.unwrap_err();
+    let [failure] = error.outcome().unwrap().failed.as_slice() else { panic!("{error:#?}") };
+    let words = failure.error.to_string();
+    assert_eq!(
+        words,
+        "VM 2000 on pve1 did not shut down within 60 s: its guest ignores the ACPI power button"
+    );
+    assert!(error.hints()[0].contains("--allow-reboot --force-stop"), "{:?}", error.hints());
+    assert_eq!(lab.calls().asking("POST", "/2000/status/stop").count(), 0);
+    bench.request.force_stop = true;
+    plan_and_apply(&bench, &client).await.unwrap();
+    assert!(bench.told.has("did not shut down within 60 s: it is stopped hard"), "{:?}", bench.told.lines());
+    assert_eq!(lab.calls().asking("POST", "/2000/status/stop").count(), 1);
+    assert_converged(&lab, &bench, &client).await;
+    let config = client.vm_config(&host(1), vmid(2000)).await.unwrap();
+    assert_eq!(config.get("memory"), Some("6144"));
+}
+
+/// A host that was just lost makes Proxmox slow, and a run that looks again says that it does.
+#[tokio::test(start_paused = true)]
+async fn a_look_that_takes_long_says_so() {
+    let lab = Lab::one_host(1);
+    prepared(&lab).await;
+    let client = lab.client();
+    let bench = Bench::new(description(1, 0, ""));
+    let plan = planned(&bench, &client).await;
+    // The second list since then is that of the look after the work.
+    lab.plan(When::nth(Method::Get, "/cluster/resources", 2), Fault::Hang { reached: false });
+    apply(&bench.run(&client), &plan).await.unwrap();
+    assert!(
+        bench.told.has("waiting for all of Proxmox to answer"),
+        "{:?}\n{}",
+        bench.told.lines(),
+        lab.calls()
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_remnant_on_an_id_we_want_is_told_with_its_remedy() {
     let lab = Lab::one_host(1);

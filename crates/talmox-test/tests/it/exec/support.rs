@@ -8,7 +8,7 @@ use talmox_exec::{Event, Gate, GateFuture, Interruption, Limits, Reporter, Run};
 use talmox_plan::{
     DriveOptions, Effect, Expected, Nonce, Plan, Planned, Request, Step, StepId, TemplateSource, Volume,
 };
-use talmox_pve::client::{Client, CloneKind, CloneVm, CreateVm, Params};
+use talmox_pve::client::{Client, CloneKind, CloneVm, CreateVm, Params, Waiting};
 use talmox_pve::property::{Slot, VmConfig, VolumeId};
 use talmox_test::{Lab, Shelf, host, vmid};
 use talmox_types::desired::Desired;
@@ -156,6 +156,7 @@ impl Reporter for Told {
             Event::Started { step } => format!("started {}", step.id),
             Event::Task { step, upid } => format!("task {} {}", step.id, upid.kind()),
             Event::Waiting { step, name, detail, .. } => format!("waiting {} for {name}: {detail}", step.id),
+            Event::Still { step, name, .. } => format!("still {} waiting for {name}", step.id),
             Event::Warned { step, words } => format!("warned {}: {words}", step.id),
             Event::OtherId { step, vmid } => format!("other id {}: {vmid}", step.id),
             Event::Done { step, .. } => format!("done {}", step.id),
@@ -163,6 +164,9 @@ impl Reporter for Told {
             Event::Skipped { step, because } => format!("skipped {}: {because}", step.id),
         };
         self.0.lock().unwrap().push(line);
+    }
+    fn waiting(&self, waiting: &Waiting<'_>) {
+        self.0.lock().unwrap().push(format!("waiting for {}", waiting.name));
     }
 }
 

@@ -34,6 +34,9 @@ async fn a_patch_release_one_control_plane_at_a_time() {
     assert_eq!((from.as_str(), to.as_str()), PATCH);
     let since = configurations(&bed);
     upgraded(&bed, PATCH.1).await;
+    // Many waits one after the other, none of them long: all the same it speaks every thirty seconds.
+    let long = bed.told.long_steps();
+    assert!(long.contains("upgrade-kubernetes"), "{long:?}");
     // Three parts, kube-proxy's image and the kubelet of a control plane; a worker's kubelet.
     assert_eq!(applied(&bed, &since), [5, 5, 5, 1, 1]);
     // Nobody is asked to apply before the last one's pod was ready.

@@ -57,6 +57,9 @@ async fn both_authorities_are_replaced_phase_by_phase() {
     );
     let since = bed.lab.calls().len();
     let history = watched(&bed).await;
+    // It speaks all the while; that no step is ever silent for longer than thirty seconds, what hears it sees to itself.
+    let long = bed.told.long_steps();
+    assert!(long.contains("rotate-authority"), "{long:?}");
     // That of Kubernetes takes a while on each machine.
     let kubernetes = history.iter().filter(|phases| phases[0].kubernetes > Phase::Before);
     assert_eq!(kubernetes.count(), 4 * 3, "one machine at a time: {history:?}");

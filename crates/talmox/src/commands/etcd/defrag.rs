@@ -11,7 +11,7 @@ use crate::args::{EtcdDefrag, Format};
 use crate::commands::shared::{Job, block_on};
 use crate::failure::Failure;
 use crate::printer::Printer;
-use crate::screens::bytes;
+use crate::screens::{bytes, duration};
 use talmox_trust::Verb;
 
 /// What came of it, for programs.
@@ -53,7 +53,8 @@ impl Reporter for Waits<'_> {
     fn waiting(&self, waiting: &Waiting<'_>) {
         // Once is enough.
         if waiting.elapsed.as_secs() == 0 {
-            self.0.say(&format!("waiting for {}: {}", waiting.name, waiting.detail));
+            let (name, detail, limit) = (waiting.name, waiting.detail, duration(waiting.limit));
+            self.0.say(&format!("waiting for {name}: {detail} (at most {limit})"));
         }
     }
 }

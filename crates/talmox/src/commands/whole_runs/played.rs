@@ -13,8 +13,8 @@ use crate::commands::shared::Site;
 use crate::printer::Printer;
 use crate::progress::Lines;
 use crate::screens::{
-    EtcdView, InsideView, PLAN_SCHEMA, Places, PlanData, Story, Verbosity, nothing_to_do, plan_text,
-    rotation_words, status_text,
+    EtcdView, InsideView, PLAN_SCHEMA, Places, PlanData, Story, Verbosity, left_lines, nothing_to_do,
+    plan_text, rotation_words, status_text,
 };
 
 /// How the description is named on the command line.
@@ -46,7 +46,12 @@ pub(super) async fn apply(bed: &Bed, request: &Request, number: u32) -> Played {
     bed.reached(number, async |reach: &Reach<'_>| {
         let plan = made(bed, request, &nonce, reach).await;
         let (client, images) = (bed.lab.client(), bed.lab.images());
-        let approval = Approval { auto_approve: true, parallelism: None, log_format: LogFormat::Text };
+        let approval = Approval {
+            auto_approve: true,
+            allow_incomplete: false,
+            parallelism: None,
+            log_format: LogFormat::Text,
+        };
         let carry_out = CarryOut {
             site: Site {
                 client: &client,
@@ -68,8 +73,8 @@ pub(super) async fn apply(bed: &Bed, request: &Request, number: u32) -> Played {
             carry_out.with(&plan, &told, None, gatekeeper, &Printer::silent()).await.unwrap()
         };
         let (end, got_there) = match ended {
-            Ended::There { screen, unfinished } => (screen, !unfinished),
-            Ended::Short { screen } => (screen, false),
+            Ended::There { screen, left } => (screen + &left_lines(&left), left.is_empty()),
+            Ended::Short { screen, .. } => (screen, false),
         };
         let command = carry_out.site.command_for("apply", request);
         let lines = lines.into_inner().unwrap().join("\n");

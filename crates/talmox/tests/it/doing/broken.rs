@@ -75,6 +75,14 @@ async fn what_cannot_be_destroyed_is_not_called_gone() {
         "  …   worker-1  VM 2001 on pve is locked (backup) and is left alone until it is not\n"
     );
     assert!(failed.stderr.contains("nothing of worker-1 can be destroyed now"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("left: worker-1  VM 2001 on pve is locked (backup)"), "{}", failed.stderr);
+    let last = failed.stderr.lines().last().unwrap();
+    assert!(last.contains("talmox destroy --target worker-1"), "{}", failed.stderr);
+    remote.run(&[target.as_slice(), &["--allow-incomplete"]].concat(), &[]).await.succeeded();
+    // A VM that nothing is wanted of keeps nobody from success, and one that is locked does.
+    remote.run(&["apply", "--auto-approve", "--target", "cp-1"], &[]).await.succeeded();
+    let whole = remote.run(&["apply", "--auto-approve"], &[]).await.failed();
+    assert!(whole.stderr.contains("left: worker-1  VM 2001 on pve is locked (backup)"), "{}", whole.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,12 +47,52 @@ fn what_waits_for_a_restart_is_a_change() {
     let lab = Lab::new("waits");
     lab.run(&["apply", "--auto-approve"]).succeeded();
     lab.describe(&CLUSTER.replace("memory: 4096", "memory: 6144"), NODES);
-    lab.run(&["apply", "--auto-approve"]).succeeded();
+    let incomplete = lab.run(&["apply", "--auto-approve"]);
+    assert_eq!(incomplete.code, 1, "{}", incomplete.whole());
     let plan = lab.run(&["plan", "--detailed-exitcode"]);
     assert_eq!(plan.code, 2, "{}", plan.whole());
     assert!(plan.stdout.contains("--allow-reboot"), "{}", plan.whole());
     lab.run(&["apply", "--auto-approve", "--allow-reboot"]).succeeded();
     assert_eq!(lab.run(&["plan", "--detailed-exitcode"]).code, 0);
+}
+
+/// The last lines of a run: what is left, each with the command that goes on.
+fn left_of(stderr: &str) -> Vec<&str> {
+    let lines = stderr.lines().skip_while(|line| !line.starts_with("left: "));
+    lines.collect()
+}
+
+#[test]
+fn what_is_left_is_named_and_decides_the_exit_code() {
+    let lab = Lab::new("left");
+    lab.run(&["apply", "--auto-approve"]).succeeded();
+    lab.describe(&CLUSTER.replace("memory: 4096", "memory: 6144"), NODES);
+    // Once in the run that writes the change, and again in one that finds nothing to do.
+    for round in ["writes", "waits"] {
+        let run = lab.run(&["apply", "--auto-approve"]);
+        assert_eq!(run.code, 1, "{round}: {}", run.whole());
+        let left = left_of(&run.stderr);
+        let commands: Vec<&str> = left.iter().filter(|line| line.starts_with("      ")).copied().collect();
+        assert_eq!(commands.len(), 1, "{round}: {left:#?}");
+        assert!(commands[0].starts_with("      talmox apply --allow-reboot"), "{round}: {left:#?}");
+        assert!(left[0].contains("memory of VM 2000 waits for a restart"), "{round}: {left:#?}");
+        assert!(!run.stderr.contains("Done"), "{round}: {}", run.stderr);
+    }
+    let allowed = lab.run(&["apply", "--auto-approve", "--allow-incomplete"]);
+    assert_eq!(allowed.code, 0, "{}", allowed.whole());
+    assert!(!left_of(&allowed.stderr).is_empty(), "{}", allowed.whole());
+    let json = lab.run(&["apply", "--auto-approve", "--log-format", "json"]);
+    let last: Value = serde_json::from_str(json.stderr.lines().last().unwrap()).unwrap();
+    assert_eq!((json.code, &last["event"], &last["complete"]), (1, &"ended".into(), &false.into()));
+    assert_eq!((&last["left"][0]["nodes"][0], &last["left"][0]["waits"]), (&"cp-1".into(), &true.into()));
+    assert!(last["left"][0]["command"].as_str().unwrap().contains("--allow-reboot"), "{last}");
+    lab.run(&["apply", "--auto-approve", "--allow-reboot"]).succeeded();
+    let json = lab.run(&["apply", "--auto-approve", "--log-format", "json"]).succeeded();
+    let last: Value = serde_json::from_str(json.stderr.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["complete"], &last["left"]), (&true.into(), &serde_json::json!([])));
+    // A refusal is no wait.
+    let refused = lab.run(&["apply", "--auto-approve", "--allow-incomplete", "--target", "nobody"]);
+    assert_eq!(refused.code, 1, "{}", refused.whole());
 }
 
 #[test]

@@ -108,7 +108,6 @@ async fn a_server_that_takes_the_place_of_another_in_the_middle_gets_nothing() {
         assert!(wire.taken_over.load(Ordering::SeqCst) > 0, "cut after {cut_after}: {}", run.whole());
         let run = run.failed();
         assert_eq!(other.calls(), 0, "cut after {cut_after}: {}", run.whole());
-        eprintln!("{}", run.whole());
         assert!(run.stderr.contains("certificate"), "cut after {cut_after}: {}", run.whole());
         assert!(!run.stderr.contains("panicked"), "{}", run.whole());
 

@@ -472,6 +472,9 @@ pub enum Proof {
     /// planes by the cluster's virtual address alone there is none before etcd has a leader: a bootstrap that waited for the
     /// worker would never come. A later look confirms it.
     LeftMaintenance,
+    /// As `Certificate`, of a worker that this run gave its configuration before the bootstrap. It may be installing itself, so it
+    /// is not switched off and on where it does not answer.
+    Awaited,
 }
 
 impl Proof {

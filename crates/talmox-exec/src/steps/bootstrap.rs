@@ -220,7 +220,7 @@ impl Order<'_> {
 
     /// Waits until etcd runs and is healthy.
     async fn watch(&self) -> Result<()> {
-        let (begun, mut without_sign) = (Instant::now(), 0);
+        let (begun, mut without_sign, mut last) = (Instant::now(), 0, String::new());
         loop {
             let seen = match self.client.services().await {
                 Ok(services) => match services.iter().find(|service| service.id == "etcd") {
@@ -230,7 +230,14 @@ impl Order<'_> {
                         let doing = format!("recover etcd on {}", self.vm.mark.node);
                         return Err(StepError::Etcd { doing, reason: etcd.message.clone() });
                     }
-                    Some(etcd) => said(etcd, &services),
+                    Some(etcd) => {
+                        // A program that cannot start is there for a moment, over and over: why it ended tells more.
+                        let begins = etcd.state == "Running" && etcd.healthy.is_none();
+                        if !begins || last.is_empty() {
+                            last = said(etcd, &services);
+                        }
+                        last.clone()
+                    }
                     None => "there is no service etcd yet".to_owned(),
                 },
                 Err(error) => error.to_string(),
@@ -254,13 +261,13 @@ impl Order<'_> {
     async fn pause(&self, name: &str, detail: &str, (begun, limit): (Instant, Duration)) -> Result<()> {
         let elapsed = begun.elapsed();
         if elapsed > limit {
-            let reach = self.work.reach()?;
+            let words = last_words(self.work.reach()?, self.address).await;
             return Err(StepError::NotThere {
                 node: self.vm.mark.node.clone(),
                 address: self.address,
                 waiting_for: name.to_owned(),
                 limit,
-                last_words: last_words(reach, self.address).await,
+                last_words: if words.contains(detail) { words } else { format!("{detail}; {words}") },
             });
         }
         self.work.event(Event::Waiting { step: self.work.planned, name, detail, elapsed, limit });

@@ -92,9 +92,10 @@ impl Order<'_> {
     async fn carry_out(&self) -> Result {
         let address = self.at.address.primary();
         // A VM of an earlier run may be a node that lives.
-        let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str();
+        let is_awaited = self.proof == Proof::Awaited;
+        let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str() && !is_awaited;
         // One that finds its configuration by itself does not answer before it has used it.
-        let limit = if self.finds_its_own() { CONFIGURED_LIMIT } else { BOOT_LIMIT };
+        let limit = if self.finds_its_own() || is_awaited { CONFIGURED_LIMIT } else { BOOT_LIMIT };
         let mut watch = Watch { since: Instant::now(), limit, sent: None, may_cycle };
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
@@ -313,7 +314,7 @@ impl Order<'_> {
     }
 
     fn waited_for(&self, watch: &Watch) -> &'static str {
-        match (watch.sent.is_some(), self.finds_its_own()) {
+        match (watch.sent.is_some() || self.proof == Proof::Awaited, self.finds_its_own()) {
             (true, _) => "an answer with its new configuration",
             (false, true) => "an answer with the configuration it finds when it boots",
             (false, false) => "an answer in maintenance mode",

@@ -66,6 +66,8 @@ enum Voice {
     /// A worker before the bootstrap, which this run makes, in this plan if it is `planned`. The worker may find no control plane
     /// before etcd has a leader, so no step waits for its answer until then.
     Early { planned: bool },
+    /// A worker that this run configured before it bootstrapped the cluster.
+    Awaited,
     /// Once a control plane is configured that this run is about to get there.
     Later,
     /// No control plane is configured, and this run does nothing about it.
@@ -149,6 +151,12 @@ impl<'a> Planner<'a> {
         }
         let is_empty = |standing: &Standing<'a>| matches!(standing, Standing::Configured(seen) if seen.etcd == Some(SeenEtcd::Empty));
         Voice::Early { planned: controllers.iter().all(|(_, standing)| is_empty(standing)) }
+    }
+
+    /// Whether this run made the VM that etcd was begun on.
+    fn began_etcd(&self) -> bool {
+        let ours = |word: &BootstrapWord| word.done && word.incarnation == self.nonce.as_str();
+        self.identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(ours))
     }
 
     /// Whether the configuration of a node's machine is on a drive, or is fetched.
@@ -249,7 +257,7 @@ impl<'a> Planner<'a> {
     ) -> Standing<'a> {
         let early = matches!(voice, Voice::Early { .. });
         let may_answer = match voice {
-            Voice::Own => true,
+            Voice::Own | Voice::Awaited => true,
             // Whether it has found its configuration, its answer alone tells.
             Voice::Early { planned } => !planned && !self.finds_its_own(owned),
             Voice::Later | Voice::None => false,
@@ -257,6 +265,8 @@ impl<'a> Planner<'a> {
         let configures =
             self.request.until >= Until::Configured && self.request.covers(&node.name) && may_answer;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
+            let awaited = node.role == Role::Worker && self.began_etcd() && !self.finds_its_own(owned);
+            let voice = if awaited { Voice::Awaited } else { voice };
             return self.configure_node(node, owned, ("it is new and does not answer yet", voice), None);
         }
         if self.fetches(owned.mark.vmid) && configures {
@@ -273,7 +283,9 @@ impl<'a> Planner<'a> {
         }
         let reason = match voice {
             Voice::Early { .. } => "once etcd runs, unless it turns out to be configured already",
-            Voice::Own | Voice::Later | Voice::None => "unless it turns out to be configured already",
+            Voice::Own | Voice::Awaited | Voice::Later | Voice::None => {
+                "unless it turns out to be configured already"
+            }
         };
         self.configure_later(node, reason);
         Standing::Unknown
@@ -303,7 +315,7 @@ impl<'a> Planner<'a> {
             return Standing::Refused;
         };
         let waits_for = match voice {
-            Voice::Own => None,
+            Voice::Own | Voice::Awaited => None,
             Voice::Early { .. } => self.finds_its_own(owned).then_some("once etcd runs"),
             Voice::Later | Voice::None => Some("once a control plane has its own"),
         };
@@ -342,6 +354,7 @@ impl<'a> Planner<'a> {
         let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
         let proof = match voice {
             Voice::Early { .. } => Proof::LeftMaintenance,
+            Voice::Awaited => Proof::Awaited,
             Voice::Own | Voice::Later | Voice::None => Proof::Certificate,
         };
         let step = Step::ConfigureNode { vm: vm.clone(), address, reconfigure, proof };

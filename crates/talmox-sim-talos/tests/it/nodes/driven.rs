@@ -47,7 +47,7 @@ fn apply_shared(lab: &mut Lab, id: u32, role: Role) {
 }
 
 fn bootstrap(lab: &mut Lab) {
-    lab.ask(1, calls::BOOTSTRAP, &BootstrapRequest::default()).unwrap();
+    lab.until("the bootstrap", |lab| lab.ask(1, calls::BOOTSTRAP, &BootstrapRequest::default()).is_ok());
 }
 
 fn holder(lab: &Lab) -> Option<MachineId> {

@@ -79,7 +79,7 @@ fn configure(court: &mut Court<'_>, step: &Planned, vm: &Expected, address: IpAd
 /// A control plane signs its own certificate, and what follows needs to know that it is there.
 fn proves_itself(court: &mut Court<'_>, step: &Planned, vm: &Expected, proof: Proof) {
     let mut controllers = court.desired.nodes.iter().filter(|node| node.role == Role::Controller);
-    if proof == Proof::LeftMaintenance && controllers.any(|node| node.name == vm.mark.node) {
+    if proof != Proof::Certificate && controllers.any(|node| node.name == vm.mark.node) {
         court.violate(
             Rule::ProvenMachine,
             step,

@@ -101,6 +101,17 @@ async fn a_run_that_ends_with_the_bootstrap_has_configured_the_workers() {
     is_complete(&bed, "further").await;
 }
 
+/// It took its configuration before the bootstrap, and is silent for longer than a machine may take to boot.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_installs_itself_is_not_switched_off_meanwhile() {
+    let bed = Discovery::Off.bed(135, (1, 1), "proxmox_vm_worker_defaults: {boot: iso}");
+    bed.lab.nodes(|nodes| nodes.faults.trouble(MachineId(2001), Trouble::SlowInstall(100)));
+    let end = bed.converge(&healthy(), 1).await;
+    end.unwrap_or_else(|error| panic!("{error}\n{}", bed.told.lines().join("\n")));
+    assert_eq!(bed.lab.calls().asking("POST", "/status/stop").count(), 0);
+    is_complete(&bed, "installed").await;
+}
+
 /// The next run finds workers that took their configuration and do not answer: they do not keep it from the bootstrap.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_died_before_the_bootstrap_is_gone_on_with() {

@@ -154,7 +154,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether this run made the VM that etcd was begun on.
-    fn began_etcd(&self) -> bool {
+    fn began_in_this_run(&self) -> bool {
         let ours = |word: &BootstrapWord| word.done && word.incarnation == self.nonce.as_str();
         self.identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(ours))
     }
@@ -265,7 +265,7 @@ impl<'a> Planner<'a> {
         let configures =
             self.request.until >= Until::Configured && self.request.covers(&node.name) && may_answer;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
-            let awaited = node.role == Role::Worker && self.began_etcd() && !self.finds_its_own(owned);
+            let awaited = node.role == Role::Worker && self.began_in_this_run() && !self.finds_its_own(owned);
             let voice = if awaited { Voice::Awaited } else { voice };
             return self.configure_node(node, owned, ("it is new and does not answer yet", voice), None);
         }

@@ -49,7 +49,9 @@ pub use planner::{
 };
 pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
 pub use rotation::standing as rotation_standing;
-pub use step::{CloneKind, DriveOptions, FileKind, HaRule, HaScope, Reconfigure, Step, TemplateSource};
+pub use step::{
+    CloneKind, DriveOptions, FileKind, HaRule, HaScope, Proof, Reconfigure, Step, TemplateSource,
+};
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
     import_image, managed_template, named_templates, outdated, own_templates, settings_digest,

@@ -105,9 +105,9 @@ pub enum SeenStage {
 pub enum SeenEtcd {
     /// It could not be told.
     Unknown { reason: String },
-    /// No data, and the service waits to be told.
+    /// No data: the service waits to be told, or has not come so far that it wrote any.
     Empty,
-    /// There is data, or a member is starting.
+    /// There is data.
     Member {
         healthy: bool,
         /// Names of all members it knows of, voting or not; none if it could not be asked.

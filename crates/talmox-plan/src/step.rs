@@ -220,8 +220,8 @@ pub enum Step {
         /// Where the machine says what it fetched.
         address: FamilyPair<IpAddr>,
     },
-    /// Waits until the node answers and gives it its configuration, if its SMBIOS uuid is the VM's; is done when the
-    /// configuration was read back. A node that has one already is left as it is.
+    /// Waits until the node answers and gives it its configuration, if its SMBIOS uuid is the VM's; is done with what `proof`
+    /// asks for. A node that has one already is left as it is.
     ConfigureNode {
         vm: Expected,
         /// Where it is asked, and what it is configured for.
@@ -230,6 +230,8 @@ pub enum Step {
         /// maintenance mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reconfigure: Option<Reconfigure>,
+        #[serde(default, skip_serializing_if = "Proof::is_certificate")]
+        proof: Proof,
     },
     /// Makes the first member of etcd, once in the life of a cluster. The intent is in the VM's mark before the call, and
     /// every control plane has said immediately before that it has no data.
@@ -457,6 +459,28 @@ pub struct Reconfigure {
     /// Of the certificate the machine showed when the plan was made: another one gets nothing. None: the way to the machine
     /// has no certificates.
     pub fingerprint: Option<String>,
+}
+
+/// What shows that a machine has taken its configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// It answers with a certificate of the cluster, and its configuration was read back.
+    #[default]
+    Certificate,
+    /// It has left maintenance mode. A worker answers once a control plane has signed its certificate, and where it finds control
+    /// planes by the cluster's virtual address alone there is none before etcd has a leader: a bootstrap that waited for the
+    /// worker would never come. A later look confirms it.
+    LeftMaintenance,
+    /// As `Certificate`, of a worker that this run gave its configuration before the bootstrap. It may be installing itself, so it
+    /// is not switched off and on where it does not answer.
+    Awaited,
+}
+
+impl Proof {
+    fn is_certificate(&self) -> bool {
+        *self == Self::Certificate
+    }
 }
 
 /// What a VM is cloned from.

@@ -29,7 +29,9 @@ const TABLE: &[Behaviour] = &[
     Behaviour::new("maintenance.partial", "Documents without machine and cluster leave a node in maintenance.", Transcript("apply-real-partial")),
     Behaviour::new("maintenance.try", "A trial in maintenance ends with no configuration and nobody listening.", Transcript("maintenance-apply-try")),
     Behaviour::new("tls.authority", "A configured node wants a certificate of its authority or of one it accepts besides.", Facts("§1.2")),
-    Behaviour::new("tls.worker", "A worker listens once a control plane's trustd has signed for it.", Facts("§1.2")),
+    Behaviour::new("tls.refusal", "A client that is refused has finished its handshake: the alert and the end of the connection race, and either comes first.", Observed("§1")),
+    Behaviour::new("tls.worker", "A worker listens once the trustd of a control plane has signed for it: of one that discovery lists, or of the one at the endpoint's address.", Observed("driven")),
+    Behaviour::new("discovery.away", "The discovery service can be out of reach: then no node hears of another by it.", Observed("driven")),
     Behaviour::new("apply.nested-try", "Of two trials in a row the second goes back to the first one's configuration.", Observed("§1")),
     Behaviour::new("apply.trial", "A trial goes back without a word when its time is up; the same again without a trial confirms it.", Observed("day two §3.3")),
     Behaviour::new("apply.identical", "The same configuration again makes nothing but its own versions others.", Observed("day two §3.1")),
@@ -39,6 +41,8 @@ const TABLE: &[Behaviour] = &[
     Behaviour::new("status.join", "A node that joins is ready, not ready while it is a learner, ready, and not ready while its static pods start.", Transcript("join-flow")),
     Behaviour::new("status.cancelled-boot", "A cancelled boot shows running for an instant.", Observed("§1")),
     Behaviour::new("services.words", "Services wait, prepare, run and report in these words.", Transcript("prebootstrap")),
+    Behaviour::new("services.crash", "A program that cannot start is running for a moment and waits to be started again, every five seconds; such an etcd has no data.", Observed("driven")),
+    Behaviour::new("services.images", "A kubelet or an etcd whose image no registry has prepares until one has it; without a kubelet the stage stays booting, also after a bootstrap.", Observed("driven")),
     Behaviour::new("services.stop", "Which services may be stopped by the API.", Transcript("prebootstrap")),
     Behaviour::new("bootstrap.order", "CRI, role, etcd's authority, clock and data directory are looked at in this order.", Facts("§4")),
     Behaviour::new("bootstrap.delay", "A bootstrap that is too early is refused after a second, with a wrong clock after five.", Transcript("vm-apply-flow")),
@@ -111,7 +115,7 @@ const TABLE: &[Behaviour] = &[
     Behaviour::new("nocloud.name", "Without network-config the name in meta-data is dropped too.", Facts("§7")),
     Behaviour::new("nocloud.user-data", "`#cloud-config` is no configuration, `#include` names one URL, an empty file is a fault on a drive.", Facts("§7")),
     Behaviour::new("network.dhcp", "Links nobody speaks of ask for an address; the network gives what is reserved, or nothing.", Unproven),
-    Behaviour::new("network.shared-address", "A shared address is held by the first control plane whose etcd is up.", Unproven),
+    Behaviour::new("network.shared-address", "A shared address is held by a control plane, here the first whose etcd is up, and by none while etcd has no leader.", Observed("driven")),
 ];
 
 #[cfg(test)]

@@ -40,6 +40,8 @@ pub enum Trouble {
     Sick(String),
     /// Its clock never agrees with a time server.
     ClockOff,
+    /// The program of this service, `etcd` or `kubelet`, ends as soon as it was started, and is started again every five seconds.
+    Crashes(String),
     /// The data of its etcd is lost once its part of Kubernetes runs and the other members can do without it.
     LosesEtcd,
 }
@@ -174,6 +176,10 @@ impl Faults {
 
     pub(crate) fn loses_etcd(&mut self, machine: MachineId) -> bool {
         self.take(machine, &Trouble::LosesEtcd)
+    }
+
+    pub(crate) fn crashes(&self, machine: MachineId, service: &str) -> bool {
+        self.has(machine, &Trouble::Crashes(service.to_owned()))
     }
 
     pub(crate) fn fails_to_boot(&self, machine: MachineId, image: &Image) -> bool {

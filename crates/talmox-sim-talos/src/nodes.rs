@@ -32,6 +32,9 @@ pub struct Nodes {
     pub missing_images: BTreeSet<String>,
     /// System extensions by the schematic of an installer.
     pub schematics: BTreeMap<String, Vec<String>>,
+    /// The discovery service is out of reach: nodes that would find each other by it do not.
+    #[serde(default)]
+    discovery_is_away: bool,
     pub(crate) clock: u64,
     /// Unix milliseconds when the clock stood at zero.
     pub(crate) epoch: u64,
@@ -156,6 +159,8 @@ pub(crate) enum Event {
 pub(crate) enum Step {
     Process,
     Healthy,
+    /// The process has ended by itself.
+    Crash,
 }
 
 impl Nodes {
@@ -168,6 +173,7 @@ impl Nodes {
             sites: BTreeMap::new(),
             missing_images: BTreeSet::new(),
             schematics: BTreeMap::new(),
+            discovery_is_away: false,
             clock: 0,
             epoch,
             random: Random::new(seed),
@@ -202,6 +208,18 @@ impl Nodes {
         machine.hardware = hardware;
         machine.on = true;
         self.begin_boot(id);
+    }
+
+    /// Whether the discovery service can be reached from now on; at first it can.
+    pub fn reach_discovery(&mut self, reachable: bool) {
+        self.discovery_is_away = !reachable;
+        self.wake_all();
+    }
+
+    /// Whether a node hears of another one by the discovery service.
+    pub(crate) fn discovers(&self, own: &Settings, other: &Settings) -> bool {
+        let both = own.discovery_service && other.discovery_service;
+        both && own.cluster_id == other.cluster_id && !self.discovery_is_away
     }
 
     /// The text of the configuration in force on a machine.

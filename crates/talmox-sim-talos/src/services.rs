@@ -55,6 +55,9 @@ pub(crate) struct Service {
     /// Counts starts: what was scheduled for an earlier one is void.
     pub(crate) started: u32,
     pub(crate) pid: u32,
+    /// Its process ended by itself and is started again, with nothing prepared anew.
+    #[serde(default)]
+    pub(crate) restarts: bool,
 }
 
 /// Events of a service that are kept.
@@ -70,6 +73,7 @@ impl Service {
             health_changed: None,
             started: 0,
             pid: 0,
+            restarts: false,
         }
     }
 

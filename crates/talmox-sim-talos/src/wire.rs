@@ -88,6 +88,8 @@ pub enum ApiReply {
     Refused,
     /// TLS ends it: the certificate is missing or of another authority.
     NotTrusted { reason: String },
+    /// The same, and the connection is closed before the caller has read why.
+    HungUp,
     /// All replies and the end, so many milliseconds from now.
     Done { after: u64, messages: Vec<Bytes>, end: Status },
     /// Replies come bit by bit: [`Nodes::poll`](crate) them until the end.

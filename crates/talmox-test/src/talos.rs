@@ -129,6 +129,9 @@ impl TalosMemory {
         match reply {
             ApiReply::Refused => Err(refused()),
             ApiReply::NotTrusted { reason } => Err(TransportError::Refused { reason }),
+            ApiReply::HungUp => Err(TransportError::Closed {
+                reason: "the connection was closed before anything was said in it".to_owned(),
+            }),
             ApiReply::Silence => std::future::pending().await,
             ApiReply::Lost { after } => {
                 pause(after).await;

@@ -132,7 +132,7 @@ fn removes(step: &Step) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use talmox_plan::{Expected, ExpectedTemplate, Reconfigure, StepId};
+    use talmox_plan::{Expected, ExpectedTemplate, Proof, Reconfigure, StepId};
     use talmox_types::{ClusterName, FamilyPair, HostName, Mark, TemplateMark};
 
     use super::*;
@@ -189,7 +189,8 @@ mod tests {
             let vm = Expected { host: HostName::parse("pve1").unwrap(), mark: Mark::parse(mark).unwrap() };
             let fingerprint = shown.map(str::to_owned);
             let address = FamilyPair::one("10.0.7.11".parse().unwrap());
-            let step = Step::ConfigureNode { vm, address, reconfigure: Some(Reconfigure { fingerprint }) };
+            let reconfigure = Some(Reconfigure { fingerprint });
+            let step = Step::ConfigureNode { vm, address, reconfigure, proof: Proof::Certificate };
             plan(vec![planned(Some("cp-1"), step, Effect::Create)])
         };
         let approval = Approval::of(&again(Some("one")));

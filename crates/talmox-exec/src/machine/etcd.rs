@@ -25,10 +25,11 @@ pub(crate) async fn seen_etcd(client: &Client) -> SeenEtcd {
         (Err(error), _) | (_, Err(error)) => return SeenEtcd::Unknown { reason: error.to_string() },
     };
     let runs = service.as_ref().is_some_and(|service| service.state == "Running");
-    if !data && !runs {
+    let healthy = runs && service.is_some_and(|service| service.healthy == Some(true));
+    // A program that cannot start is `Running` for a moment, over and over: without data it is no member.
+    if !data && !healthy {
         return SeenEtcd::Empty;
     }
-    let healthy = runs && service.is_some_and(|service| service.healthy == Some(true));
     // Before it runs, the question would hang.
     let members = if runs { client.etcd_members(false).await.ok() } else { None };
     let learners = members.iter().flatten().filter(|member| member.is_learner).count();

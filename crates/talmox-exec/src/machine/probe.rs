@@ -103,9 +103,12 @@ async fn once(reach: &Reach<'_>, address: IpAddr, uuid: Option<&str>) -> Probe {
     }
 }
 
-/// What there is where somebody is neither of our authority nor in maintenance mode.
+/// What there is at an address whose machine shows no certificate of our authority and is not in maintenance mode. One that
+/// closes the connection after the handshake has refused a client without a certificate: its alert and the end of the connection
+/// race, and either may come first.
 fn no_maintenance(reach: &Reach<'_>, error: &Error) -> Probe {
-    if error.kind() == Kind::NotReached {
+    let hung_up = matches!(error.cause, TransportError::Closed { .. });
+    if error.kind() == Kind::NotReached && !hung_up {
         return unreachable(error);
     }
     if reach.machines.identity().is_none() {

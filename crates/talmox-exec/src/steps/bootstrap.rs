@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use talmox_plan::{Expected, Snapshot};
-use talmox_talos::{Client, Error, Kind, Stage};
+use talmox_talos::{Client, Error, Kind, ServiceState, Stage};
 use talmox_types::sabotage::{Defect, sabotaged};
 use talmox_types::{BootstrapWord, Mark, NodeName};
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ const ACCEPT_LIMIT: Duration = Duration::from_mins(10);
 /// How long etcd may take to run: its image is pulled first.
 const ETCD_LIMIT: Duration = Duration::from_mins(15);
 const PAUSE: Duration = Duration::from_secs(1);
-/// How many looks in a row without a sign of the bootstrap mean that the machine has forgotten it: it restarted.
+/// How many looks in a row without a sign of the bootstrap mean that a machine that restarted has forgotten it.
 const FORGOTTEN: u32 = 10;
 
 /// What etcd begins with.
@@ -55,7 +55,9 @@ pub(crate) async fn run(
     let taken = nobody_has_data(work, vm, control_planes).await?;
     let found = work.expect(vm).await?;
     let called_before = write_intent(work, (vm, &client), &found, begin).await?;
-    let order = Order { work, vm, client: &client, address, begin };
+    // Read before the call: a machine that restarts right after it is to be told from one that stands still.
+    let boot = client.boot_id().await.ok();
+    let order = Order { work, vm, client: &client, address, begin, boot };
     if !(taken || called_before && is_taken(&client, begin).await) {
         if let Begin::With(snapshot) = begin {
             upload(work, &client, snapshot).await?;
@@ -178,12 +180,21 @@ async fn is_taken(client: &Client, begin: Begin<'_>) -> bool {
     runs || has_data(client).await.unwrap_or_default()
 }
 
+/// What etcd said last, and the kubelet if that does not run either: then it is not etcd that is the matter.
+fn said(etcd: &ServiceState, services: &[ServiceState]) -> String {
+    let kubelet = services.iter().find(|service| service.id == "kubelet" && service.state != "Running");
+    let kubelet = kubelet.map(|kubelet| format!("; kubelet is {}: {}", kubelet.state, kubelet.message));
+    format!("{}: {}{}", etcd.state, etcd.message, kubelet.unwrap_or_default())
+}
+
 struct Order<'a> {
     work: &'a Work<'a>,
     vm: &'a Expected,
     client: &'a Client,
     address: IpAddr,
     begin: Begin<'a>,
+    /// Which start of the machine the call went to; none if it did not tell.
+    boot: Option<String>,
 }
 
 impl Order<'_> {
@@ -209,40 +220,54 @@ impl Order<'_> {
 
     /// Waits until etcd runs and is healthy.
     async fn watch(&self) -> Result<()> {
-        let (begun, mut without_sign) = (Instant::now(), 0);
+        let (begun, mut without_sign, mut last) = (Instant::now(), 0, String::new());
         loop {
-            let seen = match self.client.service("etcd").await {
-                Ok(Some(service)) if service.state == "Running" && service.healthy == Some(true) => {
-                    return Ok(());
-                }
-                // etcd says only here what is wrong with a snapshot, and does not try again.
-                Ok(Some(service)) if service.state == "Failed" && matches!(self.begin, Begin::With(_)) => {
-                    let doing = format!("recover etcd on {}", self.vm.mark.node);
-                    return Err(StepError::Etcd { doing, reason: service.message });
-                }
-                Ok(Some(service)) => format!("{}: {}", service.state, service.message),
-                Ok(None) => "there is no service etcd yet".to_owned(),
+            let seen = match self.client.services().await {
+                Ok(services) => match services.iter().find(|service| service.id == "etcd") {
+                    Some(etcd) if etcd.state == "Running" && etcd.healthy == Some(true) => return Ok(()),
+                    // etcd says only here what is wrong with a snapshot, and does not try again.
+                    Some(etcd) if etcd.state == "Failed" && matches!(self.begin, Begin::With(_)) => {
+                        let doing = format!("recover etcd on {}", self.vm.mark.node);
+                        return Err(StepError::Etcd { doing, reason: etcd.message.clone() });
+                    }
+                    Some(etcd) => {
+                        // A program that cannot start is there for a moment, over and over: why it ended tells more.
+                        let begins = etcd.state == "Running" && etcd.healthy.is_none();
+                        if !begins || last.is_empty() {
+                            last = said(etcd, &services);
+                        }
+                        last.clone()
+                    }
+                    None => "there is no service etcd yet".to_owned(),
+                },
                 Err(error) => error.to_string(),
             };
             without_sign = if is_taken(self.client, self.begin).await { 0 } else { without_sign + 1 };
-            if without_sign >= FORGOTTEN {
-                let what = format!("{}, which has forgotten the bootstrap,", self.vm.mark.node);
+            // A machine whose programs do not come up shows no sign either, and has the bootstrap in mind all the same.
+            if without_sign >= FORGOTTEN && self.has_restarted().await {
+                let what = format!("{}, which has restarted and forgotten the bootstrap,", self.vm.mark.node);
                 return Err(StepError::Changed { what });
             }
             self.pause("etcd to run", &seen, (begun, ETCD_LIMIT)).await?;
         }
     }
 
+    /// Whether the machine runs since another start than the one the call went to, as far as it tells.
+    async fn has_restarted(&self) -> bool {
+        let now = self.client.boot_id().await.ok();
+        self.boot.as_ref().zip(now).is_some_and(|(before, now)| *before != now)
+    }
+
     async fn pause(&self, name: &str, detail: &str, (begun, limit): (Instant, Duration)) -> Result<()> {
         let elapsed = begun.elapsed();
         if elapsed > limit {
-            let reach = self.work.reach()?;
+            let words = last_words(self.work.reach()?, self.address).await;
             return Err(StepError::NotThere {
                 node: self.vm.mark.node.clone(),
                 address: self.address,
                 waiting_for: name.to_owned(),
                 limit,
-                last_words: last_words(reach, self.address).await,
+                last_words: if words.contains(detail) { words } else { format!("{detail}; {words}") },
             });
         }
         self.work.event(Event::Waiting { step: self.work.planned, name, detail, elapsed, limit });

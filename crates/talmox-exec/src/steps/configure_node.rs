@@ -10,6 +10,9 @@
 //! any more unless a person approved it, and then only behind the certificate that person saw: whoever has taken over the
 //! address can claim the uuid too. With `config_delivery: cidata` nothing is ever sent there.
 //!
+//! A worker that is configured before etcd runs need not answer, because it may reach no control plane that signs its certificate
+//! yet. Its step ends when the worker has left maintenance mode, and a later look confirms it.
+//!
 //! Only calls with one reply are made before: a stream that is open would keep the machine's port closed for ten seconds.
 
 use std::net::IpAddr;
@@ -17,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
-use talmox_plan::{Expected, Incomparable, Reconfigure, config_source, identify, seed_in};
+use talmox_plan::{Expected, Incomparable, Proof, Reconfigure, config_source, identify, seed_in};
 use talmox_talos::{ApplyMode, Client, Fingerprint, Kind};
 use talmox_types::desired::{ConfigDelivery, Role};
 use talmox_types::sabotage::{Defect, sabotaged};
@@ -39,6 +42,9 @@ const BOOT_LIMIT: Duration = Duration::from_mins(5);
 const CONFIGURED_LIMIT: Duration = Duration::from_mins(20);
 /// How long a machine that took its configuration may still look as if it had none.
 const LEAVES_MAINTENANCE: Duration = Duration::from_secs(30);
+/// How long a step waits for a worker's certificate before it leaves that to a later look. The port of a machine that leaves
+/// maintenance mode is closed for up to 12 s; a worker that discovers a control plane has its certificate by then.
+const SIGNED: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(1);
 
 struct Order<'a> {
@@ -49,6 +55,7 @@ struct Order<'a> {
     at: Whereabouts,
     /// What a person approved, if the node was configured before.
     reconfigure: Option<&'a Reconfigure>,
+    proof: Proof,
 }
 
 /// Since when what is waited for.
@@ -65,7 +72,7 @@ pub(super) async fn run(
     work: &Work<'_>,
     vm: &Expected,
     address: FamilyPair<IpAddr>,
-    reconfigure: Option<&Reconfigure>,
+    (reconfigure, proof): (Option<&Reconfigure>, Proof),
 ) -> Result {
     let reach = work.reach()?;
     let found = work.expect(vm).await?;
@@ -78,16 +85,17 @@ pub(super) async fn run(
     let host = Some(found.host.clone());
     let phases = phases_of_newcomer(work, &vm.mark.node).await?;
     let at = Whereabouts { address, vmid: Some(found.vmid), host, uuid: Some(uuid), phases };
-    Order { work, reach, vm, found, at, reconfigure }.carry_out().await
+    Order { work, reach, vm, found, at, reconfigure, proof }.carry_out().await
 }
 
 impl Order<'_> {
     async fn carry_out(&self) -> Result {
         let address = self.at.address.primary();
         // A VM of an earlier run may be a node that lives.
-        let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str();
+        let is_awaited = self.proof == Proof::Awaited;
+        let may_cycle = self.vm.mark.incarnation == self.work.run.nonce.as_str() && !is_awaited;
         // One that finds its configuration by itself does not answer before it has used it.
-        let limit = if self.finds_its_own() { CONFIGURED_LIMIT } else { BOOT_LIMIT };
+        let limit = if self.finds_its_own() || is_awaited { CONFIGURED_LIMIT } else { BOOT_LIMIT };
         let mut watch = Watch { since: Instant::now(), limit, sent: None, may_cycle };
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
@@ -103,6 +111,8 @@ impl Order<'_> {
                     self.compare(&uuid)?;
                     self.send_in_time((&client, fingerprint), version.as_deref(), &mut watch).await?
                 }
+                // That it was configured is noted once it has answered.
+                Probe::Unreachable { .. } if self.has_left(&watch) => return Ok(End::Changed),
                 Probe::Unreachable { reason } => reason,
             };
             if watch.since.elapsed() > watch.limit {
@@ -112,6 +122,12 @@ impl Order<'_> {
             let name = format!("{} to answer", self.vm.mark.node);
             self.work.pause(&name, PAUSE).await?;
         }
+    }
+
+    /// Whether a machine that does not answer has left maintenance mode with its configuration, where that is enough.
+    fn has_left(&self, watch: &Watch) -> bool {
+        let patience = if self.proof == Proof::LeftMaintenance { SIGNED } else { return false };
+        watch.sent.is_some_and(|sent| sent.elapsed() >= patience)
     }
 
     /// Whether nothing may be sent over a connection on which the machine has not proved itself by a certificate.
@@ -298,7 +314,7 @@ impl Order<'_> {
     }
 
     fn waited_for(&self, watch: &Watch) -> &'static str {
-        match (watch.sent.is_some(), self.finds_its_own()) {
+        match (watch.sent.is_some() || self.proof == Proof::Awaited, self.finds_its_own()) {
             (true, _) => "an answer with its new configuration",
             (false, true) => "an answer with the configuration it finds when it boots",
             (false, false) => "an answer in maintenance mode",

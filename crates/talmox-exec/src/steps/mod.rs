@@ -96,8 +96,8 @@ pub(crate) async fn run(work: &Work<'_>) -> Result {
         Step::RemoveSeed { host, volume } => seed::remove(work, host, volume).await,
         Step::PublishConfig { vm, address } => publish::publish(work, vm, *address).await,
         Step::WithdrawConfig { vm, address } => publish::withdraw(work, vm, *address).await,
-        Step::ConfigureNode { vm, address, reconfigure } => {
-            Box::pin(configure_node::run(work, vm, *address, reconfigure.as_ref())).await
+        Step::ConfigureNode { vm, address, reconfigure, proof } => {
+            Box::pin(configure_node::run(work, vm, *address, (reconfigure.as_ref(), *proof))).await
         }
         Step::Bootstrap { vm, address, control_planes } => {
             Box::pin(bootstrap::run(work, vm, *address, control_planes, Begin::Nothing)).await

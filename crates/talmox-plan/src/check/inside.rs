@@ -8,7 +8,8 @@ use talmox_types::{BootstrapWord, Mark, NodeName};
 
 use super::{Court, Rule};
 use crate::{
-    Expected, Guest, Planned, Power, Reconfigure, Seen, SeenEtcd, SeenKubernetes, SeenMachine, Step, Upkeep,
+    Expected, Guest, Planned, Power, Proof, Reconfigure, Seen, SeenEtcd, SeenKubernetes, SeenMachine, Step,
+    Upkeep,
 };
 
 pub(super) fn judge(court: &mut Court<'_>) {
@@ -17,8 +18,9 @@ pub(super) fn judge(court: &mut Court<'_>) {
         if step.step.is_inside() && !court.request.looks_inside() {
             court.violate(Rule::AskedFor, step, "nobody asked for what is inside the machines");
         }
-        if let Step::ConfigureNode { vm, address, reconfigure } = &step.step {
+        if let Step::ConfigureNode { vm, address, reconfigure, proof } = &step.step {
             configure(court, step, vm, address.primary());
+            proves_itself(court, step, vm, *proof);
             configure_once(court, step, vm, reconfigure.as_ref());
         }
         if let Step::RecordConfigured { vm } = &step.step {
@@ -71,6 +73,18 @@ fn configure(court: &mut Court<'_>, step: &Planned, vm: &Expected, address: IpAd
     };
     if let Some(problem) = problem {
         court.violate(Rule::ProvenMachine, step, problem);
+    }
+}
+
+/// A control plane signs its own certificate, and what follows needs to know that it is there.
+fn proves_itself(court: &mut Court<'_>, step: &Planned, vm: &Expected, proof: Proof) {
+    let mut controllers = court.desired.nodes.iter().filter(|node| node.role == Role::Controller);
+    if proof != Proof::Certificate && controllers.any(|node| node.name == vm.mark.node) {
+        court.violate(
+            Rule::ProvenMachine,
+            step,
+            "it is a control plane, and is not waited for until it answers",
+        );
     }
 }
 

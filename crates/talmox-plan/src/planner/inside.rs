@@ -21,8 +21,8 @@ use super::hosts::is_away;
 use super::upkeep::{Living, UNKNOWN_PHASE};
 use super::{Draft, Planner};
 use crate::{
-    Effect, Expected, Intent, Owned, Power, Reconfigure, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode,
-    Step, StepId, Until, Waiting,
+    Effect, Expected, Guest, Intent, Owned, Power, Proof, Reconfigure, SeenEtcd, SeenKubernetes, SeenMachine,
+    SeenNode, Step, StepId, Until, Waiting, seed_in,
 };
 
 /// Why the last step of a plan waits until the cluster is healthy, where nothing else is the matter.
@@ -61,7 +61,13 @@ struct InMaintenance<'a> {
 /// Whether a machine can answer once it has its configuration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Voice {
+    /// A control plane; or a worker of a cluster whose control planes can sign its certificate.
     Own,
+    /// A worker before the bootstrap, which this run makes, in this plan if it is `planned`. The worker may find no control plane
+    /// before etcd has a leader, so no step waits for its answer until then.
+    Early { planned: bool },
+    /// A worker that this run configured before it bootstrapped the cluster.
+    Awaited,
     /// Once a control plane is configured that this run is about to get there.
     Later,
     /// No control plane is configured, and this run does nothing about it.
@@ -86,8 +92,10 @@ impl<'a> Planner<'a> {
             let comes = |(node, standing): &(&Node, Standing<'a>)| {
                 self.request.covers(&node.name) && matches!(standing, Standing::Later | Standing::Unknown)
             };
-            let voice = if role == Role::Controller || standings.iter().any(speaks) {
+            let voice = if role == Role::Controller {
                 Voice::Own
+            } else if standings.iter().any(speaks) {
+                self.voice_beside(&standings)
             } else if standings.iter().any(comes) {
                 Voice::Later
             } else {
@@ -123,6 +131,38 @@ impl<'a> Planner<'a> {
         if self.request.until == Until::Healthy && self.request.targets.is_empty() {
             self.healthy(&standings, &etcd, configured);
         }
+    }
+
+    /// How a worker can answer beside control planes that are configured, or get their configuration in this plan.
+    fn voice_beside(&self, controllers: &[(&Node, Standing<'a>)]) -> Voice {
+        let is_covered = first_control_plane(self.desired).is_some_and(|first| self.request.covers(first));
+        let begun = self.identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(|word| word.done));
+        let restores = self.request.upkeep.restore.is_some();
+        let comes = |standing: &Standing<'a>| match standing {
+            Standing::Configured(seen) => {
+                matches!(seen.etcd, Some(SeenEtcd::Empty | SeenEtcd::Unknown { .. }))
+            }
+            Standing::Fresh(_) | Standing::Later | Standing::Unknown => true,
+            Standing::Off | Standing::Away | Standing::Refused => false,
+        };
+        let bootstraps = self.request.until >= Until::Bootstrapped && is_covered && (!begun || restores);
+        if !(bootstraps && controllers.iter().all(|(_, standing)| comes(standing))) {
+            return Voice::Own;
+        }
+        let is_empty = |standing: &Standing<'a>| matches!(standing, Standing::Configured(seen) if seen.etcd == Some(SeenEtcd::Empty));
+        Voice::Early { planned: controllers.iter().all(|(_, standing)| is_empty(standing)) }
+    }
+
+    /// Whether this run made the VM that etcd was begun on.
+    fn began_in_this_run(&self) -> bool {
+        let ours = |word: &BootstrapWord| word.done && word.incarnation == self.nonce.as_str();
+        self.identities.marks().any(|mark| mark.bootstrap.as_ref().is_some_and(ours))
+    }
+
+    /// Whether the configuration of a node's machine is on a drive, or is fetched.
+    fn finds_its_own(&self, owned: &Owned) -> bool {
+        let guest = self.observed.guests.get(&owned.mark.vmid).and_then(Guest::seen);
+        guest.is_some_and(|seen| seed_in(&seen.live).is_some()) || self.fetches(owned.mark.vmid)
     }
 
     /// The VM of each node; of a double the one that stays.
@@ -215,16 +255,25 @@ impl<'a> Planner<'a> {
         (address, reason): (IpAddr, &str),
         voice: Voice,
     ) -> Standing<'a> {
+        let early = matches!(voice, Voice::Early { .. });
+        let may_answer = match voice {
+            Voice::Own | Voice::Awaited => true,
+            // Whether it has found its configuration, its answer alone tells.
+            Voice::Early { planned } => !planned && !self.finds_its_own(owned),
+            Voice::Later | Voice::None => false,
+        };
         let configures =
-            self.request.until >= Until::Configured && self.request.covers(&node.name) && voice == Voice::Own;
+            self.request.until >= Until::Configured && self.request.covers(&node.name) && may_answer;
         if owned.mark.incarnation == self.nonce.as_str() && configures {
-            return self.configure_node(node, owned, "it is new and does not answer yet", None);
+            let awaited = node.role == Role::Worker && self.began_in_this_run() && !self.finds_its_own(owned);
+            let voice = if awaited { Voice::Awaited } else { voice };
+            return self.configure_node(node, owned, ("it is new and does not answer yet", voice), None);
         }
         if self.fetches(owned.mark.vmid) && configures {
-            return self.configure_node(node, owned, "it waits for its configuration", None);
+            return self.configure_node(node, owned, ("it waits for its configuration", voice), None);
         }
-        // To wait for a worker that waits for a control plane of this very plan would be to wait for ever.
-        if voice != Voice::Later {
+        // To wait for a worker that waits for a control plane of this very plan, or for the bootstrap, would be to wait for ever.
+        if voice != Voice::Later && !early {
             self.plan.waiting.push(Waiting::Answer {
                 node: node.name.clone(),
                 vmid: owned.mark.vmid,
@@ -232,7 +281,13 @@ impl<'a> Planner<'a> {
                 reason: reason.to_owned(),
             });
         }
-        self.configure_later(node, "unless it turns out to be configured already");
+        let reason = match voice {
+            Voice::Early { .. } => "once etcd runs, unless it turns out to be configured already",
+            Voice::Own | Voice::Awaited | Voice::Later | Voice::None => {
+                "unless it turns out to be configured already"
+            }
+        };
+        self.configure_later(node, reason);
         Standing::Unknown
     }
 
@@ -259,15 +314,20 @@ impl<'a> Planner<'a> {
         let Configures::Yes(reconfigure) = self.may_configure(node, owned, address, fingerprint) else {
             return Standing::Refused;
         };
-        if voice != Voice::Own {
-            self.configure_later(node, "once a control plane has its own");
+        let waits_for = match voice {
+            Voice::Own | Voice::Awaited => None,
+            Voice::Early { .. } => self.finds_its_own(owned).then_some("once etcd runs"),
+            Voice::Later | Voice::None => Some("once a control plane has its own"),
+        };
+        if let Some(waits_for) = waits_for {
+            self.configure_later(node, waits_for);
             return Standing::Unknown;
         }
         let reason = match reconfigure {
             Some(_) => "it has lost its configuration, and may have it again, as asked",
             None => "it has no configuration",
         };
-        self.configure_node(node, owned, reason, reconfigure)
+        self.configure_node(node, owned, (reason, voice), reconfigure)
     }
 
     fn refuse_stranger(&mut self, node: &Node, address: IpAddr, why: &str) {
@@ -287,12 +347,17 @@ impl<'a> Planner<'a> {
         &mut self,
         node: &Node,
         owned: &Owned,
-        reason: &str,
+        (reason, voice): (&str, Voice),
         reconfigure: Option<Reconfigure>,
     ) -> Standing<'a> {
         let Some(address) = self.addresses.get(&node.name).copied() else { return Standing::Unknown };
         let vm = Expected { host: owned.host.clone(), mark: owned.mark.clone() };
-        let step = Step::ConfigureNode { vm: vm.clone(), address, reconfigure };
+        let proof = match voice {
+            Voice::Early { .. } => Proof::LeftMaintenance,
+            Voice::Awaited => Proof::Awaited,
+            Voice::Own | Voice::Later | Voice::None => Proof::Certificate,
+        };
+        let step = Step::ConfigureNode { vm: vm.clone(), address, reconfigure, proof };
         let phase = if self.phase_is_unknown(node) { UNKNOWN_PHASE } else { "" };
         let reason = format!("{reason}{phase}");
         let configured = self.push(Draft::new(Some(&node.name), step, &reason, Effect::Create));

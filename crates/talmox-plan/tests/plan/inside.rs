@@ -2,6 +2,7 @@
 
 mod broken;
 mod configured;
+mod early;
 mod layers;
 mod leaving;
 mod restore;

@@ -38,6 +38,9 @@ pub(super) const HANDLERS: Handlers = &[
 /// Bytes of a piece of a snapshot.
 const PIECE: usize = 1024;
 
+/// How long it takes to stop an etcd whose program cannot start.
+const STOPS: u64 = 6000;
+
 type Reply = Result<ApiReply, Status>;
 
 const NO_LEADER: &str = "etcdserver: no leader";
@@ -72,14 +75,17 @@ fn bootstrap(nodes: &mut Nodes, asked: &Asked<'_>) -> Reply {
         return Err(Status::new(Code::InvalidArgument, "etcd is not configured, bootstrap is not possible"));
     }
     if !machine.time_synced {
-        return Ok(not_yet("time is not in sync yet", 5000));
+        return Ok(not_yet("time is not in sync yet", 5100));
     }
     if nodes.etcd_data(asked.machine).is_some() {
         return Err(Status::new(Code::AlreadyExists, "etcd data directory is not empty"));
     }
+    // An etcd that is started over and over is stopped first.
+    let stops = machine.services.get("etcd").is_some_and(|etcd| etcd.restarts);
     let BootstrapRequest { recover_etcd: recover, recover_skip_hash_check: skip_hash_check } = request;
     nodes.begin_bootstrap(asked.machine, crate::machine::Bootstrap { recover, skip_hash_check });
-    Ok(nodes.reply(&BootstrapResponse { messages: vec![Bootstrap { metadata: None }] }))
+    let message = BootstrapResponse { messages: vec![Bootstrap { metadata: None }] };
+    Ok(if stops { reply_after(STOPS, &message) } else { nodes.reply(&message) })
 }
 
 /// The member that runs here; none means that the call hangs until the caller gives up.

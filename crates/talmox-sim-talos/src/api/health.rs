@@ -101,7 +101,7 @@ fn discovered(nodes: &Nodes, id: MachineId) -> (Vec<IpAddr>, Vec<IpAddr>) {
     let known = nodes.machines.iter().filter_map(|(other, machine)| {
         let run = machine.run.as_ref()?;
         let (own, theirs) = (own?, run.settings()?);
-        let same = own.discovery_service && own.authority == theirs.authority;
+        let same = nodes.discovers(own, theirs);
         let main = run.network.main()?;
         (*other == id || same).then_some((main, theirs.role == Role::ControlPlane))
     });

@@ -78,7 +78,9 @@ pub(crate) fn answer(nodes: &mut Nodes, call: &ApiCall, fault: Option<CallFault>
         return ApiReply::Refused;
     }
     if let Some(refusal) = turned_away(nodes, machine, &call.peer) {
-        return refusal;
+        // TLS 1.3: the client has finished its handshake, and the alert races with the end of the connection.
+        let hangs_up = matches!(refusal, ApiReply::NotTrusted { .. }) && nodes.random.below(2) == 0;
+        return if hangs_up { ApiReply::HungUp } else { refusal };
     }
     let planned = nodes.faults.due(call.to, &call.path);
     match fault.or(planned) {
@@ -106,6 +108,7 @@ fn go_wrong(nodes: &mut Nodes, machine: MachineId, call: &ApiCall, fault: CallFa
             ApiReply::Done { after, messages, end } => ApiReply::Done { after: after + by, messages, end },
             other @ (ApiReply::Refused
             | ApiReply::NotTrusted { .. }
+            | ApiReply::HungUp
             | ApiReply::Stream(_)
             | ApiReply::Silence
             | ApiReply::Lost { .. }) => other,

@@ -155,6 +155,7 @@ fn gather(nodes: &mut Nodes, here: &Asked<'_>, targets: &[&str], streams: bool) 
             // One that never answers keeps the others waiting.
             other @ (ApiReply::Refused
             | ApiReply::NotTrusted { .. }
+            | ApiReply::HungUp
             | ApiReply::Silence
             | ApiReply::Lost { .. }) => return other,
         }

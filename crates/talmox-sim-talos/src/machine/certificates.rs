@@ -1,5 +1,7 @@
 //! What a node shows to those who call it.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -98,11 +100,23 @@ impl Nodes {
         self.issue_server(&authority, &leaf)
     }
 
-    /// The authority of a control plane whose trustd runs and takes this worker's token.
+    /// The authority of a control plane whose trustd runs, takes this worker's token and can be reached from it: at a control
+    /// plane that discovery lists, or at the address of the cluster's endpoint. A virtual address leads nowhere before etcd has
+    /// a leader.
     fn trusted_signer(&self, worker: MachineId) -> Option<Signer> {
         let settings = self.run(worker)?.settings()?;
-        self.machines.values().filter_map(|machine| machine.run.as_ref()).find_map(|run| {
+        let endpoint = settings.endpoint_parts().0.parse::<IpAddr>().map(|address| self.at(address));
+        self.machines.iter().find_map(|(id, machine)| {
+            let run = machine.run.as_ref()?;
             let theirs = run.settings()?;
+            let is_found = match endpoint {
+                // A name may lead to any control plane.
+                Err(_) => true,
+                Ok(at) => at == Some(*id) || self.discovers(settings, theirs),
+            };
+            if !is_found {
+                return None;
+            }
             let trusted = run.is_control_plane()
                 && run.is_service_up("trustd")
                 && theirs.token == settings.token

@@ -169,13 +169,22 @@ impl Nodes {
 }
 
 impl Nodes {
-    /// Addresses control planes share, and who has each of them: the first whose etcd is up.
+    /// Addresses control planes share, and who has each of them: the first whose etcd is up and has a leader.
     pub(crate) fn shared_addresses(&self) -> Vec<(IpAddr, MachineId)> {
         let mut found: Vec<(IpAddr, MachineId)> = Vec::new();
         for (id, machine) in &self.machines {
             let Some(run) = &machine.run else { continue };
             let Some(settings) = run.settings().filter(|_| run.is_control_plane()) else { continue };
-            for shared in settings.shared_addresses.iter().filter(|_| run.is_service_up("etcd")) {
+            let has_leader = || {
+                let member = self.running_member(*id);
+                member
+                    .and_then(|data| self.clusters.get(&data.cluster))
+                    .is_some_and(|known| known.leader.is_some())
+            };
+            if settings.shared_addresses.is_empty() || !run.is_service_up("etcd") || !has_leader() {
+                continue;
+            }
+            for shared in &settings.shared_addresses {
                 if !found.iter().any(|(ip, _)| ip == shared) {
                     found.push((*shared, *id));
                 }

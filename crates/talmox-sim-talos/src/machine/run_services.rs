@@ -6,6 +6,10 @@ use crate::hardware::MachineId;
 use crate::nodes::{Event, Nodes, Step};
 use crate::services::{Health, Need, Service, State, has_health, needs, started};
 
+/// How long a program is there that cannot start, and how long after its end Talos starts it again.
+const IN_VAIN: u64 = 400;
+const AGAIN: u64 = 5000;
+
 impl Run {
     fn is_met(&self, need: Need) -> bool {
         match need {
@@ -59,6 +63,7 @@ impl Nodes {
         let one = run.services.entry(service.to_owned()).or_insert_with(Service::new);
         one.started += 1;
         one.pid = pid;
+        one.restarts = false;
         one.health = Health::Unknown;
         one.health_changed = None;
         one.health_message = String::new();
@@ -83,7 +88,8 @@ impl Nodes {
             .services
             .iter()
             .filter(|(name, one)| {
-                matches!(one.state, State::Starting | State::Waiting) && run.waits_for(name).is_empty()
+                let waits = matches!(one.state, State::Starting | State::Waiting) && !one.restarts;
+                waits && run.waits_for(name).is_empty()
             })
             .map(|(name, _)| name.clone())
             .collect();
@@ -110,18 +116,25 @@ impl Nodes {
         self.schedule_step(id, service, after, Step::Process);
     }
 
-    fn kubelet_image(&self, id: MachineId) -> Option<String> {
-        Some(self.run(id)?.settings()?.components.kubelet.image.clone())
+    /// The image a service runs from, if it does not come with Talos.
+    fn image_of(&self, id: MachineId, service: &str) -> Option<String> {
+        let settings = self.run(id)?.settings()?;
+        match service {
+            "kubelet" => Some(settings.components.kubelet.image.clone()),
+            "etcd" => Some(settings.etcd_image.clone()),
+            _ => None,
+        }
     }
 
     /// Whether it was pulled before.
     fn keeps_kubelet_image(&self, id: MachineId) -> bool {
-        self.kubelet_image(id).is_some_and(|image| self.stored(id, &image).is_some())
+        self.image_of(id, "kubelet").is_some_and(|image| self.stored(id, &image).is_some())
     }
 
-    /// An image no registry has is asked for over and over.
-    fn has_kubelet_image(&mut self, id: MachineId) -> bool {
-        self.kubelet_image(id).is_some_and(|image| self.pull(id, &image).is_ok())
+    /// Whether a service has the image it runs from. One that no registry has is asked for over and over.
+    fn has_image(&mut self, id: MachineId, service: &str) -> bool {
+        let Some(image) = self.image_of(id, service) else { return true };
+        self.stored(id, &image).is_some() || self.pull(id, &image).is_ok()
     }
 
     pub(crate) fn schedule_step(&mut self, id: MachineId, service: &str, after: u64, step: Step) {
@@ -139,11 +152,15 @@ impl Nodes {
         }
         match step {
             Step::Process => {
-                if service == "etcd" && !self.start_etcd_process(id) {
+                if !self.has_image(id, service) {
+                    self.schedule_step(id, service, self.timing.pull, Step::Process);
                     return;
                 }
-                if service == "kubelet" && !self.has_kubelet_image(id) {
-                    self.schedule_step(id, service, self.timing.pull, Step::Process);
+                if self.faults.crashes(id, service) {
+                    self.begin_in_vain(id, service);
+                    return;
+                }
+                if service == "etcd" && !self.start_etcd_process(id) {
                     return;
                 }
                 self.say(id, service, State::Preparing, "Creating service runner");
@@ -159,6 +176,13 @@ impl Nodes {
                     self.schedule_step(id, service, health, Step::Healthy);
                 }
             }
+            Step::Crash => {
+                let words = format!(
+                    "Error running Containerd({service}), going to restart forever: task \"{service}\" failed: exit code 1"
+                );
+                self.say(id, service, State::Waiting, &words);
+                self.schedule_step(id, service, AGAIN, Step::Process);
+            }
             Step::Healthy if service == "etcd" => self.first_etcd_check(id),
             Step::Healthy if service == "kubelet" && self.is_sick(id) => {
                 let words = "Get \"http://127.0.0.1:10248/healthz\": dial tcp 127.0.0.1:10248: connect: connection refused";
@@ -173,6 +197,17 @@ impl Nodes {
                 }
             }
         }
+    }
+
+    /// A program that cannot start: its process is there for a moment, and leaves no data.
+    fn begin_in_vain(&mut self, id: MachineId, service: &str) {
+        let pid = 100 + u32::try_from(self.random.below(900)).unwrap_or_default();
+        if let Some(one) = self.run_mut(id).and_then(|run| run.services.get_mut(service)) {
+            (one.pid, one.restarts) = (pid, true);
+        }
+        self.set_health(id, service, Health::Unknown, "");
+        self.say(id, service, State::Running, &started(service, pid));
+        self.schedule_step(id, service, IN_VAIN, Step::Crash);
     }
 
     fn is_sick(&self, id: MachineId) -> bool {

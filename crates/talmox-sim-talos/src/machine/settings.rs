@@ -89,6 +89,8 @@ pub(crate) struct Settings {
     /// Of the kubelet: `v1.36.3`.
     pub(crate) kubernetes_version: String,
     pub(crate) components: Components,
+    #[serde(default = "etcd_image")]
+    pub(crate) etcd_image: String,
     pub(crate) labels: Vec<(String, String)>,
     pub(crate) taints: Vec<(String, String)>,
     pub(crate) scheduling_on_control_planes: bool,
@@ -101,6 +103,11 @@ pub(crate) struct Settings {
     pub(crate) provider_id: Option<String>,
     /// Whether the kubelet waits for a cloud controller.
     pub(crate) external_cloud_provider: bool,
+}
+
+/// The image of etcd where the configuration names none. Its version hangs on Talos'.
+fn etcd_image() -> String {
+    "registry.k8s.io/etcd:v3.6.16".to_owned()
 }
 
 fn text(value: Option<&Value>) -> Option<String> {
@@ -179,6 +186,7 @@ impl Settings {
                 }),
             kubernetes_version: kubernetes_version(config, first),
             components: Components::read(config, first),
+            etcd_image: text(at(&["cluster", "etcd", "image"])).unwrap_or_else(etcd_image),
             labels: [pairs(at(&["machine", "nodeLabels"])), pairs(document("KubeNodeConfig", "labels"))]
                 .concat(),
             taints: [pairs(at(&["machine", "nodeTaints"])), pairs(document("KubeNodeConfig", "taints"))]

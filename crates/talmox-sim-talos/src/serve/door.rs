@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
+use super::tls::Refusal;
 use super::{Api, ServeError, Shared, grpc, kube, stopped, tls};
 use crate::Listener;
 
@@ -31,6 +32,8 @@ pub(super) struct Door {
     port: Option<Port>,
     /// Those of now, and those whose last calls are being answered.
     connections: JoinSet<()>,
+    /// How many connections there were.
+    taken: u64,
 }
 
 /// A port that is ours.
@@ -46,6 +49,13 @@ enum Port {
 struct Opening {
     listener: Listener,
     tls: Arc<ServerConfig>,
+    /// The same, for a connection that ends without an alert if the client is refused.
+    silent: Arc<ServerConfig>,
+}
+
+/// Whether the connection of this number is one that ends without an alert: about half of them are, the same in every run.
+fn ends_silently(number: u64) -> bool {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1
 }
 
 impl Door {
@@ -60,7 +70,7 @@ impl Door {
         let failed = |source| ServeError::Listen { address: wanted, source };
         let closed = bind(wanted).await.map_err(failed)?;
         let real = closed.local_addr().map_err(failed)?;
-        let mut door = Self { shared, address, api, real, port: None, connections: JoinSet::new() };
+        let mut door = Self { shared, address, api, real, port: None, connections: JoinSet::new(), taken: 0 };
         door.port = Some(match door.opening() {
             Some(_) => Port::Open(closed.listen(BACKLOG).map_err(failed)?),
             None => Port::Closed(closed),
@@ -117,9 +127,17 @@ impl Door {
     fn opening(&self) -> Option<Opening> {
         let listener = self.listener();
         let old = self.shared.beside.nodes().takes_old_tls(self.address);
-        let tls =
-            tls::configuration(&listener, self.api, old, tls::LaterClock(Arc::clone(&self.shared.beside)))?;
-        Some(Opening { listener, tls: Arc::new(tls) })
+        let configuration = |refusal| {
+            let clock = tls::LaterClock(Arc::clone(&self.shared.beside));
+            tls::configuration(&listener, (self.api, refusal), old, clock).map(Arc::new)
+        };
+        let tls = configuration(Refusal::Alert)?;
+        // An API server of Kubernetes refuses in HTTP, not in TLS.
+        let silent = match self.api {
+            Api::Talos => configuration(Refusal::Silent)?,
+            Api::Kubernetes => Arc::clone(&tls),
+        };
+        Some(Opening { listener, tls, silent })
     }
 
     /// Takes connections as long as the node shows what it showed at first. Then those it has are told to end: calls
@@ -140,7 +158,9 @@ impl Door {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
                         let caller = Caller { shared: Arc::clone(&self.shared), address: self.address, open: open.subscribe() };
-                        self.connections.spawn(serve(caller, self.api, stream, opening.clone()));
+                        self.taken += 1;
+                        let silent = ends_silently(self.taken);
+                        self.connections.spawn(serve(caller, (self.api, silent), stream, opening.clone()));
                     }
                     Err(_) => tokio::time::sleep(PAUSE).await,
                 },
@@ -179,13 +199,17 @@ impl Caller {
 /// What is under way when a door closes has this long to be answered.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
 
-async fn serve(caller: Caller, api: Api, stream: TcpStream, opening: Opening) {
+async fn serve(caller: Caller, (api, silent): (Api, bool), stream: TcpStream, opening: Opening) {
     // Small replies wait for nothing.
     let _ = stream.set_nodelay(true);
-    let accepting = TlsAcceptor::from(Arc::clone(&opening.tls)).accept(stream);
+    let settings = if silent { &opening.silent } else { &opening.tls };
+    let accepting = TlsAcceptor::from(Arc::clone(settings)).accept(stream);
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, accepting).await else { return };
     let peer =
         tls::peer(stream.get_ref().1, &opening.listener, &tls::LaterClock(Arc::clone(&caller.shared.beside)));
+    if api == Api::Talos && tls::is_refused(&peer, &opening.listener) {
+        return;
+    }
     match api {
         Api::Talos => grpc::serve(caller, peer, stream).await,
         Api::Kubernetes => kube::serve(caller, peer, stream).await,

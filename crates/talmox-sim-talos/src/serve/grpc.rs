@@ -75,7 +75,9 @@ async fn answer(
 async fn respond(shared: Arc<Shared>, reply: ApiReply) -> io::Result<Response<Body>> {
     let wait = |milliseconds| tokio::time::sleep(shared.handle.wall(milliseconds));
     match reply {
-        ApiReply::Refused | ApiReply::NotTrusted { .. } => Err(io::ErrorKind::ConnectionRefused.into()),
+        ApiReply::Refused | ApiReply::NotTrusted { .. } | ApiReply::HungUp => {
+            Err(io::ErrorKind::ConnectionRefused.into())
+        }
         ApiReply::Silence => std::future::pending().await,
         ApiReply::Lost { after } => {
             wait(after).await;

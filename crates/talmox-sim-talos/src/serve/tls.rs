@@ -4,13 +4,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::time_provider::TimeProvider;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
+    SupportedProtocolVersion,
+};
 
 use super::{Api, Beside};
 use crate::{Listener, Nodes, Peer};
@@ -48,10 +52,19 @@ impl TimeProvider for LaterClock {
     }
 }
 
+/// What becomes of a client whose certificate is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is sent an alert.
+    Alert,
+    /// It finishes its handshake; then the connection has to be closed.
+    Silent,
+}
+
 /// The settings of a port; none if it is closed, or its certificate is none.
 pub(super) fn configuration(
     listener: &Listener,
-    api: Api,
+    (api, refusal): (Api, Refusal),
     takes_old: bool,
     clock: LaterClock,
 ) -> Option<ServerConfig> {
@@ -64,7 +77,11 @@ pub(super) fn configuration(
     let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions).ok()?;
     let builder = match listener {
         Listener::Secure { authorities, .. } => {
-            builder.with_client_cert_verifier(verifier(authorities, api)?)
+            let verifier = verifier(authorities, api)?;
+            builder.with_client_cert_verifier(match refusal {
+                Refusal::Alert => verifier,
+                Refusal::Silent => Arc::new(AnyClient(verifier)),
+            })
         }
         Listener::Maintenance { .. } | Listener::Closed => builder.with_no_client_auth(),
     };
@@ -93,6 +110,60 @@ fn verifier(authorities: &str, api: Api) -> Option<Arc<dyn ClientCertVerifier>> 
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
     let builder = if api == Api::Kubernetes { builder.allow_unauthenticated() } else { builder };
     builder.build().ok()
+}
+
+/// Lets every client finish its handshake. That a client has the key of its certificate is proven all the same.
+#[derive(Debug)]
+struct AnyClient(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Whether the client at a port with mutual TLS has shown no certificate, or one of another authority.
+pub(super) fn is_refused(peer: &Peer, listener: &Listener) -> bool {
+    let is_believed = match peer {
+        Peer::Nobody => false,
+        Peer::Certificate { authority, .. } => !authority.is_empty(),
+    };
+    matches!(listener, Listener::Secure { .. }) && !is_believed
 }
 
 /// Who is at the other end.

@@ -12,6 +12,10 @@ use talmox_types::excerpt;
 
 use crate::{Client, Code, Error, Status};
 
+/// How long a node may take to answer a bootstrap: it waits five seconds for its clock before it says that this is not right, and
+/// stops an etcd that cannot start before it begins anew.
+const BOOTSTRAP: Duration = Duration::from_secs(30);
+
 /// What runs on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
@@ -105,7 +109,7 @@ impl Client {
     /// mean that etcd runs, nor that this call was the one: watch the service.
     pub async fn bootstrap(&self, recover: bool) -> Result<(), Error> {
         let request = BootstrapRequest { recover_etcd: recover, recover_skip_hash_check: false };
-        self.one(calls::BOOTSTRAP, request, self.deadlines().quick).await.map(drop)
+        self.one(calls::BOOTSTRAP, request, self.deadlines().quick.max(BOOTSTRAP)).await.map(drop)
     }
 
     /// The machine's memory in bytes.
@@ -150,11 +154,10 @@ impl Client {
 fn state(info: ServiceInfo) -> ServiceState {
     let health = info.health.unwrap_or_default();
     let last = info.events.and_then(|events| events.events.into_iter().next_back());
-    let message = if health.last_message.is_empty() {
-        last.map(|event| event.msg).unwrap_or_default()
-    } else {
-        health.last_message
-    };
+    // Before the first check, and where the process has ended since the last one, only the last event tells what is the matter.
+    let is_checked = !health.unknown && info.state == "Running" && !health.last_message.is_empty();
+    let message =
+        if is_checked { health.last_message } else { last.map(|event| event.msg).unwrap_or_default() };
     ServiceState {
         id: excerpt(&info.id),
         state: excerpt(&info.state),

@@ -199,7 +199,7 @@ impl CarryOut<'_> {
                 ],
             ),
             Goal::Converge => (
-                reached(self.request.until, covered, &summary.waiting),
+                reached(self.request, covered, &summary.waiting),
                 vec![
                     ("look", self.site.command("status")),
                     ("change", "edit the description, then ".to_owned() + &self.site.command("plan")),
@@ -273,14 +273,19 @@ fn what_is_left(request: &Request, is_replaced: impl Fn(&NodeName) -> bool) -> R
     left
 }
 
-/// How far it came: `healthy, 6 nodes as described`.
-fn reached(until: Until, covered: usize, waiting: &[Waiting]) -> String {
+/// How far it came: `healthy, 6 nodes as described`. A run for single nodes does not look at the health of the cluster.
+fn reached(request: &Request, covered: usize, waiting: &[Waiting]) -> String {
     let nodes = plural(covered, "node");
-    match until {
+    match request.until {
         Until::Reachable if waiting.is_empty() => format!("{nodes} answer"),
         Until::Configured if waiting.is_empty() => format!("{nodes} configured"),
         Until::Bootstrapped if waiting.is_empty() => format!("etcd is bootstrapped, {nodes} configured"),
-        Until::Healthy if waiting.is_empty() => format!("healthy, {nodes} as described"),
+        Until::Healthy if waiting.is_empty() && request.targets.is_empty() => {
+            format!("healthy, {nodes} as described")
+        }
+        Until::Healthy if waiting.is_empty() => {
+            format!("{nodes} as described; health not waited for (--target)")
+        }
         Until::Vms | Until::Reachable | Until::Configured | Until::Bootstrapped | Until::Healthy => {
             as_described(covered, waiting)
         }

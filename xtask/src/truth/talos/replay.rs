@@ -252,6 +252,7 @@ impl<'a> Replay<'a> {
             ApiReply::NotTrusted { reason } => {
                 failed("Unavailable", &format!("connection error: desc = {reason}"))
             }
+            ApiReply::HungUp => failed("Unavailable", "connection error: desc = write: broken pipe"),
             ApiReply::Silence | ApiReply::Stream(_) => deadline(),
             ApiReply::Lost { .. } => failed("Unavailable", "error reading from server: EOF"),
             ApiReply::Done { messages, end, .. } => {

@@ -18,8 +18,8 @@ use talmox_types::sabotage::{Defect, sabotaged};
 
 use crate::planner::{Draft, Planner};
 use crate::{
-    Effect, Expected, Goal, Guest, NoteKind, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step, StepId,
-    Until, Upkeep,
+    Effect, Expected, Goal, Guest, NoteKind, Proof, SeenEtcd, SeenKubernetes, SeenMachine, SeenNode, Step,
+    StepId, Until, Upkeep,
 };
 
 /// What becomes of a node's part of the cluster when its VM goes.
@@ -304,7 +304,7 @@ impl<'a> Planner<'a> {
         }
         let Some(address) = self.addresses.get(&node.name).copied() else { return };
         let started = StepId::new(Some(&node.name), "start");
-        let step = Step::ConfigureNode { vm, address, reconfigure: None };
+        let step = Step::ConfigureNode { vm, address, reconfigure: None, proof: Proof::Certificate };
         let draft = Draft::new(Some(&node.name), step, "it is new", Effect::Create);
         let configured = self.push(draft.after(vec![started]));
         let step = Step::Upkeep(Upkeep::ReturnNode { node: node.name.clone(), address: address.primary() });

@@ -28,10 +28,8 @@ impl View<'_> {
     /// because it may not list nodes of Kubernetes.
     fn found(&self, settings: &Settings) -> Vec<(MachineId, &Run)> {
         let all = self.nodes.machines.iter().filter_map(|(id, machine)| Some((*id, machine.run.as_ref()?)));
-        let same = |run: &Run| {
-            run.settings().is_some_and(|other| other.cluster_id == settings.cluster_id && other.discovery)
-        };
-        all.filter(|(id, run)| *id == self.machine || settings.discovery_service && same(run)).collect()
+        let found = |run: &Run| run.settings().is_some_and(|other| self.nodes.discovers(settings, other));
+        all.filter(|(id, run)| *id == self.machine || found(run)).collect()
     }
 
     fn members(&self, settings: &Settings) -> Vec<Resource> {

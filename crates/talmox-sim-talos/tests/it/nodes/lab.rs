@@ -189,6 +189,7 @@ pub(crate) fn done<Reply: Message + Default>(reply: ApiReply) -> Result<Reply, S
         ApiReply::Done { end, .. } => Err(end),
         ApiReply::Refused => Err(Status::new(Code::Unavailable, "refused")),
         ApiReply::NotTrusted { reason } => Err(Status::new(Code::Unavailable, reason)),
+        ApiReply::HungUp => Err(Status::new(Code::Unavailable, "broken pipe")),
         ApiReply::Silence => Err(Status::new(Code::DeadlineExceeded, "silence")),
         ApiReply::Lost { .. } => Err(Status::new(Code::Unavailable, "lost")),
         ApiReply::Stream(_) => panic!("a stream"),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::wildcard_enum_match_arm, reason = "tests")]
 
 mod cluster;
+mod driven;
 mod kube;
 mod lab;
 mod life;

@@ -5,11 +5,13 @@
 
 mod again;
 mod drive;
+mod early;
 mod faults;
 mod matrix;
 mod rules;
 mod scale;
 mod settled;
+mod standstill;
 mod trouble;
 mod up;
 mod url;

@@ -224,6 +224,25 @@ async fn a_node_with_others_secrets_is_no_node_of_ours() {
     assert!(plan.refusals[0].problem.contains("authority"), "{:?}", plan.refusals);
 }
 
+/// The machine refuses a client without a certificate by an alert or by closing the connection. Either says that it is configured.
+#[tokio::test(start_paused = true)]
+async fn a_machine_of_another_authority_is_told_as_that_on_every_look() {
+    let bed = Bed::new(28, described(1, 1, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    for _ in 0..16 {
+        let plan = bed.with_other_secrets(&healthy()).await;
+        assert!(plan.steps.is_empty() && plan.later.is_empty() && plan.waiting.is_empty(), "{plan:#?}");
+        let told = |node: &str| {
+            let mut refusals = plan.refusals.iter();
+            refusals.any(|refusal| {
+                let named = refusal.node.as_ref().is_some_and(|name| name.as_str() == node);
+                named && refusal.problem.contains("its certificate is not of this cluster's authority")
+            })
+        };
+        assert!(told("cp-1") && told("worker-1"), "{:#?}", plan.refusals);
+    }
+}
+
 /// One run with something planned to go wrong, then another that must get there.
 async fn disturbed(seed: u64, when: Option<(When, Fault)>) -> (Bed, Result<(), String>) {
     let bed = Bed::new(seed, described(3, 1, ""));

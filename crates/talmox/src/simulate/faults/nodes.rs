@@ -40,6 +40,11 @@ const TROUBLES: &[Kind] = &[
         key("address", Form::Address, "the address"),
     ] },
     Kind { name: "clock-off", meaning: "its clock never agrees with a time server", keys: &[VM] },
+    Kind { name: "crashes", meaning: "a program of it cannot start, and is started again every five seconds", keys: &[
+        VM,
+        key("service", Form::Text, "etcd or kubelet"),
+    ] },
+    Kind { name: "discovery-away", meaning: "no machine reaches the discovery service", keys: &[] },
     Kind { name: "slow-install", meaning: "installers take longer on it", keys: &[
         VM,
         key("factor", Form::Number { least: 1, most: 1_000_000 }, "so many times as long"),
@@ -105,6 +110,7 @@ enum Wrong {
     Machine(MachineId, Trouble),
     Flaps(IpAddr, Flapping),
     Stranger(IpAddr),
+    Discovery,
 }
 
 #[derive(Debug, PartialEq)]
@@ -120,6 +126,7 @@ impl NodeFaults {
     /// From now on this goes wrong, and nothing else: what was wrong in an earlier run is not wrong for ever.
     pub(super) fn befall(self, nodes: &mut Nodes) {
         nodes.faults = talmox_sim_talos::Faults::default();
+        nodes.reach_discovery(!self.machines.contains(&Wrong::Discovery));
         for id in STRANGERS {
             nodes.remove_machine(MachineId(id));
         }
@@ -127,6 +134,7 @@ impl NodeFaults {
         for wrong in self.machines {
             match wrong {
                 Wrong::Machine(machine, trouble) => nodes.faults.trouble(machine, trouble),
+                Wrong::Discovery => {}
                 Wrong::Flaps(address, flapping) => nodes.faults.flap(address, flapping),
                 Wrong::Stranger(address) => {
                     if let Some(id) = strangers.next() {
@@ -252,6 +260,11 @@ fn wrong(kind: &str, fields: &Fields<'_>) -> Result<Wrong, &'static str> {
             let down = time(fields, "down").unwrap_or(3_000);
             return Ok(Wrong::Flaps(address(fields).ok_or("address")?, Flapping { up, down }));
         }
+        "discovery-away" => return Ok(Wrong::Discovery),
+        "crashes" => {
+            let service = text(fields, "service").filter(|name| ["etcd", "kubelet"].contains(&name.as_str()));
+            Trouble::Crashes(service.ok_or("service")?)
+        }
         "never-boots" => Trouble::NeverBoots,
         "boot-fails" => {
             let version = text(fields, "version").ok_or("version")?;
@@ -302,25 +315,30 @@ mod tests {
                 Trouble::WrongAddress("10.0.7.99".parse().unwrap()),
             ),
             ("clock-off, vm: 2001", Trouble::ClockOff),
+            ("crashes, vm: 2001, service: etcd", Trouble::Crashes("etcd".to_owned())),
             ("slow-install, vm: 2001, factor: 60", Trouble::SlowInstall(60)),
             ("dies-in-install, vm: 2001", Trouble::DiesInInstall),
             ("dies-in-upgrade, vm: 2001", Trouble::DiesInUpgrade),
             ("installer-fails, vm: 2001, code: 3", Trouble::InstallerFails(3)),
             ("etcd-lost, vm: 2001", Trouble::LosesEtcd),
         ];
-        assert_eq!(troubles.len() + 2, TROUBLES.len(), "every trouble is tried");
+        assert_eq!(troubles.len() + 3, TROUBLES.len(), "every trouble is tried");
         for (written, expected) in troubles {
             let (found, problems) = read_nodes(&format!("machines: [{{trouble: {written}}}]"));
             assert_eq!(problems, "");
             assert_eq!(found.machines, [Wrong::Machine(MachineId(2001), expected)]);
         }
         let (found, problems) = read_nodes(
-            "machines:\n- {trouble: stranger, address: 10.0.7.12}\n- {trouble: api-flaps, address: 10.0.7.13, up: 5s}\n",
+            "machines:\n- {trouble: stranger, address: 10.0.7.12}\n- {trouble: api-flaps, address: 10.0.7.13, up: 5s}\n\
+             - {trouble: discovery-away}\n",
         );
         assert_eq!(problems, "");
         let flapping = Flapping { up: 5_000, down: 3_000 };
         let (first, second) = ("10.0.7.12".parse().unwrap(), "10.0.7.13".parse().unwrap());
-        assert_eq!(found.machines, [Wrong::Stranger(first), Wrong::Flaps(second, flapping)]);
+        assert_eq!(
+            found.machines,
+            [Wrong::Stranger(first), Wrong::Flaps(second, flapping), Wrong::Discovery]
+        );
         let answer = |code, happens| CallFault::Answer { code, message: "no".to_owned(), happens };
         let faults = [
             ("refused", CallFault::Refuse),

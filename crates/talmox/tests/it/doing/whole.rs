@@ -71,6 +71,14 @@ fn as_far_as_asked() {
     assert!(last.contains("healthy") || last.contains("No changes"), "{last}");
 }
 
+#[test]
+fn a_run_for_one_node_does_not_say_how_the_cluster_is() {
+    let lab = Lab::new("one-alone");
+    let one = run(&lab, &["apply", "--auto-approve", "--target", "cp-1"]).succeeded();
+    let words = "lab: 1 node as described; health not waited for (--target)";
+    assert!(one.stderr.contains(words), "{}", one.whole());
+}
+
 /// What is wrong with nodes can be said in a file: a stranger at an address of ours gets nothing and is named, and lost or
 /// refused calls are no obstacle.
 #[test]

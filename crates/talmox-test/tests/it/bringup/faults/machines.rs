@@ -52,7 +52,9 @@ struct Case {
 }
 
 fn sorts() -> Vec<Sort> {
-    use Trouble::{BootFails, ClockOff, DiesInInstall, LosesEtcd, NeverBoots, SlowInstall, WrongAddress};
+    use Trouble::{
+        BootFails, ClockOff, Crashes, DiesInInstall, LosesEtcd, NeverBoots, SlowInstall, WrongAddress,
+    };
     let running = |name, wrong| Sort { name, installs: false, wrong };
     let installing = |name, wrong| Sort { name, installs: true, wrong };
     let free = "10.0.7.99".parse().unwrap();
@@ -69,6 +71,8 @@ fn sorts() -> Vec<Sort> {
         running("stranger at its address", Wrong::Stranger),
         running("clock off", Wrong::Machine(ClockOff)),
         running("clock off for a while", Wrong::ForAWhile(ClockOff, passes)),
+        running("etcd crashes for a while", Wrong::ForAWhile(Crashes("etcd".to_owned()), passes)),
+        running("kubelet crashes for a while", Wrong::ForAWhile(Crashes("kubelet".to_owned()), passes)),
         running("API flaps a little", flaps(20_000, 2_000)),
         running("API flaps much", flaps(6_000, 6_000)),
         running("restarts while it boots", restarts(2)),
@@ -91,7 +95,8 @@ fn concerns_bringing_up(trouble: &Trouble) -> bool {
         | Trouble::DiesInInstall
         | Trouble::BootFails(_)
         | Trouble::LosesEtcd
-        | Trouble::ClockOff => true,
+        | Trouble::ClockOff
+        | Trouble::Crashes(_) => true,
         Trouble::DiesInUpgrade | Trouble::InstallerFails(_) | Trouble::Sick(_) => false,
     }
 }

@@ -194,7 +194,7 @@ fn a_network_card_is_not_replugged_by_the_way() {
 fn the_start_order_is_left_out_without_the_right() {
     let mut desired = desired(2, 0);
     let mut observed = converged(&desired);
-    observed.rights.start_order = false;
+    observed.rights = everything().without("Sys.Modify");
     desired.nodes[0].vm.startup.order = 9;
     let plan = planned(&desired, &observed, &Request::default());
     assert!(plan.steps.is_empty());

@@ -84,7 +84,7 @@ fn key(digest: Digest16, site: &Site) -> Key {
 impl Planner<'_> {
     /// Plans every template of the description on every host that may carry VMs.
     pub(super) fn templates(&mut self) {
-        if self.wait_for_templates_in_flight() {
+        if self.is_blind(None) || self.wait_for_templates_in_flight() {
             return;
         }
         for template in wanted_templates(self.desired) {

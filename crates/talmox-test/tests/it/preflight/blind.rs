@@ -34,17 +34,17 @@ fn without_entry(bed: &Bed, path: &str) {
 }
 
 /// Changes the role that is granted at a path.
-fn change_role(bed: &Bed, path: &str, change: impl Fn(&mut std::collections::BTreeSet<String>)) {
+fn change_role(bed: &Bed, path: &str, change: impl Fn(&mut std::collections::BTreeSet<String>) -> bool) {
     bed.lab.world(|world| {
         let role = world.access.acl.iter().find(|entry| entry.path == path && entry.subject == TOKEN);
         let role = role.unwrap_or_else(|| panic!("nothing is granted at {path}")).role.clone();
-        change(world.access.roles.get_mut(&role).unwrap());
+        assert!(change(world.access.roles.get_mut(&role).unwrap()), "it is so already");
     });
 }
 
 /// Anything below the pool, and nothing outside of it.
 fn pool_alone(bed: &Bed) {
-    change_role(bed, "/pool/talmox-lab", |role| drop(role.insert("VM.Audit".to_owned())));
+    change_role(bed, "/pool/talmox-lab", |role| role.insert("VM.Audit".to_owned()));
     without_entry(bed, "/vms");
 }
 
@@ -137,7 +137,7 @@ async fn with_the_pool_alone_what_is_seen_is_changed_and_removed_and_nothing_cre
 #[tokio::test(start_paused = true)]
 async fn who_may_not_look_at_pools_learns_who_is_in_one_from_the_pool() {
     let (bed, client) = stands().await;
-    change_role(&bed, "/pool/talmox-lab", |role| drop(role.remove("Pool.Audit")));
+    change_role(&bed, "/pool/talmox-lab", |role| role.remove("Pool.Audit"));
     let before = bed.lab.calls().writes().count();
     bed.converge(&client, &small(), &Request::default()).await.unwrap();
     assert_eq!(bed.lab.calls().writes().count(), before, "they are in the pool already");
@@ -149,7 +149,7 @@ async fn who_may_not_look_at_pools_learns_who_is_in_one_from_the_pool() {
 async fn storages_that_cannot_be_seen() {
     let bed = Bed::new("9.2", |_| {}).await;
     let client = granted(&bed, &small()).await;
-    change_role(&bed, "/storage/local-zfs", |role| drop(role.remove("Datastore.Audit")));
+    change_role(&bed, "/storage/local-zfs", |role| role.remove("Datastore.Audit"));
     let told = refused(&client, &small()).await;
     assert!(told.contains("Datastore.Audit is missing on /storage/local-zfs: to see the storage"), "{told}");
     assert!(!told.contains("no storage"), "a storage that cannot be seen is not one that is missing: {told}");
@@ -162,7 +162,7 @@ async fn a_template_that_its_own_entry_hides() {
     let by_name = described("talos_template: talos-template\n", nodes);
     let bed = Bed::new("9.2", |_| {}).await;
     let client = granted(&bed, &by_name).await;
-    change_role(&bed, "/vms/9000", |role| drop(role.remove("VM.Audit")));
+    change_role(&bed, "/vms/9000", |role| role.remove("VM.Audit"));
     let told = refused(&client, &by_name).await;
     assert!(told.contains("VM.Audit is missing on /vms/9000"), "{told}");
     let report = bed.check(&by_name, &client).await;

@@ -12,7 +12,7 @@ use crate::privileges::{Need, Surroundings, Use, Weight, grant_lines, needs, use
 use crate::{Goal, NoteKind};
 
 /// Privileges without which a list is shorter than what is there.
-const SIGHT: [&str; 3] = ["VM.Audit", "Pool.Audit", "Datastore.Audit"];
+const SIGHT: [&str; 4] = ["VM.Audit", "Pool.Audit", "Datastore.Audit", "Mapping.Use"];
 const SEE_VMS: &str = "to see which VMs, ids and addresses are taken";
 /// What [`Planner::follow_later`] announces for a VM that may have to be made.
 const MAKING: [&str; 2] = ["clone", "create"];

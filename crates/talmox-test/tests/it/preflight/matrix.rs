@@ -22,9 +22,9 @@ use crate::preflight::paste::{each_left_out, paste};
 const FEATURES: [(&str, &str); 5] = [
     ("own template", ""),
     ("configuration by drive", "config_delivery: cidata"),
-    ("configuration by address", "config_delivery: url"),
-    ("boots the image", "boot: import"),
-    ("boots the ISO", "boot: iso"),
+    ("configuration by address", "config_delivery: url\nnode_network: dhcp"),
+    ("boots the image", "proxmox_vm_defaults: {boot: import}"),
+    ("boots the ISO", "proxmox_vm_defaults: {boot: iso}"),
 ];
 
 /// A privilege and where it is missing.
@@ -66,7 +66,9 @@ fn bed(settings: &str) -> Bed {
         pool: Some(talmox_types::PoolName::parse(pool).unwrap()),
         ..described.proxmox.clone()
     };
-    Bed::in_lab(Lab::one_host(90).with_nodes(), Desired { proxmox, ..described })
+    let bed = Bed::in_lab(Lab::one_host(90).with_nodes(), Desired { proxmox, ..described });
+    bed.reserve();
+    bed
 }
 
 /// What the problems of a report name.

@@ -88,6 +88,24 @@ fn missing(text: &str) -> Option<(String, String)> {
     Some((privilege.to_owned(), path.to_owned()))
 }
 
+/// Carries a plan out that somebody with every right made: Proxmox itself refuses what the table says is missing.
+async fn is_needed(settings: &str, left: &str, what: &str) {
+    let bed = granted(settings, left).await;
+    let observed = observe(&bed.lab.root(), &bed.desired).await.unwrap();
+    let made = plan(&bed.desired, &observed, &healthy(), &Nonce::new(1));
+    assert_eq!(refused(&made), Missing::new(), "{what}");
+    let ended = bed.carry_out(&made, &healthy(), 1).await;
+    let calls = bed.lab.calls();
+    let refused = calls.writes().any(|call| call.status() == Some(403));
+    let tasks = bed.lab.world(|world| world.task_records());
+    let failed = tasks.iter().any(|task| task.status.contains("Permission check failed"));
+    // A configuration drive that could not be removed again is not sent in the first place.
+    let asked = ended
+        .as_ref()
+        .is_err_and(|error| error.contains("Datastore.Allocate ") && !error.contains(" is missing on "));
+    assert!(refused || failed || asked, "{what}: {ended:?}\n{calls}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_check_misses_is_what_a_plan_refuses_and_nothing_else_is_refused() {
     for (feature, settings) in FEATURES {
@@ -117,7 +135,10 @@ async fn what_check_misses_is_what_a_plan_refuses_and_nothing_else_is_refused() 
             let error = ended.unwrap_err();
             assert!(error.contains(" is missing on "), "{feature}, without {what}: {error}");
             assert_eq!(bed.lab.calls().writes().count(), before, "{feature}, without {what}");
+            if !what.ends_with(".Audit") {
+                is_needed(settings, left, &format!("{feature}, without {what}")).await;
+            }
         }
-        assert!(refusals >= 20, "{feature}: {refusals} of {}", variants.len());
+        assert!(refusals >= 16, "{feature}: {refusals} of {}", variants.len());
     }
 }

@@ -9,7 +9,7 @@ use talmox_types::{NodeName, VmId};
 
 use super::Planner;
 use crate::privileges::{Need, Surroundings, Use, Weight, grant_lines, needs, uses, uses_later};
-use crate::{Goal, NoteKind};
+use crate::{Goal, NoteKind, Step};
 
 /// Privileges without which a list is shorter than what is there.
 const SIGHT: [&str; 4] = ["VM.Audit", "Pool.Audit", "Datastore.Audit", "Mapping.Use"];
@@ -116,6 +116,10 @@ impl Planner<'_> {
         let (desired, observed) = (self.desired, self.observed);
         let mut found = Vec::new();
         for planned in &self.plan.steps {
+            // Proxmox puts a VM into its pool last: one that another run makes just now will be there without our help.
+            if matches!(&planned.step, Step::JoinPool { vm, .. } if self.is_being_made(vm.vmid())) {
+                continue;
+            }
             let used = uses(&planned.step, desired, observed).into_iter();
             let lacking = used.filter(|one| !one.is_held(observed));
             found.extend(lacking.map(|one| (planned.step.word().to_owned(), planned.node.clone(), one)));
@@ -132,6 +136,10 @@ impl Planner<'_> {
             found.extend(lacking.map(|one| (intent.step.clone(), intent.node.clone(), one)));
         }
         found
+    }
+
+    fn is_being_made(&self, vmid: VmId) -> bool {
+        self.identities.ours().any(|owned| owned.mark.vmid == vmid && !owned.finished)
     }
 
     /// The VM of a node, or an id it may get.

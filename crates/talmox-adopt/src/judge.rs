@@ -101,13 +101,14 @@ fn whose(
         );
         let same_name = (mark.cluster == field.desired.name)
             .then(|| format!("if it is this cluster's: cluster_uid: \"{}\"", mark.uid));
-        let gone = "if that cluster is gone: remove the last line of its notes".to_owned();
+        let gone = "if that cluster is gone: remove the line talmox:v1 … from its notes".to_owned();
         return Err((problem, same_name.into_iter().chain([gone]).collect()));
     }
     match field.identities.class(guest.vmid) {
         Class::Copy { mark, why } => {
             let problem = format!("it is a copy of {}: {why}", mark.node);
-            let hint = "if it is no copy any more: remove the last line of its notes and its SMBIOS serial";
+            let hint =
+                "if it is no copy any more: remove the line talmox:v1 … from its notes and its SMBIOS serial";
             Err((problem, vec![hint.to_owned()]))
         }
         Class::Ours(owned) if owned.mark.node != *node => {

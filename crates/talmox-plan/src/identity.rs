@@ -111,6 +111,9 @@ fn class_of(desired: &Desired, names: &Names<'_>, guest: &Guest, wanted_id: bool
     }
     let (Some(uid), Some(seen)) = (&desired.uid, guest.seen()) else { return Class::Foreign };
     let witness = Witness::of(&seen.next);
+    if let Some(class) = contradictory(uid, guest, seen.live.description().unwrap_or_default()) {
+        return class;
+    }
     match mark {
         Some(mark) if mark.uid == *uid => marked(guest, mark, &witness),
         Some(mark) if sabotaged(Defect::PoolIsOurs) && guest.pool == desired.proxmox.pool => {
@@ -119,6 +122,15 @@ fn class_of(desired: &Desired, names: &Names<'_>, guest: &Guest, wanted_id: bool
         Some(_) => Class::Foreign,
         None => unmarked((desired, names), uid, guest, &seen.next, &witness),
     }
+}
+
+/// A VM whose notes hold several marks that differ, one of them of this cluster and this VM: which is right cannot be told.
+fn contradictory(uid: &ClusterUid, guest: &Guest, notes: &str) -> Option<Class> {
+    let marks = Mark::contradictory(notes);
+    let own = marks.iter().find(|mark| mark.uid == *uid && mark.vmid == guest.vmid)?;
+    let lines: Vec<String> = marks.iter().map(ToString::to_string).collect();
+    let why = format!("its notes hold marks that differ, and only one can be right: {}", lines.join(" | "));
+    Some(Class::Lost { node: own.node.clone(), why, mark: None })
 }
 
 /// The lock of a guest whose making has not ended.

@@ -7,7 +7,7 @@ pub fn all() -> &'static [Behaviour] {
     TABLE
 }
 
-use Source::{Facts, Recorded, Schema, Sources, Transcript, Unproven};
+use Source::{Facts, Observed, Recorded, Schema, Sources, Transcript, Unproven};
 
 #[rustfmt::skip]
 const TABLE: &[Behaviour] = &[
@@ -164,6 +164,7 @@ const TABLE: &[Behaviour] = &[
     Behaviour::new("vm.config.foreign-disk", "A disk of another VM's is let go when its drive is removed: neither unused nor freed.", Facts("§4"),
     ),
     Behaviour::new("vm.config.reattach", "A volume that is attached again is no longer unused.", Unproven),
+    Behaviour::new("vm.config.balloon.live", "A balloon moves while the VM runs, also from no value; only its device comes and goes with a restart.", Observed("genuine-pve, truth gaps")),
     Behaviour::new("vm.config.balloon", "A balloon larger than the memory is refused.", Facts("§5")),
     Behaviour::new("vm.config.background", "A delayed update says nothing if its worker ends in time.", Facts("§4")),
     Behaviour::new("vm.cloudinit.drive", "One cloud-init drive per VM, 4 MiB, without a size until it is cloned.", Transcript("05-storage-import-cloudinit"),
@@ -293,6 +294,8 @@ const TABLE: &[Behaviour] = &[
     ),
     Behaviour::new("cluster.nextid", "The next id is the lowest free one, as text; a taken one is 400.", Transcript("03-vm-lifecycle"),
     ),
+    Behaviour::new("cluster.hop.killed", "A connection kept to a host whose API was just killed breaks once: 596 `Connection reset by peer`.", Observed("genuine-pve, truth gaps")),
+    Behaviour::new("cluster.hop.lost", "While a lost host's membership changes, each call to it takes seconds before its 595.", Observed("genuine-pve, truth gaps")),
     Behaviour::new("cluster.hop", "A host whose API is down is 595 `Connection refused`, one out of reach 595 `No route to host`.", Transcript("10-node-down"),
     ),
     Behaviour::new("cluster.quorum", "Without quorum creates, clones and starts are refused, configuration files cannot be written.", Transcript("10-node-down"),

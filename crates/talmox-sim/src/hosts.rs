@@ -10,10 +10,11 @@ impl World {
     /// A host loses power: its workers die where they stand and clean nothing up, its VMs are gone. What it said last
     /// stays until it boots.
     pub fn lose_host(&mut self, name: &str) {
-        let Some(node) = self.nodes.get_mut(name).filter(|node| node.reach != Reach::Unreachable) else {
+        if self.nodes.get(name).is_none_or(|node| node.reach == Reach::Unreachable) {
             return;
-        };
-        node.reach = Reach::Unreachable;
+        }
+        self.set_reach(name, Reach::Unreachable);
+        let Some(node) = self.nodes.get_mut(name) else { return };
         node.workers.fill(0);
         let here = self.vms.iter().filter(|(_, vm)| vm.node == name && vm.run.is_some());
         for vmid in here.map(|(vmid, _)| *vmid).collect::<Vec<_>>() {
@@ -32,10 +33,11 @@ impl World {
 
     /// A host that was lost boots: VMs that are to start with it do, unless high availability sees to them.
     pub fn boot_host(&mut self, name: &str) {
+        let now = self.clock();
         let Some(node) = self.nodes.get_mut(name).filter(|node| node.reach == Reach::Unreachable) else {
             return;
         };
-        node.reach = Reach::Up;
+        (node.reach, node.reach_since) = (Reach::Up, Some(now));
         let starts = self.vms.iter().filter(|(vmid, vm)| {
             let on_boot = vm.config.get("onboot").is_some_and(|flag| flag == "1");
             vm.node == name

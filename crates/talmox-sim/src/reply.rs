@@ -18,8 +18,8 @@ pub(crate) enum ApiError {
     Plain(String),
     /// Any other status; the message has no line feed.
     Status(u16, String),
-    /// A status of the hop to another host: no body.
-    Hop(u16, String),
+    /// A status of the hop to another host, after so many milliseconds: no body.
+    Hop { status: u16, text: String, delay: u64 },
 }
 
 pub(crate) type Answer = Result<Value, ApiError>;
@@ -41,7 +41,7 @@ impl ApiError {
                 format!("400 Parameter verification failed.\n{}", lines.collect::<String>())
             }
             Self::Permission(detail) => format!("403 {}", permission_text(detail.as_deref())),
-            Self::Plain(text) | Self::Status(_, text) | Self::Hop(_, text) => text.clone(),
+            Self::Plain(text) | Self::Status(_, text) | Self::Hop { text, .. } => text.clone(),
         }
     }
 
@@ -54,7 +54,7 @@ impl ApiError {
             Self::Permission(detail) => message(403, &format!("{}\n", permission_text(detail.as_deref()))),
             Self::Plain(text) => message(500, &format!("{}\n", text.trim_end_matches('\n'))),
             Self::Status(status, text) => message(*status, text),
-            Self::Hop(status, text) => Reply::plain(*status, text, ""),
+            Self::Hop { status, text, delay } => Reply { delay: *delay, ..Reply::plain(*status, text, "") },
         }
     }
 }

@@ -11,6 +11,9 @@ use crate::schema::{Args, Route, route_for};
 use crate::wire::{Body, Param, Params, Reply, Request, decode};
 use crate::world::{Reach, World};
 
+/// While members of a cluster find out that one is gone, whoever calls it waits for an answer of the network.
+const MEMBERSHIP_CHANGES: u64 = 30_000;
+const UNANSWERED: u64 = 3_000;
 const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
 impl World {
@@ -102,6 +105,7 @@ impl World {
             node.clone_from(&contact);
         }
         if route.proxied {
+            self.broken_connection(&contact, &node)?;
             self.hop(&contact, &node)?;
         }
         let file = match &request.body {
@@ -142,15 +146,42 @@ impl World {
         self.slow_storages.iter().filter(|(id, _)| listing && asked(id)).map(|(_, slow)| *slow).sum()
     }
 
+    /// A host whose API was just killed: the connection the other kept to it breaks once.
+    fn broken_connection(&mut self, contact: &str, node: &str) -> Result<(), ApiError> {
+        let host = self.nodes.get_mut(node).filter(|host| host.severed && node != contact);
+        let Some(host) = host else { return Ok(()) };
+        host.severed = false;
+        Err(ApiError::Hop { status: 596, text: "Connection reset by peer".into(), delay: 0 })
+    }
+
+    /// Sets how a host looks from the others.
+    pub fn set_reach(&mut self, host: &str, reach: Reach) {
+        let now = self.clock();
+        if let Some(node) = self.nodes.get_mut(host).filter(|node| node.reach != reach) {
+            node.severed = reach == Reach::ProxyDown;
+            node.reach = reach;
+            node.reach_since = Some(now);
+        }
+    }
+
     /// The way to another host, or how it fails.
     pub(crate) fn hop(&self, contact: &str, node: &str) -> Result<(), ApiError> {
         if node == contact {
             return Ok(());
         }
-        match self.nodes.get(node).map(|node| node.reach) {
+        let found = self.nodes.get(node);
+        match found.map(|node| node.reach) {
             Some(Reach::Up) => Ok(()),
-            Some(Reach::ProxyDown) => Err(ApiError::Hop(595, "Connection refused".into())),
-            Some(Reach::Unreachable) => Err(ApiError::Hop(595, "No route to host".into())),
+            Some(Reach::ProxyDown) => {
+                Err(ApiError::Hop { status: 595, text: "Connection refused".into(), delay: 0 })
+            }
+            Some(Reach::Unreachable) => {
+                let lost = found.and_then(|node| node.reach_since);
+                let is_new =
+                    lost.is_some_and(|since| self.clock().saturating_sub(since) < MEMBERSHIP_CHANGES);
+                let delay = if is_new { UNANSWERED } else { 0 };
+                Err(ApiError::Hop { status: 595, text: "No route to host".into(), delay })
+            }
             None => {
                 let text = format!(
                     "hostname lookup '{node}' failed - failed to get address info for: {node}: Name or service not known"

@@ -142,9 +142,7 @@ impl Simulation {
 
     /// Takes a host down or brings it back. How clients of that host see it is the shell's business.
     pub fn set_reach(&mut self, host: &str, reach: Reach) {
-        if let Some(node) = self.world.nodes.get_mut(host) {
-            node.reach = reach;
-        }
+        self.world.set_reach(host, reach);
     }
 }
 
@@ -296,6 +294,29 @@ mod tests {
         simulation.world.advance_to(60_000);
         assert_eq!(simulation.world.task_status(&upid), Some(Some("unexpected status")));
         assert_eq!(simulation.world.lock_of_vm(100), Some("create"));
+    }
+
+    #[test]
+    fn a_connection_to_a_host_whose_api_was_killed_breaks_once() {
+        let (mut simulation, create) = simulation();
+        let ask = Request {
+            method: "GET".into(),
+            path: "/api2/json/nodes/pve2/status".into(),
+            body: Body::Empty,
+            ..create
+        };
+        let answer = |simulation: &mut Simulation, at| {
+            let Delivery::Reply(reply) = simulation.handle(&ask, at) else { panic!("no reply") };
+            (reply.status, reply.reason, reply.delay)
+        };
+        simulation.set_reach("pve2", Reach::ProxyDown);
+        assert_eq!(answer(&mut simulation, 0), (596, "Connection reset by peer".to_owned(), 0));
+        assert_eq!(answer(&mut simulation, 0), (595, "Connection refused".to_owned(), 0));
+        // One that lost power is missed for a while: each call waits for its answer.
+        simulation.set_reach("pve2", Reach::Unreachable);
+        let (status, _, delay) = answer(&mut simulation, 1000);
+        assert!(status == 595 && delay > 1000, "{status} after {delay} ms");
+        assert_eq!(answer(&mut simulation, 60_000), (595, "No route to host".to_owned(), 0));
     }
 
     #[test]

@@ -61,6 +61,12 @@ pub struct Node {
     pub ip: String,
     pub nodeid: u32,
     pub reach: Reach,
+    /// When that changed last, in milliseconds since boot.
+    #[serde(default)]
+    pub reach_since: Option<u64>,
+    /// Its API was just killed: a connection another host kept to it breaks at the next call.
+    #[serde(default)]
+    pub severed: bool,
     pub cpus: u32,
     pub memory: u64,
     pub disk: u64,
@@ -283,6 +289,8 @@ impl World {
             ip: ip.to_owned(),
             nodeid: u32::try_from(index).unwrap_or_default() + 1,
             reach: Reach::Up,
+            reach_since: None,
+            severed: false,
             cpus: 8,
             memory: 64 << 30,
             disk: 512 << 30,

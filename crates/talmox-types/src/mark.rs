@@ -294,20 +294,37 @@ impl Mark {
         }
     }
 
-    /// A description with this mark in place of the one it has; what people wrote above stays byte for byte.
+    /// A description with this mark, as its last line, in place of the one it has; every other byte stays. Of marks that differ
+    /// none is taken away.
     pub fn in_description(&self, description: &str) -> String {
-        let text = description.trim_end();
-        let has_mark = Self::of_description(text).is_some();
-        match text.rsplit_once('\n') {
-            Some((above, _)) if has_mark => format!("{above}\n{self}"),
-            None if has_mark || text.is_empty() => self.to_string(),
-            _ => format!("{text}\n{self}"),
+        if Self::of_description(description).is_none() {
+            let text = description.trim_end();
+            return if text.is_empty() { self.to_string() } else { format!("{text}\n{self}") };
         }
+        let is_mark = |line: &&str| Self::parse(line.trim()).is_ok();
+        let mut others: String = description.split_inclusive('\n').filter(|line| !is_mark(line)).collect();
+        if !others.is_empty() && !others.ends_with('\n') {
+            others.push('\n');
+        }
+        format!("{others}{self}")
     }
 
-    /// The mark in a description: its last line, if that is one.
+    /// The mark in a description: the one line that is one, wherever it stands. People write above it, and below.
     pub fn of_description(description: &str) -> Option<Self> {
-        description.trim_end().lines().last().and_then(|line| Self::parse(line.trim()).ok())
+        let mut marks = Self::all(description);
+        let mark = marks.next()?;
+        marks.all(|other| other == mark).then_some(mark)
+    }
+
+    /// The marks of a description that has several which differ: which of them is right cannot be told.
+    pub fn contradictory(description: &str) -> Vec<Self> {
+        let mut marks: Vec<Self> = Self::all(description).collect();
+        marks.dedup();
+        if marks.len() > 1 { marks } else { Vec::new() }
+    }
+
+    fn all(description: &str) -> impl Iterator<Item = Self> {
+        description.lines().filter_map(|line| Self::parse(line.trim()).ok())
     }
 
     /// What the VM is called: like its node, unless it only holds disks of it.
@@ -380,7 +397,7 @@ mod tests {
     const LINE: &str = "talmox:v1 uid=0123456789abcdef cluster=home node=cp-1 vmid=2000 incarnation=a1";
 
     #[test]
-    fn the_mark_is_the_last_line() {
+    fn the_mark_is_a_line_of_the_notes() {
         let mark = Mark::of_description(&format!("notes of mine\n\n{LINE}\n")).unwrap();
         assert_eq!(mark.to_string(), LINE);
         assert_eq!(mark.witness_serial(), "h=cp-1;i=2000");
@@ -389,7 +406,8 @@ mod tests {
         assert_eq!(with_source, "h=cp-1;i=2000;ds=nocloud-net;s=https://here/t/");
         assert_eq!(split_serial(&with_source), ("h=cp-1;i=2000", Some("https://here/t/")));
         assert_eq!(split_serial("h=cp-1;i=2000"), ("h=cp-1;i=2000", None));
-        assert!(Mark::of_description(&format!("{LINE}\nsomething below")).is_none());
+        assert_eq!(Mark::of_description(&format!("{LINE}\nsomething below")).as_ref(), Some(&mark));
+        assert!(Mark::of_description(&format!("mine: {LINE}")).is_none());
     }
 
     #[test]
@@ -488,6 +506,21 @@ mod tests {
         assert_eq!(mark.in_description(LINE), mark.to_string());
         assert_eq!(mark.in_description(""), mark.to_string());
         assert_eq!(mark.in_description("mine"), format!("mine\n{mark}"));
+        // What was typed below it is above it then, byte for byte.
+        let below = format!("mine\r\n\n{LINE}\r\n  more \n\nand the end");
+        assert_eq!(mark.in_description(&below), format!("mine\r\n\n  more \n\nand the end\n{mark}"));
+        assert_eq!(mark.in_description(&format!("{LINE}\nbelow\n{LINE}\n")), format!("below\n{mark}"));
+    }
+
+    #[test]
+    fn of_two_marks_that_differ_none_counts() {
+        let other = LINE.replace("node=cp-1 vmid=2000", "node=cp-2 vmid=2001");
+        let both = format!("{LINE}\n{other}");
+        assert!(Mark::of_description(&both).is_none());
+        assert_eq!(Mark::contradictory(&both).len(), 2);
+        assert!(Mark::contradictory(&format!("{LINE}\n{LINE}")).is_empty());
+        let mark = Mark::parse(LINE).unwrap();
+        assert_eq!(mark.in_description(&both), format!("{both}\n{LINE}"), "nothing is lost");
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn hints_of(error: &(dyn StdError + 'static)) -> Vec<String> {
         let mut hints = call.hints();
         if let ErrorKind::Certificate(certificate) = call.kind() {
             hints.push(format!(
-                "on a terminal talmox asks once and keeps the answer (talmox trust); for a pipeline:\n      \
+                "on a terminal talmox asks once and keeps the answer (talmox trust -f DIR lists it); for a pipeline:\n      \
                  export TALMOX_FINGERPRINT={}",
                 certificate.fingerprint
             ));

@@ -10,6 +10,7 @@ use talmox_plan::{Guest, Observed, Power, assigned_addresses, identify};
 use talmox_talos::{Client, Member};
 use talmox_types::NodeName;
 use talmox_types::desired::Role;
+use talmox_types::sabotage::{Defect, sabotaged};
 
 use super::judge::{Asked, Fate, Leaving, Said, Verdict, Voice, judge, peers};
 use crate::machine::{Probe, elsewhere, has_data, looking, probe_also};
@@ -27,13 +28,38 @@ struct Place {
     /// Where it may be instead.
     elsewhere: Vec<IpAddr>,
     uuid: Option<String>,
+    /// Why a machine in maintenance mode at its address is not believed to be this one, without its data.
+    doubt: Option<&'static str>,
     machine: Machine,
 }
+
+/// It was reset, or another machine answers in its place; what it had of etcd may still be there.
+const CONFIGURED_BEFORE: &str =
+    "a machine in maintenance mode is at its address, and its mark says that it was configured";
+const ANOTHER: &str = "another machine has its address";
+const UNPROVEN: &str = "a machine in maintenance mode is at its address, and nothing proves whose it is";
 
 enum Machine {
     None,
     Off,
     Runs,
+}
+
+impl Place {
+    /// Why a machine in maintenance mode with this SMBIOS uuid may not be the one that belongs here.
+    fn doubts(&self, found: &str) -> Option<&'static str> {
+        match &self.uuid {
+            Some(own) if !own.eq_ignore_ascii_case(found) => Some(ANOTHER),
+            Some(_) | None => self.doubt,
+        }
+    }
+}
+
+/// A VM that carries the cluster's mark.
+struct OurVm<'a> {
+    guest: &'a Guest,
+    finished: bool,
+    configured: bool,
 }
 
 /// What everybody said, and whether a mark says that etcd was ever begun.
@@ -74,6 +100,7 @@ pub(crate) async fn others_are_well(
         addresses: vec![*address],
         elsewhere: Vec::new(),
         uuid: None,
+        doubt: None,
         machine: Machine::Runs,
     });
     let all: Vec<Asking<'_>> = places.map(|place| asking(reach, place)).collect();
@@ -126,7 +153,7 @@ pub(super) async fn own_word(run: &Run<'_>, reach: &Reach<'_>, observed: &Observ
         Probe::Maintenance { uuid, .. } if place.uuid.is_some_and(|own| own.eq_ignore_ascii_case(&uuid)) => {
             return Own::NoPart;
         }
-        Probe::Maintenance { .. } => return Own::Silent("another machine has its address".to_owned()),
+        Probe::Maintenance { .. } => return Own::Silent(ANOTHER.to_owned()),
         Probe::Configured(client) => client.with_deadlines(looking()),
     };
     match join(has_data(&client), client.service("etcd")).await {
@@ -150,10 +177,12 @@ fn asking<'a>(reach: &'a Reach<'a>, place: Place) -> Asking<'a> {
 fn places(run: &Run<'_>, observed: &Observed, node: &NodeName) -> Vec<Place> {
     let identities = identify(run.desired, observed);
     let addresses = assigned_addresses(run.desired, observed);
-    let owned: BTreeMap<&NodeName, (&Guest, bool)> = identities
+    let owned: BTreeMap<&NodeName, OurVm<'_>> = identities
         .ours()
         .filter_map(|owned| {
-            Some((&owned.mark.node, (observed.guests.get(&owned.mark.vmid)?, owned.finished)))
+            let guest = observed.guests.get(&owned.mark.vmid)?;
+            let (finished, configured) = (owned.finished, owned.mark.configured);
+            Some((&owned.mark.node, OurVm { guest, finished, configured }))
         })
         .collect();
     let controllers =
@@ -165,19 +194,22 @@ fn places(run: &Run<'_>, observed: &Observed, node: &NodeName) -> Vec<Place> {
     let place = |name: &NodeName| {
         let machine = match owned.get(name) {
             None => Machine::None,
-            Some((guest, finished)) => match guest.power {
+            Some(OurVm { guest, finished, .. }) => match guest.power {
                 // It was cloned and never started.
                 Power::Stopped if !finished => Machine::None,
                 Power::Stopped => Machine::Off,
                 Power::Running | Power::Unknown => Machine::Runs,
             },
         };
-        let uuid = owned.get(name).and_then(|(guest, _)| guest.seen()?.live.smbios().ok().flatten()?.uuid);
+        let uuid = owned.get(name).and_then(|one| one.guest.seen()?.live.smbios().ok().flatten()?.uuid);
         let assigned = addresses.get(name);
-        let elsewhere = owned.get(name).zip(assigned).map(|((guest, _), pair)| elsewhere(guest, *pair));
+        let elsewhere = owned.get(name).zip(assigned).map(|(one, pair)| elsewhere(one.guest, *pair));
         let addresses = assigned.map(|pair| pair.iter().collect()).unwrap_or_default();
         let elsewhere = elsewhere.unwrap_or_default();
-        Place { name: name.to_string(), addresses, elsewhere, uuid, machine }
+        let configured =
+            owned.get(name).is_some_and(|one| one.configured) && !run.request.reconfigure.contains_key(name);
+        let doubt = (configured && !sabotaged(Defect::ConfiguredAgain)).then_some(CONFIGURED_BEFORE);
+        Place { name: name.to_string(), addresses, elsewhere, uuid, doubt, machine }
     };
     names.into_iter().map(place).collect()
 }
@@ -204,6 +236,7 @@ fn strangers(asked: &[Asked]) -> Vec<Place> {
             addresses,
             elsewhere: Vec::new(),
             uuid: None,
+            doubt: Some(UNPROVEN),
             machine,
         });
     }
@@ -217,7 +250,10 @@ async fn answer(reach: &Reach<'_>, place: &Place) -> Said {
     match probe_also(reach, *address, &place.elsewhere, place.uuid.as_deref()).await {
         Probe::Unreachable { reason } => Said::Silent(reason),
         Probe::Stranger { why } => Said::Silent(why),
-        Probe::Maintenance { .. } => Said::Empty,
+        Probe::Maintenance { uuid, .. } => match place.doubts(&uuid) {
+            Some(doubt) => Said::Silent(doubt.to_owned()),
+            None => Said::Empty,
+        },
         Probe::Configured(client) => of_itself(&client.with_deadlines(looking())).await,
     }
 }

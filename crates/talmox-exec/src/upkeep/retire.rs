@@ -50,8 +50,14 @@ pub(super) async fn run(
     let uuid = found.config.smbios().ok().flatten().and_then(|smbios| smbios.uuid);
     let client = match probe(reach, address, uuid.as_deref()).await {
         Probe::Configured(client) => client,
-        // Wiped already.
-        Probe::Maintenance { .. } => return Ok(End::Unchanged),
+        // Wiped already, by a run before; the mark said so before the machine was told to.
+        Probe::Maintenance { .. } if is_retired(&found) => return Ok(End::Unchanged),
+        // It answered as a node of the cluster when this was planned. Whether it was reset since, or another machine is at its address,
+        // the next look has to tell.
+        Probe::Maintenance { .. } => {
+            let what = format!("{} (a machine in maintenance mode is at its address)", vm.mark.node);
+            return Err(StepError::Changed { what });
+        }
         Probe::Stranger { why } => {
             return Err(StepError::Stranger { node: vm.mark.node.clone(), address, why });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_pve::property::{Agent, Boot, CpuModel, Machine, Memory, Startup, Tags};
+use talmox_pve::property::{Agent, Boot, CpuModel, Machine, Memory, Startup, Tags, VmConfig};
 use talmox_types::{Mark, Tag};
 
 use super::{Difference, Differences, How, Impossible, State, Subject};
@@ -76,15 +76,16 @@ fn memory(subject: &Subject<'_>, found: &mut Differences) {
     }
 }
 
-/// A VM that says nothing has the device, and all of its memory. The device itself comes and goes with a restart.
+/// A VM that says nothing has the device, and all of the memory it will have. The device itself comes and goes with a restart.
 fn balloon(subject: &Subject<'_>, found: &mut Differences) {
     let Some(wanted) = subject.wanted.get("balloon") else { return };
     let have = subject.have.get("balloon");
-    let all = subject.have.memory().ok().flatten().unwrap_or(Memory::new(512)).to_string();
+    let memory = |config: &VmConfig| config.memory().ok().flatten();
+    let all = memory(subject.wanted).or(memory(subject.have)).unwrap_or(Memory::new(512)).to_string();
     if have.unwrap_or(&all) == wanted {
         return;
     }
-    let moves = wanted != "0" && have.is_some_and(|have| have != "0");
+    let moves = wanted != "0" && have != Some("0");
     let applies = if moves { Applies::Now } else { subject.restart() };
     set(found, "balloon", "balloon", have, wanted.to_owned(), applies);
 }
@@ -191,15 +192,13 @@ fn name_servers(subject: &Subject<'_>, found: &mut Differences) {
     }
 }
 
-/// The mark's line follows a cluster that is called something else now; what people wrote above it stays.
+/// The mark's line follows a cluster that is called something else now; what people wrote stays.
 fn mark(subject: &Subject<'_>, found: &mut Differences) {
     let wanted = subject.wanted.description().and_then(Mark::of_description);
     let (Some(wanted), Some(text)) = (wanted, subject.have.description()) else { return };
     let have = Mark::of_description(text);
     if have.as_ref().is_some_and(|have| have.cluster != wanted.cluster) {
-        let line = wanted.to_string();
-        let above = text.trim_end().rsplit_once('\n').map(|(above, _)| above);
-        let new = above.map_or_else(|| line.clone(), |above| format!("{above}\n{line}"));
+        let new = wanted.in_description(text);
         set(found, "description", "cluster_name", Some(text), new, Applies::Now);
     }
     if subject.state == State::Fresh {

@@ -81,6 +81,11 @@ pub(super) fn find_for_destroy(planner: &mut Planner<'_>) {
     }
 }
 
+fn has_several_marks(guest: &Guest) -> bool {
+    let notes = guest.seen().and_then(|seen| seen.live.description());
+    notes.is_some_and(|notes| !Mark::contradictory(notes).is_empty())
+}
+
 /// Never made anew beside what may be the node, and never touched either.
 fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str) {
     if !planner.request.covers(node) {
@@ -93,10 +98,16 @@ fn lost(planner: &mut Planner<'_>, vmid: VmId, node: &NodeName, why: &str) {
     }
     let guest = planner.observed.guests.get(&vmid);
     let otherwise = match guest.and_then(own_mark) {
-        Some(_) => format!("if it is not: remove the last line of the notes of VM {vmid}"),
+        Some(_) => format!("if it is not: remove the line talmox:v1 … from the notes of VM {vmid}"),
         None => format!("if it is not: give VM {vmid} another name, MAC address and IP address"),
     };
-    let choices = vec![format!("if it is this node: talmox adopt {node} --vmid {vmid}"), otherwise];
+    let choices = if guest.is_some_and(has_several_marks) {
+        vec![format!(
+            "leave the line talmox:v1 … that is right in the notes of VM {vmid}, and take the others out"
+        )]
+    } else {
+        vec![format!("if it is this node: talmox adopt {node} --vmid {vmid}"), otherwise]
+    };
     let on = guest.map(|guest| guest.host.to_string()).unwrap_or_default();
     planner.refuse(Some(node), format!("VM {vmid} on {on} may be this node: {why}"), choices);
 }

@@ -350,7 +350,10 @@ impl<'a> Planner<'a> {
             let host = drained.stopped_for(&guest.host);
             let text = format!("is off because {host} was drained: talmox host return {host}");
             self.note(Some(&node.name), NoteKind::Placement, text);
-        } else if guest.power == Power::Stopped && node.vm.power == WantedPower::Running {
+        } else if guest.power == Power::Stopped
+            && node.vm.power == WantedPower::Running
+            && !self.stays_off_for_drive(node, vm)
+        {
             let last = self.before_start(node, vm, last, Effect::ChangeLive);
             let step = Step::StartVm { vm: vm.clone() };
             self.push(Draft::new(Some(&node.name), step, "it is stopped", Effect::Start).after(last));
@@ -367,7 +370,7 @@ impl<'a> Planner<'a> {
         effect: Effect,
     ) {
         let last = self.write(node, vm, changes, needs, effect);
-        if node.vm.power == WantedPower::Running {
+        if node.vm.power == WantedPower::Running && !self.stays_off_for_drive(node, vm) {
             let last = self.before_start(node, vm, last, effect);
             let step = Step::StartVm { vm: vm.clone() };
             self.push(Draft::new(Some(&node.name), step, "it is new", effect).after(last));

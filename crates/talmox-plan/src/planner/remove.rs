@@ -296,10 +296,13 @@ impl Planner<'_> {
         for Volume { slot, volume, .. } in &kept {
             let declared = node.is_some_and(|node| is_kept(node, *slot));
             let why = if declared { "is to be kept (keep: true)" } else { "is not in the description" };
-            let choices = vec![
-                format!("give it to another VM: qm disk move {vmid} {slot} --target-vmid OTHER"),
-                format!("if it may go: qm disk unlink {vmid} --idlist {slot} --force 1"),
-            ];
+            let mut choices =
+                vec![format!("give it to another VM: qm disk move {vmid} {slot} --target-vmid OTHER")];
+            choices.push(if declared {
+                "if it may go: take keep: true of this disk out of the description, and plan again".to_owned()
+            } else {
+                format!("if it may go: qm disk unlink {vmid} --idlist {slot} --force 1")
+            });
             let problem = format!("{slot} ({volume}) {why} and would go with VM {vmid}");
             self.refuse(Some(name), problem, choices);
         }

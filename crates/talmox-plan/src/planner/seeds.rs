@@ -8,7 +8,7 @@ use talmox_types::desired::{ConfigDelivery, Desired, Node, OUR_SEEDS};
 use talmox_types::{ClusterUid, HostName, StorageId, VmId};
 
 use super::{Draft, Planner};
-use crate::{Effect, Expected, Goal, Guest, Observed, Step, StepId, Until};
+use crate::{Effect, Expected, Goal, Guest, NoteKind, Observed, Step, StepId, Until};
 
 /// The storage configuration drives of a description go to.
 pub fn seed_storage(desired: &Desired) -> &StorageId {
@@ -38,7 +38,7 @@ impl Planner<'_> {
         effect: Effect,
     ) -> Vec<StepId> {
         let wanted = self.desired.talos.config_delivery == ConfigDelivery::Cidata
-            && self.request.until >= Until::Configured
+            && self.request.until > Until::Vms
             && self.request.goal == Goal::Converge;
         let guest = self.observed.guests.get(&vm.vmid());
         let has = guest.and_then(Guest::seen).is_some_and(|seen| seed_in(&seen.live).is_some());
@@ -49,6 +49,22 @@ impl Planner<'_> {
         let step = Step::AttachSeed { vm: vm.clone(), address, storage };
         let reason = "its configuration comes by drive";
         vec![self.push(Draft::new(Some(&node.name), step, reason, effect).after(needs))]
+    }
+
+    /// Whether a VM stays off in a run that ends at the VMs: its machine has no configuration yet, and the drive it would read one from
+    /// is put in before its first start.
+    pub(super) fn stays_off_for_drive(&mut self, node: &Node, vm: &Expected) -> bool {
+        let ends_at_vms = self.request.until <= Until::Vms && self.request.goal == Goal::Converge;
+        let by_drive = self.desired.talos.config_delivery == ConfigDelivery::Cidata;
+        let guest = self.observed.guests.get(&vm.vmid());
+        let has = guest.and_then(Guest::seen).is_some_and(|seen| seed_in(&seen.live).is_some());
+        let stays_off = by_drive && ends_at_vms && !has && !vm.mark.configured;
+        if stays_off {
+            let text = "stays off: it gets its configuration drive before its first start, and this run ends at the VMs; talmox \
+                        apply goes on";
+            self.note(Some(&node.name), NoteKind::Placement, text.to_owned());
+        }
+        stays_off
     }
 
     /// Takes the drive out of a machine that has its configuration, or will have it after a step.

@@ -137,6 +137,14 @@ fn a_balloon_moves_and_the_device_does_not_come_or_go() {
     });
     desired.nodes[0].vm.balloon = 8192;
     assert!(planned(&desired, &observed, &Request::default()).is_empty());
+    desired.nodes[0].vm.balloon = 4096;
+    assert_eq!(changes(&planned(&desired, &observed, &Request::default())), ["balloon - -> 4096 now"]);
+    // All of the memory it has is not all it will have.
+    edit(&mut observed, 2000, |config| {
+        config.set("memory", "4096");
+    });
+    let found = changes(&planned(&desired, &observed, &Request::default()));
+    assert!(found.contains(&"balloon - -> 4096 now".to_owned()) && found.len() == 2, "{found:?}");
 }
 
 #[test]

@@ -17,6 +17,37 @@ fn ours_is_what_mark_and_witness_say() {
     assert!(matches!(class(&desired, &observed, 2000), Class::Ours(owned) if !owned.finished));
 }
 
+#[test]
+fn people_write_below_the_mark_too() {
+    let desired = desired(1, 0);
+    let mut observed = converged(&desired);
+    edit(&mut observed, 2000, |config| {
+        let notes = config.description().unwrap_or_default().to_owned();
+        config.set("description", &format!("above\n{notes}\nbelow, where people write\n"));
+    });
+    assert!(matches!(class(&desired, &observed, 2000), Class::Ours(owned) if owned.finished));
+    assert!(planned(&desired, &observed, &Request::default()).is_empty());
+}
+
+#[test]
+fn of_marks_that_differ_both_are_shown_and_the_vm_is_left_alone() {
+    let desired = desired(2, 0);
+    let mut observed = converged(&desired);
+    let (own, other) = (mark("cp-1", 2000), mark("cp-2", 2001));
+    edit(&mut observed, 2000, |config| {
+        config.set("description", &format!("{other}\n{own}"));
+    });
+    let plan = planned(&desired, &observed, &Request::default());
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+    let problem = &plan.refusals[0].problem;
+    assert!(problem.contains("hold marks that differ"), "{problem}");
+    assert!(problem.contains(&own.to_string()) && problem.contains(&other.to_string()), "{problem}");
+    assert_eq!(
+        plan.refusals[0].choices,
+        ["leave the line talmox:v1 … that is right in the notes of VM 2000, and take the others out"]
+    );
+}
+
 /// A VM that runs with a mark somebody wrote, and without the witness.
 fn unproven(observed: &mut Observed, vmid: u32) {
     edit(observed, vmid, |config| {
@@ -37,7 +68,7 @@ fn one_that_runs_without_the_witness_is_shown_and_left_alone() {
         refusal.problem.contains("VM 2001") && refusal.problem.contains("it has the mark of w-1 and runs")
     );
     assert!(refusal.choices[0].ends_with("talmox adopt w-1 --vmid 2001"), "{refusal:?}");
-    assert!(refusal.choices[1].contains("remove the last line of the notes"), "{refusal:?}");
+    assert!(refusal.choices[1].contains("remove the line talmox:v1 … from the notes"), "{refusal:?}");
     // Whether it runs is not known either where its host does not say.
     observed.guests.get_mut(&id(2001)).unwrap().power = Power::Unknown;
     assert!(matches!(class(&desired, &observed, 2001), Class::Lost { .. }));

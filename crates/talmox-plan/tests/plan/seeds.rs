@@ -1,9 +1,11 @@
 //! Drives with configuration: when they come, when they go, and what is refused.
 
 use talmox_plan::{
-    Class, Effect, Goal, Observed, Plan, Request, Rule, SeenFile, Step, Until, check, config_source, view,
+    Class, Effect, Goal, Observed, Plan, Power, Request, Rule, SeenFile, Step, Until, check, config_source,
+    view,
 };
 use talmox_pve::property::{Smbios, VmConfig, VolumeId};
+use talmox_types::Mark;
 use talmox_types::desired::{ConfigDelivery, Desired, NetworkMode};
 
 use crate::support::*;
@@ -45,9 +47,31 @@ fn a_new_vm_gets_its_drive_before_it_starts() {
     );
     assert!(drive.is_some() && drive < start, "{words:?}");
     assert!(rules(&plan, &desired, &observed).is_empty());
-    // Only as far as configuration is part of it.
-    let vms = planned(&desired, &observed, &Request { until: Until::Reachable, ..Request::default() });
-    assert!(vms.steps.iter().all(|step| step.step.word() != "attach-seed"));
+    // A run that ends before machines are looked at has no drive to give: the VM stays off, since it would start without one.
+    let until_vms = Request { until: Until::Vms, ..Request::default() };
+    let vms = planned(&desired, &observed, &until_vms);
+    assert!(vms.steps.iter().all(|step| !matches!(step.step.word(), "attach-seed" | "start")), "{vms:#?}");
+    assert!(vms.notes.iter().any(|note| note.text.starts_with("stays off")), "{vms:#?}");
+}
+
+#[test]
+fn a_vm_that_stayed_off_gets_its_drive_in_the_run_that_goes_on() {
+    let desired = described();
+    let mut observed = converged(&desired);
+    for guest in observed.guests.values_mut().filter(|guest| !guest.template) {
+        guest.power = Power::Stopped;
+    }
+    let vms = planned(&desired, &observed, &Request { until: Until::Vms, ..Request::default() });
+    assert!(vms.steps.is_empty(), "{vms:#?}");
+    let plan = planned(&desired, &observed, &healthy());
+    assert_eq!(words(&plan, "cp-1"), ["attach-seed", "start"]);
+    // One that was configured needs none to start.
+    edit(&mut observed, 2000, |config| {
+        let mark = config.description().and_then(Mark::of_description).unwrap();
+        config.set("description", &Mark { configured: true, ..mark });
+    });
+    let vms = planned(&desired, &observed, &Request { until: Until::Vms, ..Request::default() });
+    assert_eq!(words(&vms, "cp-1"), ["start"]);
 }
 
 #[test]

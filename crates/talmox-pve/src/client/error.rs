@@ -102,6 +102,11 @@ impl Error {
         self.0.kind == ErrorKind::NotFound
     }
 
+    /// Whether the server showed a certificate that is not trusted.
+    pub fn is_of_a_certificate(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Certificate(_))
+    }
+
     /// Whether the same call can be made again without harm.
     pub fn is_safe_to_retry(&self) -> bool {
         match self.0.outcome {

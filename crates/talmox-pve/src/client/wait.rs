@@ -107,7 +107,8 @@ impl Wait<'_> {
             match tokio::time::timeout_at(end, look()).await {
                 Ok(Ok(Look::Done(found))) => return Ok(found),
                 Ok(Ok(Look::NotYet(seen))) => detail = seen,
-                Ok(Err(error)) if error.outcome() == Outcome::Refused => {
+                // Another server in the place of ours does not become ours by waiting.
+                Ok(Err(error)) if error.outcome() == Outcome::Refused || error.is_of_a_certificate() => {
                     return Err(WaitError::Call { name: self.name.to_owned(), source: error });
                 }
                 Ok(Err(error)) => detail = error.to_string(),

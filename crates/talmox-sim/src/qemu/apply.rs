@@ -109,8 +109,9 @@ impl World {
             }
             ("net", Some(_)) if features.contains(&"network") => Plug::Now,
             ("balloon", Some(text)) => {
-                let now = vm.config.get("balloon").map_or("", String::as_str);
-                if text != "0" && now != "0" && !now.is_empty() { Plug::Now } else { Plug::Later }
+                // Without a value the device is there.
+                let has_device = vm.config.get("balloon").is_none_or(|now| now != "0");
+                if text != "0" && has_device { Plug::Now } else { Plug::Later }
             }
             ("memory", Some(_)) if features.contains(&"memory") => Plug::Now,
             ("vcpus", Some(_)) if features.contains(&"cpu") => Plug::Now,

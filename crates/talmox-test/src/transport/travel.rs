@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use talmox_pve::client::{HttpRequest, HttpResponse, Target, TransportError};
-use talmox_sim::{Reach, Reply, Step, Waiting, World};
+use talmox_sim::{Reach, Reply, Step, Waiting};
 use talmox_sim_talos::CallFault;
 
 use super::state::{Fate, vm_of};
@@ -77,7 +77,7 @@ impl MemoryTransport {
             }
             Some(Fault::Simulated(fault)) => {
                 if fault == &talmox_sim::Fault::HostDown {
-                    self.world(|world| set_reach(world, &host, Reach::ProxyDown));
+                    self.world(|world| world.set_reach(&host, Reach::ProxyDown));
                     return Err(lost("Connection reset by peer"));
                 }
                 let refused = self.befall(fault, &host, &request.path);
@@ -140,7 +140,7 @@ impl MemoryTransport {
         match &departed.fault {
             Some(Fault::Refused) => Err(TransportError::Connect { reason: "Connection refused".to_owned() }),
             Some(Fault::HostDown { host, reach }) => {
-                self.world(|world| set_reach(world, host, *reach));
+                self.world(|world| world.set_reach(host, *reach));
                 Ok(())
             }
             _ => Ok(()),
@@ -193,12 +193,6 @@ impl MemoryTransport {
             state.later.entry(now + millis(after)).or_default().push((upid, fate));
         }
         step
-    }
-}
-
-fn set_reach(world: &mut World, host: &str, reach: Reach) {
-    if let Some(node) = world.nodes.get_mut(host) {
-        node.reach = reach;
     }
 }
 

@@ -137,7 +137,7 @@ fn authorities(file: &Path, digest: Option<&str>) -> Result<String, Failure> {
             "{} is not the file that you allowed: it has changed",
             file.display()
         ))
-        .with_hint("if it was renewed on purpose: talmox trust --forget, and allow it again"));
+        .with_hint("if it was renewed on purpose: talmox trust -f DIR --forget, and allow it again"));
     }
     Ok(text.to_string())
 }

@@ -37,7 +37,7 @@ impl<T: Transport> Transport for OnlyAllowed<T> {
                 .map_err(|invalid| refused(invalid.to_string()))?;
             if !self.allows(&origin) {
                 return Err(refused(format!(
-                    "nothing is fetched from {origin} without a host grant (talmox trust)"
+                    "nothing is fetched from {origin} without a host grant (talmox trust -f DIR)"
                 )));
             }
             let response = self.inner.send(request).await?;

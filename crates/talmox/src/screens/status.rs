@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use serde::Serialize;
-use talmox_plan::{DriveView, NodeState, NodeView, Power, View};
+use talmox_plan::{DriveView, NodeState, NodeView, Power, SeenMachine, View};
 
 use super::inside::InsideView;
 use super::plan_text::{RED, YELLOW, difference};
@@ -68,6 +68,15 @@ fn drives(view: &View) -> String {
     format!("\nConfiguration drives, which hold the cluster's keys:\n{lines}")
 }
 
+/// Whether nothing waits for a configuration drive any more: no VM has it, or the machine of the VM is configured.
+fn is_spare(drive: &DriveView, view: &View, inside: Option<&InsideView>) -> bool {
+    let Some(holder) = view.nodes.iter().find(|node| drive.vmid.is_some() && node.vmid == drive.vmid) else {
+        return true;
+    };
+    let seen = inside.and_then(|inside| inside.talos.get(&holder.node));
+    seen.and_then(SeenMachine::configured).is_some()
+}
+
 /// Commands that would make it as described.
 fn next(view: &View, inside: Option<&InsideView>, flags: &str) -> String {
     // A node with two VMs is listed twice, and named once.
@@ -92,8 +101,15 @@ fn next(view: &View, inside: Option<&InsideView>, flags: &str) -> String {
         let what = if different.len() == 1 { "makes it as described" } else { "makes them as described" };
         commands.push((format!("talmox apply --target {target}{flags}"), what));
     }
-    if !view.drives.is_empty() && different.len() != view.nodes.len() {
-        commands.push((format!("talmox apply{flags}"), "removes configuration drives nobody needs"));
+    let (spare, needed): (Vec<_>, Vec<_>) =
+        view.drives.iter().partition(|drive| is_spare(drive, view, inside));
+    if different.len() != view.nodes.len() {
+        let apply = format!("talmox apply{flags}");
+        if !needed.is_empty() {
+            commands.push((apply, "goes on with the nodes that have not taken their configuration drive"));
+        } else if !spare.is_empty() {
+            commands.push((apply, "removes configuration drives that no node needs"));
+        }
     }
     if !pending.is_empty() {
         let target = names(&pending);

@@ -427,6 +427,12 @@ fn configuration_drives() {
     let drives = vec![drive("pve", Some(2000)), drive("pve2", None)];
     let view = View { nodes, undeclared: Vec::new(), drives, ..view() };
     assert_snapshot!(plain(&status_text(&view, None, " -f lab")));
+    let left_behind = View { drives: vec![drive("pve2", None)], ..view.clone() };
+    let told = plain(&status_text(&left_behind, None, ""));
+    assert!(
+        told.ends_with("next: talmox apply  removes configuration drives that no node needs\n"),
+        "{told}"
+    );
     let told = serde_json::to_value(StatusData::new(&view, None)).unwrap();
     assert_eq!(told["drives"][0]["vmid"], 2000);
     assert!(told["drives"][1]["vmid"].is_null());

@@ -96,6 +96,12 @@ impl Planner<'_> {
                 Some(SeenEtcd::Member { .. }) => Part::Led,
                 Some(SeenEtcd::Empty) => Part::None,
             },
+            // Its mark says that it was configured: another machine may answer in its place, unless a person says it is this one.
+            Some(SeenMachine::Maintenance { .. })
+                if owned.mark.configured && !self.request.reconfigure.contains_key(&node.name) =>
+            {
+                Part::Silent
+            }
             Some(SeenMachine::Maintenance { .. }) => Part::None,
             Some(SeenMachine::Unreachable { .. } | SeenMachine::Foreign { .. }) | None => {
                 if self.cannot_have_data(owned) { Part::None } else { Part::Silent }
@@ -229,6 +235,14 @@ impl Planner<'_> {
                         address: *address,
                         reason: format!("{reason}; if it is gone for good, --replace {name} as well"),
                     });
+                }
+                (Some(owned), Some(SeenMachine::Maintenance { address, .. })) => {
+                    let reason = format!(
+                        "a machine in maintenance mode is there, and the mark says that it was configured; if its disk is empty, \
+                         --replace {name} as well"
+                    );
+                    let (node, vmid, address) = (name.clone(), owned.mark.vmid, *address);
+                    self.plan.waiting.push(Waiting::Answer { node, vmid, address, reason });
                 }
                 _ => {
                     off.insert(name.clone());

@@ -140,6 +140,38 @@ fn data_is_given_up_only_where_no_member_has_a_leader() {
     assert!(broken(&observed, &nothing).contains(&Rule::SnapshotFirst));
 }
 
+/// It answers in maintenance mode as a machine without data does; its mark knows that it was configured, and another machine may be in
+/// its place.
+#[test]
+fn a_member_that_was_configured_before_may_have_data_whatever_answers_in_its_place() {
+    let desired = desired(3, 0);
+    let mut observed = living(&desired);
+    observed.guests.extend(without_majority(&desired).guests);
+    observed.talos = without_majority(&desired).talos;
+    observed.depth = talmox_plan::Depth::Everything;
+    see(&mut observed, "cp-2", maintenance(&desired, "cp-2"));
+    see(&mut observed, "cp-3", maintenance(&desired, "cp-3"));
+    let gone = planned(&desired, &observed, &given_up());
+    assert!(steps(&gone).contains(&"cp-1/remove replace after cp-1/stop".to_owned()), "{gone:#?}");
+
+    remembered(&mut observed, "cp-2", true);
+    let plan = planned(&desired, &observed, &given_up());
+    assert!(plan.steps.is_empty(), "{:?}", steps(&plan));
+    let waits = plan.waiting.iter().any(|waiting| {
+        matches!(waiting, talmox_plan::Waiting::Answer { node, reason, .. }
+            if node.as_str() == "cp-2" && reason.contains("--replace cp-2 as well"))
+    });
+    assert!(waits, "{plan:#?}");
+    // A person says that it is gone, or that it is this very machine.
+    for asked in [
+        Request { replace: [name("cp-2")].into(), ..given_up() },
+        Request { reconfigure: [(name("cp-2"), Some(FINGERPRINT.to_owned()))].into(), ..given_up() },
+    ] {
+        let plan = planned(&desired, &observed, &asked);
+        assert!(steps(&plan).contains(&"cp-1/remove replace after cp-1/stop".to_owned()), "{plan:#?}");
+    }
+}
+
 #[test]
 fn what_is_not_in_the_description_may_have_data_too() {
     let three = desired(3, 0);

@@ -2,6 +2,7 @@
 
 mod common;
 mod devices;
+mod memory;
 mod migrate;
 mod mixed;
 mod permissions;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use talmox_plan::{Goal, Request, Step, Until};
-use talmox_sim_talos::MachineId;
+use talmox_sim_talos::{Hardware, MachineId};
+use talmox_test::{host, vmid};
 use talmox_types::desired::Role;
 
 use crate::gate::bed::{Bed, described, healthy, until};
@@ -262,4 +263,27 @@ async fn all_control_planes_may_be_destroyed_together() {
     let begun = tokio::time::Instant::now();
     bed.converge(&destroying(&["cp-1", "cp-2", "cp-3"]), 2).await.unwrap();
     assert!(begun.elapsed() < Duration::from_mins(5), "{:?}", begun.elapsed());
+}
+
+/// Whoever takes the address of a member over and knows the uuid of its VM looks like a machine without data. Its mark knows better.
+#[tokio::test(start_paused = true)]
+async fn a_machine_in_the_place_of_a_member_does_not_speak_for_it() {
+    let mut bed = Bed::new(49, described(3, 0, ""));
+    bed.converge(&healthy(), 1).await.unwrap();
+    bed.settles().await;
+    bed.desired = described(3, 0, MORE_MEMORY);
+    let plan = bed.plan(&healthy()).await;
+    let config = bed.lab.root().vm_config(&host(1), vmid(2001)).await.unwrap();
+    let uuid = config.smbios().unwrap().unwrap().uuid.unwrap().to_lowercase();
+    let address = "10.0.7.12".parse().unwrap();
+    bed.lab.nodes(|nodes| {
+        for member in [2000, 2002] {
+            nodes.power_off(MachineId(member));
+        }
+        nodes.power_on(Hardware { uuid, ..Hardware::stranger(MachineId(1), address) });
+    });
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let error = bed.carry_out(&plan, &healthy(), 2).await.unwrap_err();
+    assert!(error.contains("a machine in maintenance mode is at its address"), "{error}");
+    assert_eq!(restarts(&bed), Vec::<String>::new());
 }

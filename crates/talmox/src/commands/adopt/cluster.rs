@@ -209,7 +209,7 @@ fn uid(bundle: &Bundle, nodes: &[LiveNode], observed: &Observed) -> Result<Clust
         let list: Vec<String> =
             marks.iter().map(|(uid, vms)| format!("{uid} ({})", vms.join(", "))).collect();
         return Err(Failure::new(format!("its VMs carry marks of several clusters: {}", list.join("; ")))
-            .with_hint("nothing was written; each mark is the last line of a VM's notes")
+            .with_hint("nothing was written; each mark is one line of a VM's notes")
             .with_hint(
                 "if only one of these clusters is there: remove the others' marks, and run it again",
             ));

@@ -20,10 +20,8 @@ pub(crate) struct Remote {
 
 impl Remote {
     pub(crate) async fn start(name: &str) -> Self {
-        let mut world = Starter::bare(4, 1_790_000_000_000).world;
-        world.fit(&fit()).unwrap();
-        let token = SecretString::from(world.starter_token().unwrap());
-        let server = Server::start(world, Settings { speed: 1000.0, ..Settings::default() }).await.unwrap();
+        let server = served(4).await;
+        let token = SecretString::from(server.with(|simulation| simulation.world.starter_token()).unwrap());
         Self { scratch: Scratch::new(&format!("connecting-{name}")), server, token, trusted: false }
     }
 
@@ -57,6 +55,13 @@ impl Remote {
             .replace(&self.server.hosts()[0].fingerprint, "FINGERPRINT")
             .replace(&self.scratch.path(""), "LAB/")
     }
+}
+
+/// A Proxmox with certificates and secrets of its own.
+pub(crate) async fn served(seed: u64) -> Server {
+    let mut world = Starter::bare(seed, 1_790_000_000_000).world;
+    world.fit(&fit()).unwrap();
+    Server::start(world, Settings { speed: 1000.0, ..Settings::default() }).await.unwrap()
 }
 
 /// One host with everything the description of these tests needs.

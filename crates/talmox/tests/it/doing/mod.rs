@@ -20,6 +20,7 @@ mod line;
 mod pipelines;
 mod plans;
 mod rotating;
+mod swapped;
 mod templates;
 mod typed;
 mod upgrading;

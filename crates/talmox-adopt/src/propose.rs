@@ -268,6 +268,9 @@ impl Bench<'_> {
         choice: &Choice,
         others: &[(Adoption, Candidate<'_>)],
     ) -> Result<(Adoption, Candidate<'a>), Refused> {
+        if let Some((problem, hints)) = not_permitted(self.desired(), self.observed, choice.vmid) {
+            return Err(Refused::new(Some(&choice.node), Some(choice.vmid), problem, hints));
+        }
         let candidate = judge(field, uid, choice, self.nonce)?;
         let mut marked: Vec<&Candidate<'_>> = others.iter().map(|(_, other)| other).collect();
         marked.push(&candidate);
@@ -356,6 +359,36 @@ impl Bench<'_> {
             adopted.clear();
         }
     }
+}
+
+/// What the credentials lack to mark a VM, and to have it in the cluster's pool. Asked before files are written: a
+/// description whose VM cannot be marked describes a node that is not there.
+fn not_permitted(desired: &Desired, observed: &Observed, vmid: VmId) -> Option<Reason> {
+    let guest = observed.guests.get(&vmid)?;
+    let pool = desired.proxmox.pool.as_ref();
+    let (own, rights) = (format!("/vms/{vmid}"), &observed.rights);
+    let mut lacking: Vec<String> = ["VM.Config.Options", "VM.Config.HWType"]
+        .into_iter()
+        .filter(|privilege| !rights.holds(&own, privilege))
+        .map(|privilege| format!("{privilege} is missing on {own}, to mark it"))
+        .collect();
+    if let Some(pool) = pool.filter(|_| guest.pool.is_none())
+        && !observed.pool.as_ref().is_some_and(|seen| seen.holds(vmid))
+        && !rights.holds(&format!("/pool/{pool}"), "Pool.Allocate")
+    {
+        lacking.push(format!("Pool.Allocate is missing on /pool/{pool}, to put it into the cluster's pool"));
+    }
+    if lacking.is_empty() {
+        return None;
+    }
+    let hint = match pool {
+        Some(pool) => format!(
+            "on a Proxmox host: pvesh set /pools/{pool} --vms {vmid} puts it into the pool, where the credentials have \
+             what they need"
+        ),
+        None => "talmox check --setup prints the lines that grant it".to_owned(),
+    };
+    Some((lacking.join("; "), vec![hint]))
 }
 
 fn edit_hints(error: &talmox_config::edit::EditError) -> Vec<String> {

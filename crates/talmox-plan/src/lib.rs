@@ -17,6 +17,7 @@ mod network;
 mod observed;
 mod plan;
 mod planner;
+mod privileges;
 mod request;
 mod rotation;
 mod step;
@@ -36,8 +37,8 @@ pub use machine::{
 };
 pub use network::NETWORK_KINDS;
 pub use observed::{
-    Depth, Guest, GuestConfig, GuestKind, HaGroup, Host, Observed, Power, Rewound, Rights, Seen, SeenFile,
-    SeenHa, SeenJobs, SeenPool, Storage,
+    Depth, Guest, GuestConfig, GuestKind, HaGroup, Host, Observed, Power, Rewound, Seen, SeenFile, SeenHa,
+    SeenJobs, SeenPool, Storage,
 };
 pub use plan::{
     Applies, Change, Effect, Expected, ExpectedTemplate, Intent, Note, NoteKind, Plan, Planned, Refusal,
@@ -47,6 +48,11 @@ pub use planner::{
     BEGINS_WITH_NOTHING, Given, IN_THE_END, assigned_addresses, config_source, first_control_plane,
     given_by_an_empty_proxmox, plan, seed_in, seed_storage, seeds_of,
 };
+pub use privileges::{
+    Area, At, Grantee, Need, Release, Rights, Surroundings, TEMPLATES_POOL, Use, Weight, areas, bridge_path,
+    disk_storages, entry_line, grant_lines, hosts_of, image_storage, needs, path_word, possible_hosts,
+    role_line, templates, uses, uses_later,
+};
 pub use request::{Goal, HostsRequest, Nonce, Request, Until, UpkeepRequest};
 pub use rotation::standing as rotation_standing;
 pub use step::{
@@ -54,8 +60,8 @@ pub use step::{
 };
 pub use template::{
     NamedTemplate, OwnTemplate, TemplateState, Unusable, boot_iso, described_template, image_digest,
-    import_image, managed_template, named_templates, outdated, own_templates, settings_digest,
-    uses_managed_template, wanted_templates,
+    import_image, is_template_in_use, managed_template, named_templates, outdated, own_templates,
+    settings_digest, uses_managed_template, wanted_templates,
 };
 pub use upkeep::{CarriedRestart, ChangeMode, Snapshot, Upkeep};
 pub use view::{DriveView, NodeState, NodeView, View, view};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use talmox_pve::property::{VmConfig, VolumeId};
 use talmox_types::{HostName, MappingName, NodeName, PoolName, Realm, StorageId, VmId};
 
-use crate::{HaRule, SeenKubernetes, SeenMachine};
+use crate::{HaRule, Rights, SeenKubernetes, SeenMachine};
 
 /// Everything a plan is made from. Secrets are not in it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +31,10 @@ pub struct Observed {
     /// Jobs that name guests; nobody asks for them unless something is to be removed.
     pub jobs: Option<SeenJobs>,
     pub rights: Rights,
+    /// Zones of virtual networks, by the name VMs use like a bridge. Read only if a bridge is not where plain ones are.
+    pub zones: BTreeMap<String, String>,
+    /// Whether a majority of the Proxmox cluster is there, so that it can be written to; none: unknown.
+    pub quorate: Option<bool>,
     pub depth: Depth,
     /// What the machines themselves say, by node. Those that were not asked are not in it.
     pub talos: BTreeMap<NodeName, SeenMachine>,
@@ -188,15 +192,11 @@ pub struct SeenPool {
     pub members: BTreeSet<String>,
 }
 
-/// What the credentials may do, as far as a plan depends on it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rights {
-    /// `Sys.Modify` on `/`: setting the start order.
-    pub start_order: bool,
-    /// Logged in as `root@pam` by password: raw PCI addresses.
-    pub root: bool,
-    /// `Sys.Console` on `/`: changing what HA looks after.
-    pub ha: bool,
+impl SeenPool {
+    /// Whether a VM is in it.
+    pub fn holds(&self, vmid: VmId) -> bool {
+        self.members.contains(&format!("qemu/{vmid}"))
+    }
 }
 
 impl Guest {

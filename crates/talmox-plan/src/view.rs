@@ -87,7 +87,7 @@ pub enum NodeState {
     Lost,
     /// It has more than one VM.
     Double,
-    /// It may be on a host that does not answer, or be in the making.
+    /// It may be on a host that does not answer, be in the making, or be where the credentials cannot see.
     Unknown,
 }
 
@@ -97,6 +97,8 @@ pub fn view(desired: &Desired, observed: &Observed) -> View {
     let nonce = Nonce::new(0);
     let parts = Parts::of(plan(desired, observed, &Request::default(), &nonce));
     let lost: BTreeSet<&NodeName> = identities.iter().filter_map(|(_, class)| lost_node(class)).collect();
+    // A VM that is in no list is missing only if the credentials would see it.
+    let is_blind = !observed.rights.unseen_vms().is_empty();
     let given = assign(desired, observed, &identities);
     let nodes = desired.nodes.iter().map(|node| {
         let stays = who_stays(&identities, observed, &node.name, &nonce);
@@ -105,6 +107,9 @@ pub fn view(desired: &Desired, observed: &Observed) -> View {
         let mut view = of_vm(observed, plan, &node.name, owned);
         view.role = Some(node.role);
         view.state = state(&identities, lost.contains(&node.name), plan, node);
+        if view.state == NodeState::Missing && is_blind {
+            view.state = NodeState::Unknown;
+        }
         let pair = given.get(&node.name);
         view.addresses = pair.iter().flat_map(|pair| pair.iter()).map(|ip| ip.to_string()).collect();
         view.mac = node.vm.nics.first().map(|nic| nic.mac.to_string());

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(LeaseHolder::read(&text), holder());
         // A mark has no room for `@`.
         let marked = LeaseHolder::read(&talmox_types::LeaseWord::holder(&text));
-        assert_eq!((marked.name(), marked.process), ("ann-laptop-7", holder().process));
+        assert_eq!((marked.name(), &marked.process), ("ann-laptop-7", &holder().process));
         assert_eq!(LeaseHolder::new("a;b", None).to_string(), "a-b");
     }
 

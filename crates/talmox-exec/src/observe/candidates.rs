@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use talmox_plan::{Guest, GuestKind, wanted_templates};
+use talmox_plan::{Guest, GuestKind, is_template_in_use, wanted_templates};
 use talmox_types::desired::{Desired, TemplateRef, VmIdRange};
 use talmox_types::{ClusterUid, Mark, NodeName, PoolName, Tag, VmId};
 
@@ -79,16 +79,7 @@ impl<'a> Wanted<'a> {
     }
 
     pub(crate) fn is_template_in_use(&self, guest: &Guest) -> bool {
-        self.templates.iter().any(|template| match template {
-            // Declared by its id, it is looked at even if it is no template: that is worth a refusal of its own.
-            TemplateRef::Id(id) => *id == guest.vmid,
-            TemplateRef::Name(name) => guest.template && guest.name.as_deref() == Some(name),
-            TemplateRef::Tagged { name, tags } => {
-                guest.template
-                    && name.as_ref().is_none_or(|name| guest.name.as_ref() == Some(name))
-                    && tags.iter().all(|tag| has_tag(guest, tag))
-            }
-        })
+        self.templates.iter().any(|template| is_template_in_use(template, guest))
     }
 }
 

@@ -15,6 +15,7 @@
 //! Only two things wait for another, so a look takes hardly longer than its requests need to get through.
 //!
 //! For N candidates, T templates and H hosts that carry them this costs at most N + T + H + 6 requests, a login included.
+//! One more asks for quorum where a host is down, and one for the zones of bridges that the credentials cannot use as plain ones.
 //! The guest agent is never asked.
 
 pub(crate) mod candidates;
@@ -27,13 +28,13 @@ pub(crate) mod rewound;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::{try_join3, try_join4};
+use futures_util::future::{join, try_join3, try_join4};
 use talmox_plan::{
     Depth, Goal, Guest, Host, Observed, Request, Rights, Seen, SeenFile, SeenKubernetes, SeenPool, Storage,
-    seed_storage,
+    bridge_path, seed_storage,
 };
-use talmox_pve::client::{Client, Error, PciMapping, Pool, Resource};
-use talmox_types::desired::{ConfigDelivery, Desired, PciSource};
+use talmox_pve::client::{Client, Error, ErrorKind, PciMapping, Pool, Resource};
+use talmox_types::desired::{ConfigDelivery, Desired, Nic, PciSource};
 use talmox_types::{HostName, MappingName, NodeName, PoolName, StorageId, VmId};
 
 pub(crate) use ha::{seen_groups, seen_rules};
@@ -107,6 +108,7 @@ pub async fn observe_for(
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
         try_join3(Box::pin(there(client, desired, goal)), Box::pin(version_and_ha), beside).await?;
     let There { hosts, storages, guests, pools, files, depth } = there;
+    let (quorate, zones) = join(quorate(client, &hosts), zones(client, desired, &rights)).await;
     let (talos, leaving, kubernetes) = (BTreeMap::new(), BTreeMap::new(), SeenKubernetes::NotAsked);
     Ok(Observed {
         version,
@@ -120,6 +122,8 @@ pub async fn observe_for(
         ha,
         jobs,
         rights,
+        zones,
+        quorate,
         depth,
         talos,
         leaving,
@@ -195,16 +199,38 @@ async fn version(client: &Client) -> Result<String, ObserveError> {
 async fn rights(client: &Client) -> Result<Rights, ObserveError> {
     let permissions =
         client.permissions(None).await.map_err(ObserveError::new("ask what the credentials may do"))?;
-    Ok(Rights {
-        start_order: permissions.has("/", "Sys.Modify"),
-        root: client.is_root(),
-        ha: permissions.has("/", "Sys.Console"),
-    })
+    Ok(Rights::new(client.login(), client.is_root(), permissions.into_map()))
+}
+
+/// Whether a majority of the hosts is there; asked only where a host is down, since without one that is.
+async fn quorate(client: &Client, hosts: &BTreeMap<HostName, Host>) -> Option<bool> {
+    if hosts.values().all(|host| host.online) {
+        return None;
+    }
+    // Without Sys.Audit it stays unknown, and the first write tells.
+    client.cluster_status().await.ok().map(|status| status.quorate)
+}
+
+/// The zones of virtual networks; asked only where a bridge may be one of them, since the credentials cannot use it as a
+/// plain one.
+async fn zones(client: &Client, desired: &Desired, rights: &Rights) -> BTreeMap<String, String> {
+    let plain = BTreeMap::new();
+    let mut nics = desired.nodes.iter().flat_map(|node| &node.vm.nics);
+    let is_used = |nic: &Nic| rights.holds(&bridge_path(&plain, nic.bridge.as_str(), nic.vlan), "SDN.Use");
+    if nics.all(is_used) {
+        return plain;
+    }
+    let networks = client.virtual_networks().await.unwrap_or_default();
+    networks.into_iter().filter_map(|network| Some((network.vnet, network.zone?))).collect()
 }
 
 async fn pool(client: &Client, desired: &Desired) -> Result<Option<SeenPool>, ObserveError> {
     let Some(name) = &desired.proxmox.pool else { return Ok(None) };
-    let seen = client.pool(name).await.map_err(ObserveError::new(format!("read the pool {name}")))?;
+    let seen = match client.pool(name).await {
+        // What it holds is unknown then, and a plan refuses what depends on that.
+        Err(error) if matches!(error.kind(), ErrorKind::Denied(_)) => return Ok(None),
+        seen => seen.map_err(ObserveError::new(format!("read the pool {name}")))?,
+    };
     let seen = seen.map(|Pool { poolid, comment, members }| SeenPool {
         name: poolid,
         comment,

@@ -219,10 +219,11 @@ async fn add_rights(preflight: &Preflight<'_>, facts: &mut Facts) {
         needs.iter().flat_map(|need| std::iter::once(&need.path).chain(&need.instead)).cloned().collect();
     let client = preflight.client;
     let asked = stream::iter(paths).map(async |path: String| {
-        let held = client.permissions(Some(&path)).await.map_err(|error| words(&error)).map(|all| {
-            let here = all.iter().find(|(at, _)| *at == path).map(|(_, held)| held).unwrap_or_default();
-            here.into_iter().map(str::to_owned).collect()
-        });
+        let held = client
+            .permissions(Some(&path))
+            .await
+            .map_err(|error| words(&error))
+            .map(|all| all.into_map().remove(&path).unwrap_or_default());
         (path, held)
     });
     facts.rights = asked.buffer_unordered(READS_AT_ONCE).collect::<Vec<_>>().await.into_iter().collect();

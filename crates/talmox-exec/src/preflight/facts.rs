@@ -46,8 +46,8 @@ pub struct Facts {
     pub observed: Told<Observed>,
     /// Interfaces that the agents of running VMs report.
     pub agents: BTreeMap<VmId, Told<Vec<AgentInterface>>>,
-    /// Privileges by path.
-    pub rights: BTreeMap<String, Told<BTreeSet<String>>>,
+    /// Privileges by path, each with whether it reaches further down.
+    pub rights: BTreeMap<String, Told<BTreeMap<String, bool>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +118,8 @@ impl Facts {
     /// Whether a privilege is held on a path; none: nobody could tell.
     pub(crate) fn holds(&self, path: &str, privilege: &str) -> Option<bool> {
         let held = self.rights.get(path)?.as_ref().ok()?;
-        Some(held.contains(privilege))
+        // What is granted on all VMs and reaches none of them is no right to any.
+        let reach = held.get(privilege);
+        Some(if path == "/vms" { reach == Some(&true) } else { reach.is_some() })
     }
 }

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use talmox_plan::{Area, Grantee, areas, entry_line, path_word, role_line};
 use talmox_pve::client::StorageState;
 use talmox_types::desired::{Desired, TemplateRef};
 use talmox_types::shell::{command, quoted};
@@ -37,6 +38,12 @@ pub struct Account {
     pub exists: bool,
 }
 
+impl Account {
+    fn grantee(&self) -> Grantee<'_> {
+        Grantee { user: &self.user, token: Some(&self.token) }
+    }
+}
+
 /// A command and what it is for. One that is off is shown and not run.
 struct Line {
     command: String,
@@ -48,13 +55,6 @@ impl Line {
     fn new(command: String, why: impl Into<String>) -> Self {
         Self { command, why: why.into(), on: true }
     }
-}
-
-/// A kind of path, and the role for it.
-struct Area {
-    role: String,
-    privileges: BTreeSet<&'static str>,
-    paths: Vec<(String, String)>,
 }
 
 /// The whole block.
@@ -70,16 +70,16 @@ pub fn setup(desired: &Desired, facts: &Facts, account: &Account) -> String {
     }
     let (advised, offered): (Vec<Need>, Vec<Need>) =
         needs(desired, facts).into_iter().partition(|need| need.weight != Weight::Could);
-    let areas = areas(desired, &advised, "");
-    let mut lines = pools(&areas, desired, facts);
+    let granted = areas(desired, &advised, "");
+    let mut lines = pools(&granted, desired, facts);
     lines.extend(contents(desired, facts));
-    lines.extend(areas.iter().map(role));
+    lines.extend(granted.iter().map(role));
     lines.extend(account_lines(desired, account));
-    lines.extend(areas.iter().flat_map(|area| entries(area, account)));
+    lines.extend(granted.iter().flat_map(|area| entries(area, account)));
     lines.extend(unseen_templates(desired, facts, account));
     for need in &offered {
         let name = need.privilege.replace('.', "-").to_lowercase();
-        let extra = self::areas(desired, std::slice::from_ref(need), &format!("-{name}"));
+        let extra = areas(desired, std::slice::from_ref(need), &format!("-{name}"));
         let extra = extra.iter().flat_map(|area| std::iter::once(role(area)).chain(entries(area, account)));
         lines.extend(extra.map(|line| Line { on: false, ..line }));
     }
@@ -101,52 +101,8 @@ pub fn setup(desired: &Desired, facts: &Facts, account: &Account) -> String {
     text
 }
 
-/// Paths that need the same, each kind with a role.
-fn areas(desired: &Desired, needs: &[Need], suffix: &str) -> Vec<Area> {
-    let mut paths: BTreeMap<&str, (BTreeSet<&'static str>, Vec<&'static str>)> = BTreeMap::new();
-    for need in needs {
-        let (privileges, whys) = paths.entry(&need.path).or_default();
-        privileges.insert(need.privilege);
-        if !whys.contains(&need.why) {
-            whys.push(need.why);
-        }
-    }
-    let mut areas: Vec<Area> = Vec::new();
-    for (path, (privileges, whys)) in paths {
-        let word = word(path);
-        let why = reason(path, &whys);
-        let fits =
-            |area: &&mut Area| area.privileges == privileges && area.role.contains(&format!("-{word}"));
-        if let Some(area) = areas.iter_mut().find(fits) {
-            area.paths.push((path.to_owned(), why));
-            continue;
-        }
-        let base = format!("talmox-{}-{word}{suffix}", desired.name);
-        let taken = areas.iter().filter(|area| area.role.starts_with(&base)).count();
-        let role = if taken == 0 { base } else { format!("{base}-{}", taken + 1) };
-        areas.push(Area { role, privileges, paths: vec![(path.to_owned(), why)] });
-    }
-    areas
-}
-
-/// What a role for this path is called.
-fn word(path: &str) -> &'static str {
-    let mut parts = path.split('/').skip(1);
-    match (parts.next(), parts.next()) {
-        (Some("vms"), Some(_)) => "template",
-        (Some("vms"), None) => "every-vm",
-        (Some("pool"), Some(TEMPLATES_POOL)) => "templates",
-        (Some("pool"), _) => "vms",
-        (Some("storage"), _) => "storage",
-        (Some("nodes"), _) => "host",
-        (Some("sdn"), _) => "network",
-        (Some("mapping"), _) => "device",
-        _ => "root",
-    }
-}
-
 fn reason(path: &str, whys: &[&'static str]) -> String {
-    match word(path) {
+    match path_word(path) {
         "vms" => "the VMs of this pool, and no others, are made, configured, started and removed".to_owned(),
         "templates" => "templates in this pool are built and cloned".to_owned(),
         _ => whys.join("; "),
@@ -159,7 +115,8 @@ fn pools(areas: &[Area], desired: &Desired, facts: &Facts) -> Vec<Line> {
     let paths = areas.iter().flat_map(|area| &area.paths).filter_map(|(path, _)| path.strip_prefix("/pool/"));
     let missing = paths.filter(|name| !facts.pools.iter().any(|pool| pool.as_str() == *name));
     let line = |name: &str| {
-        let (comment, why) = if name == TEMPLATES_POOL {
+        let is_the_clusters = desired.proxmox.pool.as_ref().is_some_and(|pool| pool.as_str() == name);
+        let (comment, why) = if name == TEMPLATES_POOL || !is_the_clusters {
             ("Talos templates".to_owned(), "templates that are built live in it")
         } else {
             (format!("Kubernetes cluster {}", desired.name), "the cluster's VMs live in it")
@@ -206,15 +163,9 @@ fn contents(desired: &Desired, facts: &Facts) -> Vec<Line> {
     lines
 }
 
-/// A role that is there already gets what is needed now.
 fn role(area: &Area) -> Line {
-    let privileges: Vec<&str> = area.privileges.iter().copied().collect();
-    let (role, list) = (&area.role, privileges.join(","));
-    let add = command(&["pveum", "role", "add", role]);
-    let modify = command(&["pveum", "role", "modify", role, "--privs", &list]);
-    let command = format!("{add} 2>/dev/null; {modify}");
     let paths: Vec<&str> = area.paths.iter().map(|(path, _)| path.as_str()).collect();
-    Line::new(command, format!("for {}", paths.join(" ")))
+    Line::new(role_line(area), format!("for {}", paths.join(" ")))
 }
 
 fn account_lines(desired: &Desired, account: &Account) -> Vec<Line> {
@@ -235,18 +186,11 @@ fn account_lines(desired: &Desired, account: &Account) -> Vec<Line> {
     ]
 }
 
-/// A token with privilege separation has only what both it and its user have, so both are granted it.
 fn entries(area: &Area, account: &Account) -> Vec<Line> {
-    let line = |(path, why): &(String, String)| Line::new(entry(path, &area.role, account), why.clone());
+    let line = |(path, whys): &(String, Vec<&'static str>)| {
+        Line::new(entry_line(path, &area.role, account.grantee()), reason(path, whys))
+    };
     area.paths.iter().map(line).collect()
-}
-
-fn entry(path: &str, role: &str, Account { user, token, .. }: &Account) -> String {
-    // VMs are below this path; everything else is granted where it is.
-    let propagate = if path == "/vms" { "1" } else { "0" };
-    let token = format!("{user}!{token}");
-    let to = ["--roles", role, "--users", user, "--tokens", &token, "--propagate", propagate];
-    command(&[&["pveum", "acl", "modify", path][..], &to].concat())
 }
 
 /// Templates of others that are named and cannot be seen: their ids are not known.
@@ -269,6 +213,6 @@ fn unseen_templates(desired: &Desired, facts: &Facts, account: &Account) -> Vec<
     let role = format!("talmox-{}-template", desired.name);
     let why = format!("with the VMID of the template {}, which cannot be seen from here", names.join(", "));
     let make = command(&["pveum", "role", "add", &role, "--privs", "VM.Audit,VM.Clone"]);
-    let grant = entry("/vms/VMID", &role, account);
+    let grant = entry_line("/vms/VMID", &role, account.grantee());
     [make, grant].map(|command| Line { command, why: why.clone(), on: false }).into()
 }

@@ -146,7 +146,7 @@ impl<'a> Planner<'a> {
         let on = Circumstances { vmid: mark.vmid, address, mark: Some(mark), iso };
         match vm_config(self.desired, node, &on) {
             Ok(mut config) => {
-                if !self.observed.rights.start_order && config.remove("startup").is_some() {
+                if !self.observed.rights.start_order() && config.remove("startup").is_some() {
                     self.start_order_is_left_out();
                 }
                 Some(config)
@@ -273,6 +273,14 @@ impl<'a> Planner<'a> {
             Some(held) => {
                 let text = format!("is in the pool {held}, described for {pool}: left there");
                 self.note(Some(&node.name), NoteKind::Foreign, text);
+                Vec::new()
+            }
+            // Without Pool.Audit a VM's own entry does not name its pool; the pool does name its VMs.
+            None if self.observed.pool.as_ref().is_some_and(|pool| pool.holds(vm.vmid())) => Vec::new(),
+            None if self.observed.pool.is_none()
+                && !self.observed.rights.holds(&format!("/pool/{pool}"), "Pool.Audit") =>
+            {
+                self.is_blind(Some(&node.name));
                 Vec::new()
             }
             None => {

@@ -17,7 +17,7 @@ use crate::{
 impl Planner<'_> {
     /// Plans the making of a VM, unless something may be it already.
     pub(super) fn missing(&mut self, node: &Node) {
-        if self.may_be_unreadable(node) || self.may_be_in_flight(node) {
+        if self.is_blind(Some(&node.name)) || self.may_be_unreadable(node) || self.may_be_in_flight(node) {
             return;
         }
         if !self.kept_disks_of_a_lost_host(node) {
@@ -35,6 +35,9 @@ impl Planner<'_> {
 
     /// Plans the removal of a node's VM and the making of another with the same id.
     pub(super) fn replace(&mut self, node: &Node, owned: &Owned) {
+        if self.is_blind(Some(&node.name)) {
+            return;
+        }
         let vmid = node.vm.id.unwrap_or(owned.mark.vmid);
         if vmid != owned.mark.vmid && !self.ids.is_free(vmid) {
             self.refuse_taken_id(node, vmid);

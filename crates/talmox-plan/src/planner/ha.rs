@@ -20,7 +20,7 @@ impl Planner<'_> {
         if wanted.is_empty() && seen.rules.is_empty() {
             return;
         }
-        if !self.observed.rights.ha {
+        if !self.observed.rights.ha() {
             if !wanted.is_empty() {
                 let text = "ha_managed is left out: the credentials lack Sys.Console on /".to_owned();
                 self.note(None, NoteKind::LeftOut, text);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Planner;
+use crate::privileges::uses;
 use crate::{Intent, Planned, Step, StepId, Upkeep};
 
 impl Planner<'_> {
@@ -31,6 +32,10 @@ impl Planner<'_> {
         self.plan.steps = stay;
         let shared = self.plan.steps.iter().enumerate().filter(|(_, step)| step.node.is_none());
         self.shared = shared.map(|(index, _)| index).collect();
+        for step in &put_off {
+            let used = uses(&step.step, self.desired, self.observed);
+            self.put_off_uses.push((step.step.word().to_owned(), step.node.clone(), used));
+        }
         let intent = |step: Planned| Intent {
             node: step.node,
             step: step.step.word().to_owned(),

@@ -19,6 +19,7 @@ mod later;
 mod moves;
 mod names;
 mod namesakes;
+mod permitted;
 mod place;
 mod published;
 mod remove;
@@ -32,6 +33,7 @@ mod unavailable;
 mod unknown;
 mod upkeep;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -45,6 +47,7 @@ use crate::{
 
 use crate::doubles::{called, who_stays};
 use crate::identity::{Names, by_name};
+use crate::privileges::Use;
 
 pub(crate) use addresses::assign;
 pub use inside::{IN_THE_END, first_control_plane};
@@ -90,6 +93,9 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.plan.later.extend(held);
         }
     }
+    planner.tell_of_unseen_vms();
+    planner.refuse_what_is_not_permitted();
+    planner.refuse_without_quorum();
     planner.refuse_unasked_pods();
     planner.drop_refused();
     planner.unfinished_first();
@@ -155,6 +161,12 @@ struct Planner<'a> {
     shelves: BTreeMap<NodeName, shelf::Shelf>,
     /// Restarts of VMs that the upgrade of their Talos does on the way, and what has to be written before.
     carried: BTreeMap<NodeName, (CarriedRestart, Vec<StepId>)>,
+    /// Privileges to see with that are missing.
+    sight: OnceCell<Vec<(&'static str, String, String)>>,
+    /// Nodes for which nothing is made because something may be there that cannot be seen; none: what belongs to no node.
+    blind: BTreeSet<Option<NodeName>>,
+    /// What steps use that were planned and put off: their word, node and privileges.
+    put_off_uses: Vec<(String, Option<NodeName>, BTreeSet<Use>)>,
     plan: Plan,
 }
 
@@ -191,6 +203,9 @@ impl<'a> Planner<'a> {
             given_up: BTreeSet::new(),
             shelves: shelf::find(observed, &identities),
             carried: BTreeMap::new(),
+            sight: OnceCell::new(),
+            blind: BTreeSet::new(),
+            put_off_uses: Vec::new(),
             desired,
             observed,
             request,

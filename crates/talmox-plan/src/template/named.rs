@@ -86,6 +86,20 @@ pub fn described_template(wanted: &TemplateRef) -> String {
     }
 }
 
+/// Whether a VM is a template that the reference names. One that is declared by its id counts even if it is no template:
+/// that is worth a refusal of its own.
+pub fn is_template_in_use(wanted: &TemplateRef, guest: &Guest) -> bool {
+    match wanted {
+        TemplateRef::Id(id) => *id == guest.vmid,
+        TemplateRef::Name(name) => guest.template && guest.name.as_deref() == Some(name),
+        TemplateRef::Tagged { name, tags } => {
+            guest.template
+                && name.as_ref().is_none_or(|name| guest.name.as_ref() == Some(name))
+                && tags.iter().all(|tag| guest.tags.iter().any(|own| own.eq_ignore_ascii_case(tag.as_str())))
+        }
+    }
+}
+
 fn is_meant(wanted: &TemplateRef, guest: &Guest) -> bool {
     match wanted {
         TemplateRef::Id(id) => guest.vmid == *id,

@@ -194,7 +194,7 @@ fn a_network_card_is_not_replugged_by_the_way() {
 fn the_start_order_is_left_out_without_the_right() {
     let mut desired = desired(2, 0);
     let mut observed = converged(&desired);
-    observed.rights.start_order = false;
+    observed.rights = everything().without("Sys.Modify");
     desired.nodes[0].vm.startup.order = 9;
     let plan = planned(&desired, &observed, &Request::default());
     assert!(plan.steps.is_empty());
@@ -230,6 +230,9 @@ fn a_vm_in_no_pool_joins_it() {
     let desired = desired(1, 0);
     let mut observed = converged(&desired);
     observed.guests.get_mut(&id(2000)).unwrap().pool = None;
+    let nothing = planned(&desired, &observed, &Request::default());
+    assert!(nothing.is_empty(), "the pool itself says that it is in it: {nothing:#?}");
+    observed.pool.as_mut().unwrap().members.clear();
     assert_eq!(steps(&planned(&desired, &observed, &Request::default())), ["cp-1/join-pool change_live"]);
     observed.pool = None;
     assert_eq!(

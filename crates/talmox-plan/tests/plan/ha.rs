@@ -106,10 +106,10 @@ fn a_group_of_another_cluster_is_not_changed() {
 #[test]
 fn what_is_not_allowed_or_not_ours_is_left_alone() {
     let (desired, mut observed) = wanted();
-    observed.rights.ha = false;
+    observed.rights = everything().without("Sys.Console");
     let plan = planned(&desired, &observed, &Request::default());
     assert!(plan.is_empty() && plan.notes.iter().any(|note| note.kind == NoteKind::LeftOut));
-    observed.rights.ha = true;
+    observed.rights = everything();
     let good = planned(&desired, &observed, &Request::default());
     let mut theirs = done(&observed, &good);
     let rules = &mut theirs.ha.as_mut().unwrap().rules;

@@ -192,11 +192,43 @@ fn vm(index: u8) -> Vm {
     }
 }
 
+/// Every privilege a plan may ask for, everywhere.
+pub(crate) fn everything() -> Rights {
+    let all = [
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Clone",
+        "VM.Migrate",
+        "VM.PowerMgmt",
+        "VM.Config.CDROM",
+        "VM.Config.CPU",
+        "VM.Config.Cloudinit",
+        "VM.Config.Disk",
+        "VM.Config.HWType",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "Datastore.Allocate",
+        "Datastore.AllocateSpace",
+        "Datastore.AllocateTemplate",
+        "Datastore.Audit",
+        "Mapping.Use",
+        "Pool.Allocate",
+        "Pool.Audit",
+        "SDN.Use",
+        "Sys.AccessNetwork",
+        "Sys.Audit",
+        "Sys.Console",
+        "Sys.Modify",
+    ];
+    Rights::everywhere("talmox@pve!ci", all)
+}
+
 /// Two hosts with a template each, and nothing else.
 pub(crate) fn empty() -> Observed {
     let mut observed = Observed {
         version: "9.2.11".to_owned(),
-        rights: Rights { start_order: true, root: false, ha: true },
+        rights: everything(),
         depth: Depth::Everything,
         ..Observed::default()
     };

@@ -209,6 +209,10 @@ pub(crate) fn by_words(words: &str) -> ErrorKind {
             reasons.split_once(':').map(|(key, reason)| (key.trim().to_owned(), reason.trim().to_owned()));
         return by_parameter(words, &reasons.into_iter().collect());
     }
+    // The cluster's file system cannot be written to while there is no quorum, not even by root.
+    if words.contains("'/etc/pve/") && words.contains("Permission denied") {
+        return ErrorKind::QuorumLost;
+    }
     SENTENCES.iter().find(|(part, _)| words.contains(part)).map_or(ErrorKind::Other, |(_, kind)| kind.clone())
 }
 
@@ -269,6 +273,11 @@ mod tests {
             ("create pool failed: cfs-lock 'file-user_cfg' error: no quorum!", ErrorKind::QuorumLost),
             ("cfs-lock 'storage-nfs' error: got lock request timeout", ErrorKind::Busy),
             ("cluster not ready - no quorum?", ErrorKind::QuorumLost),
+            (
+                "unable to open file '/etc/pve/nodes/pve1/qemu-server/2014.conf.tmp.14203' - Permission denied",
+                ErrorKind::QuorumLost,
+            ),
+            ("unable to open file '/mnt/images/x' - Permission denied", ErrorKind::Other),
             ("checksum mismatch (file change by other user?)", ErrorKind::Conflict),
             ("VM 100 already running", ErrorKind::WrongState),
             ("VM 100 is running - destroy failed", ErrorKind::WrongState),

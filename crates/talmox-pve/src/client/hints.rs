@@ -38,6 +38,16 @@ impl Error {
         ))
     }
 
+    /// What making a VM needs: Proxmox accepts it from two places, and names neither.
+    fn making_rights(&self) -> Option<String> {
+        let path = self.call().strip_prefix("POST ")?;
+        let makes = path.ends_with("/qemu") || path.ends_with("/clone");
+        makes.then(|| {
+            "the credentials need VM.Allocate on the pool the VM is put into, or on /vms with propagation"
+                .to_owned()
+        })
+    }
+
     fn wrong_content(&self) -> Vec<String> {
         let storage = self.storage().unwrap_or("STORAGE");
         let wanted = self.words().split("content-type '").nth(1).and_then(|rest| rest.split('\'').next());
@@ -80,7 +90,7 @@ impl Error {
             ErrorKind::Denied(denial) => {
                 let mut hints = denied(denial);
                 if denial.path.is_none() && !denial.root_only {
-                    hints.splice(0..0, self.download_rights());
+                    hints.splice(0..0, self.download_rights().or_else(|| self.making_rights()));
                 }
                 hints
             }

@@ -160,7 +160,16 @@ fn resources(world: &World, call: &Call) -> Value {
     if wanted("vm") {
         let may_see = world.vm_right(&call.caller, "VM.Audit");
         let visible = world.vms.keys().filter(|vmid| may_see(**vmid));
-        all.extend(visible.filter_map(|vmid| vm_entry(world, *vmid)).map(Value::Object));
+        let shown = visible.filter_map(|vmid| vm_entry(world, *vmid)).map(|mut entry| {
+            // Which pool it is in is told to those who may look at the pool.
+            let is_hidden =
+                |pool: &Value| !may(&format!("/pool/{}", pool.as_str().unwrap_or_default()), "Pool.Audit");
+            if entry.get("pool").is_some_and(is_hidden) {
+                entry.remove("pool");
+            }
+            Value::Object(entry)
+        });
+        all.extend(shown);
     }
     if wanted("node") {
         all.extend(world.nodes.keys().map(|name| {

@@ -110,7 +110,8 @@ pub(crate) struct Validate {
   talmox check                                  everything, one line each
   talmox check -o json | jq '.checks[] | select(.verdict == \"problem\")'
   talmox check --setup > setup.sh               lines for a Proxmox host: roles, user, token, rights
-  talmox check --setup --expire 30              a token that ends after thirty days")]
+  talmox check --setup --expire 30              a token that ends after thirty days
+  talmox check --setup -f templates.yaml        the same for manifests of templates")]
 pub(crate) struct Check {
     #[command(flatten)]
     pub description: Description,

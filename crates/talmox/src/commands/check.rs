@@ -8,7 +8,8 @@ use talmox_types::desired::Desired;
 
 use super::read;
 use super::shared::{Job, block_on};
-use crate::args::{Check, Format};
+use super::template::source;
+use crate::args::{Check, Description, Format, TemplateSource};
 use crate::connect::ShownCertificates;
 use crate::failure::{Failure, Told};
 use crate::printer::Printer;
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Check, printer: &Printer) -> anyhow::Result<()> {
 }
 
 async fn check(args: &Check, printer: &Printer) -> anyhow::Result<()> {
-    let job = Job::open(Verb::Check, &args.description, &args.connection, printer).await?;
+    let job = open(args, printer).await?;
     let facts = ask(&job).await;
     let flags = job.flags.clone();
     job.session.close().await?;
@@ -40,6 +41,17 @@ async fn check(args: &Check, printer: &Printer) -> anyhow::Result<()> {
         format @ (Format::Json | Format::Yaml) => printer.structured(format, &CheckData::new(&report))?,
     }
     if report.has_problem() { Err(Told.into()) } else { Ok(()) }
+}
+
+/// A description, or manifests of templates.
+async fn open(args: &Check, printer: &Printer) -> anyhow::Result<Job> {
+    let Description { file, trust } = &args.description;
+    if !source::are_manifests(file) {
+        return Job::open(Verb::Check, &args.description, &args.connection, printer).await;
+    }
+    let source = TemplateSource { file: file.clone(), trust: trust.clone() };
+    let asked = (Verb::Check, source::Need::Templates);
+    Ok(source::Source::open(&source, &args.connection, asked, printer).await?.job)
 }
 
 async fn ask(job: &Job) -> anyhow::Result<Facts> {
@@ -67,15 +79,18 @@ fn now() -> u64 {
 
 /// Lines are wanted most before there is a token. So whatever cannot be asked is left open instead of an error.
 async fn print_setup(args: &Check, printer: &Printer) -> anyhow::Result<()> {
-    let (desired, facts) = match Job::open(Verb::Check, &args.description, &args.connection, printer).await {
+    let (desired, facts) = match open(args, printer).await {
         Ok(job) => {
             let facts = ask(&job).await;
             job.session.close().await?;
             (job.desired, facts?)
         }
         Err(error) => {
-            let (_, desired) =
-                read(&Folder::open(&args.description.file, &args.description.trust)?, printer)?;
+            let Description { file, trust } = &args.description;
+            let desired = match source::read_if_manifests(file, trust, printer)? {
+                Some(desired) => desired,
+                None => read(&Folder::open(file, trust)?, printer)?.1,
+            };
             printer.say(&format!("Proxmox was not asked: {error}"));
             (desired, unasked())
         }

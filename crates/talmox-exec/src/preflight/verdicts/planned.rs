@@ -1,7 +1,7 @@
 //! What a plan would refuse. Only once nothing else stands in its way: most refusals are the same problems in other
 //! words.
 
-use talmox_plan::{Nonce, Request, plan};
+use talmox_plan::{Goal, Nonce, Request, plan};
 use talmox_types::desired::Desired;
 
 use crate::preflight::facts::Facts;
@@ -25,7 +25,9 @@ pub(super) fn checks(desired: &Desired, facts: &Facts, has_problem: bool) -> Vec
         }
     };
     // Nothing of this plan is carried out, so what would tell its VMs from those of another run is of no account.
-    let made = plan(desired, observed, &Request::default(), &Nonce::new(0));
+    // Manifests describe templates and no nodes.
+    let goal = if desired.nodes.is_empty() { Goal::Templates } else { Goal::Converge };
+    let made = plan(desired, observed, &Request { goal, ..Request::default() }, &Nonce::new(0));
     if made.refusals.is_empty() {
         let steps = made.steps.len();
         let message = if steps == 0 {

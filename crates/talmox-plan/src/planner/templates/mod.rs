@@ -85,6 +85,9 @@ fn key(digest: Digest16, site: &Site) -> Key {
 impl Planner<'_> {
     /// Plans every template of the description on every host that may carry VMs.
     pub(super) fn templates(&mut self) {
+        if self.is_blind(None) {
+            return;
+        }
         if self.wait_for_templates_in_flight() {
             // Approved with the plan, so that one run is enough whatever is found then.
             self.plan.later.push(Intent {

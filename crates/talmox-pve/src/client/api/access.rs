@@ -39,6 +39,17 @@ impl Permissions {
         self.0.iter().map(|(path, granted)| (path.as_str(), granted.keys().map(String::as_str).collect()))
     }
 
+    /// The privileges at each path, each with whether it reaches further down.
+    pub fn into_map(self) -> BTreeMap<String, BTreeMap<String, bool>> {
+        let reaches = |value: &Value| {
+            value.as_u64() == Some(1) || value.as_str() == Some("1") || value == &Value::Bool(true)
+        };
+        let at = |held: BTreeMap<String, Value>| {
+            held.into_iter().map(|(privilege, value)| (privilege, reaches(&value))).collect()
+        };
+        self.0.into_iter().map(|(path, held)| (path, at(held))).collect()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

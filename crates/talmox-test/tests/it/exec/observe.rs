@@ -43,7 +43,7 @@ async fn a_look_without_a_change_costs_one_request_for_each_vm_template_and_host
     assert_eq!(read.collect::<Vec<_>>(), [2000, 2001, 2002, 2003, 2004, 9000]);
     assert_eq!(observed.guests[&vmid(300)].config, Seen::NotAsked);
     assert_eq!(observed.pool.unwrap().members.len(), 5);
-    assert_eq!((observed.version.as_str(), observed.rights.start_order), ("9.2.11", false));
+    assert_eq!((observed.version.as_str(), observed.rights.start_order()), ("9.2.11", false));
     assert!(!observed.rights.root);
 }
 
@@ -65,7 +65,7 @@ async fn hosts_know_what_the_cluster_does_not_tell_yet() {
     assert_eq!(config.pending().into_iter().collect::<Vec<_>>(), ["memory"]);
     assert_eq!((config.live.get("memory"), config.next.get("memory")), (Some("2048"), Some("4096")));
     assert_eq!(Some(config.digest.as_str()), client.vm_config(&host(1), vmid(2000)).await.unwrap().digest());
-    assert!(observed.rights.root && observed.rights.start_order);
+    assert!(observed.rights.root && observed.rights.start_order());
     assert!(!observe(&client, &description(1, 0, "")).await.unwrap().rights.root);
 }
 

@@ -142,7 +142,12 @@ impl Bed {
         self.converge(client, &small(), &Request::default()).await.unwrap();
     }
 
-    async fn converge(&self, client: &Client, desired: &Desired, request: &Request) -> Result<(), String> {
+    pub(crate) async fn converge(
+        &self,
+        client: &Client,
+        desired: &Desired,
+        request: &Request,
+    ) -> Result<(), String> {
         let look = || async { observe(client, desired).await.map_err(|error| told(&error)) };
         let (observed, nonce) = (look().await?, Nonce::new(1));
         let approved = plan(desired, &observed, request, &nonce);
@@ -223,13 +228,13 @@ pub(crate) fn small() -> Desired {
 }
 
 /// Another size of everything, and another tag.
-fn changed() -> Desired {
+pub(crate) fn changed() -> Desired {
     described(&format!("{TEMPLATE}{LARGER}"), NODES)
 }
 
 const LARGER: &str =
     "proxmox_vm_defaults: {disk_size: 120, cores: 6, memory: 12288}\nproxmox_vm_advanced: {tags: [larger]}\n";
 
-fn larger() -> Desired {
+pub(crate) fn larger() -> Desired {
     described(&format!("{TEMPLATE}{LARGER}"), &format!("{NODES}  - name: worker-2\n    address: 10.0.7.22\n"))
 }

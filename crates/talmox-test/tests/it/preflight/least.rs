@@ -106,6 +106,9 @@ async fn nothing_is_spare(release: &str, desired: &Desired, life: Life) {
         }
         let lived = life.of(&bed, &client, desired).await;
         assert_eq!(lived.is_err(), must, "without {what}: {lived:?}\n{left}");
+        // A plan refused, and Proxmox was never asked for what it would not do.
+        let refused = lived.err().is_none_or(|error| error.contains(" is missing on "));
+        assert!(refused, "without {what}: {:#?}", bed.lab.calls().writes().last());
     }
 }
 

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 pub(crate) mod bed;
+mod blind;
 mod hostile;
 mod least;
+mod matrix;
 mod paste;
 mod reports;
 mod templates;

@@ -2,7 +2,7 @@
 
 mod build;
 mod list;
-mod source;
+pub(super) mod source;
 
 use super::Exit;
 use super::shared::block_on;

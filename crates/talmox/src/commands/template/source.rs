@@ -14,21 +14,21 @@ use crate::printer::Printer;
 use crate::trust::Folder;
 
 /// What was read, with the way to its Proxmox.
-pub(super) struct Source {
-    pub(super) job: Job,
+pub(in crate::commands) struct Source {
+    pub(in crate::commands) job: Job,
     /// Templates somebody else made, which manifests name.
-    pub(super) references: Vec<Reference>,
+    pub(in crate::commands) references: Vec<Reference>,
 }
 
 /// Whether a folder without anything to read will do: somebody only wants to look.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(in crate::commands) enum Need {
     Templates,
     Nothing,
 }
 
 impl Source {
-    pub(super) async fn open(
+    pub(in crate::commands) async fn open(
         source: &TemplateSource,
         connection: &Connection,
         (verb, need): (Verb, Need),
@@ -49,6 +49,26 @@ impl Source {
         let job = Job::of(verb, read, &named, folder, connection, printer).await?;
         Ok(Self { job, references })
     }
+}
+
+/// What manifests want, without asking Proxmox; none if it is a description.
+pub(in crate::commands) fn read_if_manifests(
+    file: &Path,
+    trust: &TrustArgs,
+    printer: &Printer,
+) -> anyhow::Result<Option<Desired>> {
+    let files = manifest_files(file);
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let manifests = read_manifests(&files, printer)?;
+    let (_, desired) = wanted(&Folder::open(file, trust)?, manifests.templates, trust, printer)?;
+    Ok(Some(desired))
+}
+
+/// Whether a file, or a folder, is manifests and no description.
+pub(in crate::commands) fn are_manifests(file: &Path) -> bool {
+    !manifest_files(file).is_empty()
 }
 
 fn is_description(folder: &Path) -> bool {

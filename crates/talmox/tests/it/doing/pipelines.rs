@@ -75,7 +75,7 @@ fn what_is_left_is_named_and_decides_the_exit_code() {
         let commands: Vec<&str> = left.iter().filter(|line| line.starts_with("      ")).copied().collect();
         assert_eq!(commands.len(), 1, "{round}: {left:#?}");
         assert!(commands[0].starts_with("      talmox apply --allow-reboot"), "{round}: {left:#?}");
-        assert!(left[0].contains("memory of VM 2000 waits for a restart"), "{round}: {left:#?}");
+        assert!(left[0].contains("memory of VM 2001 waits for a restart"), "{round}: {left:#?}");
         assert!(!run.stderr.contains("Done"), "{round}: {}", run.stderr);
     }
     let allowed = lab.run(&["apply", "--auto-approve", "--allow-incomplete"]);
@@ -84,7 +84,7 @@ fn what_is_left_is_named_and_decides_the_exit_code() {
     let json = lab.run(&["apply", "--auto-approve", "--log-format", "json"]);
     let last: Value = serde_json::from_str(json.stderr.lines().last().unwrap()).unwrap();
     assert_eq!((json.code, &last["event"], &last["complete"]), (1, &"ended".into(), &false.into()));
-    assert_eq!((&last["left"][0]["nodes"][0], &last["left"][0]["waits"]), (&"cp-1".into(), &true.into()));
+    assert_eq!((&last["left"][0]["nodes"][0], &last["left"][0]["waits"]), (&"worker-1".into(), &true.into()));
     assert!(last["left"][0]["command"].as_str().unwrap().contains("--allow-reboot"), "{last}");
     lab.run(&["apply", "--auto-approve", "--allow-reboot"]).succeeded();
     let json = lab.run(&["apply", "--auto-approve", "--log-format", "json"]).succeeded();

@@ -8,6 +8,7 @@ use talmox_types::{ClusterUid, HostName, NodeName};
 
 /// What a run shall do and may do. Whatever destroys must be asked for here, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each stands for a flag that a person typed")]
 pub struct Request {
     pub goal: Goal,
     /// How far the cluster is brought.

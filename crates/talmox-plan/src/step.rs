@@ -478,6 +478,7 @@ pub enum Proof {
 }
 
 impl Proof {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
     fn is_certificate(&self) -> bool {
         *self == Self::Certificate
     }

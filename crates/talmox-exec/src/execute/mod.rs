@@ -84,7 +84,7 @@ async fn begin(work: &Work<'_>) -> StepResult {
     };
     // Steps wait for many things one after the other, some of which say nothing. This is the one place that keeps them from being
     // silent for longer.
-    let result = heartbeat(SILENCE, doing, |elapsed| work.still(elapsed)).await;
+    let result = heartbeat(SILENCE, Box::pin(doing), |elapsed| work.still(elapsed)).await;
     match &result {
         Ok(_) => work.event(Event::Done { step, elapsed: started.elapsed() }),
         Err(StepError::Interrupted { .. }) => {

@@ -107,6 +107,7 @@ pub async fn observe_for(
     let beside = Box::pin(try_join4(rights(client), pool(client, desired), mappings(client, desired), jobs));
     let (there, (version, ha), (rights, pool, mappings, jobs)) =
         try_join3(Box::pin(there(client, desired, goal)), Box::pin(version_and_ha), beside).await?;
+    let pool = unless_denied(pool, desired, &rights)?;
     let There { hosts, storages, guests, pools, files, depth } = there;
     let (quorate, zones) = join(quorate(client, &hosts), zones(client, desired, &rights)).await;
     let (talos, leaving, kubernetes) = (BTreeMap::new(), BTreeMap::new(), SeenKubernetes::NotAsked);
@@ -224,19 +225,36 @@ async fn zones(client: &Client, desired: &Desired, rights: &Rights) -> BTreeMap<
     networks.into_iter().filter_map(|network| Some((network.vnet, network.zone?))).collect()
 }
 
-async fn pool(client: &Client, desired: &Desired) -> Result<Option<SeenPool>, ObserveError> {
-    let Some(name) = &desired.proxmox.pool else { return Ok(None) };
+/// The pool, or how Proxmox refused to show it.
+async fn pool(
+    client: &Client,
+    desired: &Desired,
+) -> Result<Result<Option<SeenPool>, ObserveError>, ObserveError> {
+    let Some(name) = &desired.proxmox.pool else { return Ok(Ok(None)) };
+    let failed = || ObserveError::new(format!("read the pool {name}"));
     let seen = match client.pool(name).await {
-        // What it holds is unknown then, and a plan refuses what depends on that.
-        Err(error) if matches!(error.kind(), ErrorKind::Denied(_)) => return Ok(None),
-        seen => seen.map_err(ObserveError::new(format!("read the pool {name}")))?,
+        Err(error) if matches!(error.kind(), ErrorKind::Denied(_)) => return Ok(Err(failed()(error))),
+        seen => seen.map_err(failed())?,
     };
     let seen = seen.map(|Pool { poolid, comment, members }| SeenPool {
         name: poolid,
         comment,
         members: members.into_iter().map(|member| member.id).collect(),
     });
-    Ok(seen)
+    Ok(Ok(seen))
+}
+
+/// Without the right to look, what the pool holds is unknown, and a plan refuses what depends on that. With it, a refusal is an error.
+fn unless_denied(
+    pool: Result<Option<SeenPool>, ObserveError>,
+    desired: &Desired,
+    rights: &Rights,
+) -> Result<Option<SeenPool>, ObserveError> {
+    let path = desired.proxmox.pool.as_ref().map(|name| format!("/pool/{name}"));
+    match pool {
+        Err(_) if path.is_some_and(|path| !rights.holds(&path, "Pool.Audit")) => Ok(None),
+        pool => pool,
+    }
 }
 
 /// How many devices of each mapping the hosts have. Nobody asks unless a node wants one.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+pub(crate) use talmox_plan::TEMPLATES_POOL;
 pub(crate) use talmox_plan::disk_storages;
 use talmox_plan::{Guest, Surroundings};
-pub(crate) use talmox_plan::TEMPLATES_POOL;
 pub use talmox_plan::{Need, Release, Weight};
 use talmox_types::desired::{Desired, Node};
 use talmox_types::{HostName, StorageId};

@@ -51,7 +51,9 @@ pub(super) async fn run(
     let client = match probe(reach, address, uuid.as_deref()).await {
         Probe::Configured(client) => client,
         // Wiped already, by a run before; the mark said so before the machine was told to.
-        Probe::Maintenance { .. } if is_retired(&found) => return Ok(End::Unchanged),
+        Probe::Maintenance { .. } | Probe::Unreachable { .. } if is_retired(&found) => {
+            return Ok(End::Unchanged);
+        }
         // It answered as a node of the cluster when this was planned. Whether it was reset since, or another machine is at its address,
         // the next look has to tell.
         Probe::Maintenance { .. } => {
@@ -61,7 +63,6 @@ pub(super) async fn run(
         Probe::Stranger { why } => {
             return Err(StepError::Stranger { node: vm.mark.node.clone(), address, why });
         }
-        Probe::Unreachable { .. } if is_retired(&found) => return Ok(End::Unchanged),
         Probe::Unreachable { reason } => {
             return Err(StepError::Changed { what: format!("{} ({reason}), which answered,", vm.mark.node) });
         }

@@ -172,7 +172,7 @@ impl Uses<'_> {
                 self.storage(SPACE, storage);
                 self.create(set, &at);
             }
-            Step::ConvertTemplate { template } => {
+            Step::ConvertTemplate { template } | Step::RemoveTemplate { template } => {
                 let at = self.template(template.vmid());
                 self.add(ALLOCATE, at);
             }
@@ -180,10 +180,6 @@ impl Uses<'_> {
                 let at = self.template(template.vmid());
                 self.add(OPTIONS, at.clone());
                 self.change(set, delete, &at);
-            }
-            Step::RemoveTemplate { template } => {
-                let at = self.template(template.vmid());
-                self.add(ALLOCATE, at);
             }
             Step::RemoveImage { volume, .. } | Step::RemoveSeed { volume, .. } => {
                 self.storage(DELETE, volume.storage());
@@ -437,7 +433,11 @@ impl Uses<'_> {
         let value = self.config_value(vmid, &slot.to_string())?;
         match Disk::parse(&value).ok()?.source {
             DriveSource::Volume(volume) => Some(volume.storage().clone()),
-            _ => None,
+            DriveSource::Allocate { .. }
+            | DriveSource::CloudInit { .. }
+            | DriveSource::Path(_)
+            | DriveSource::Empty
+            | DriveSource::HostCdrom => None,
         }
     }
 }

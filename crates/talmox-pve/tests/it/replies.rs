@@ -193,7 +193,6 @@ const UNCLASSED: &[&str] = &[
     "not allowed for linked clones",
     "does not support",
     "unable to create template, because VM contains snapshots",
-    "unable to open file",
     "unable to parse directory volume name",
     "volume_size_info",
     "you can't move to the same storage",

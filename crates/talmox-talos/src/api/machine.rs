@@ -156,8 +156,8 @@ fn state(info: ServiceInfo) -> ServiceState {
     let last = info.events.and_then(|events| events.events.into_iter().next_back());
     // Before the first check, and where the process has ended since the last one, only the last event tells what is the matter.
     let is_checked = !health.unknown && info.state == "Running" && !health.last_message.is_empty();
-    let message =
-        if is_checked { health.last_message } else { last.map(|event| event.msg).unwrap_or_default() };
+    let event = last.map(|event| event.msg).filter(|text| !text.is_empty() && !is_checked);
+    let message = event.unwrap_or(health.last_message);
     ServiceState {
         id: excerpt(&info.id),
         state: excerpt(&info.state),

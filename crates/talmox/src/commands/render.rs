@@ -41,11 +41,7 @@ fn vm(args: &RenderVm, printer: &Printer) -> anyhow::Result<()> {
         };
     }
     let on = circumstances(&desired, &node, printer)?;
-    let mut config = vm_config(&desired, &node, &on)?;
-    // Proxmox keeps no word of it where it is one, and neither does what it prints.
-    if config.get("sockets") == Some("1") {
-        config.remove("sockets");
-    }
+    let config = vm_config(&desired, &node, &on)?;
     if args.output.output == Format::Table {
         return printer.data(&config.to_qm_config_text());
     }

@@ -112,7 +112,7 @@ impl Job {
 
     /// Looks at Proxmox as far as a goal needs it.
     pub(super) async fn observe_for(&self, look: impl Into<Look>) -> anyhow::Result<Observed> {
-        let observed = talmox_exec::observe_for(&self.session.client, &self.desired, look);
+        let observed = Box::pin(talmox_exec::observe_for(&self.session.client, &self.desired, look));
         self.looking(observed).await.context("could not look at Proxmox; nothing was changed")
     }
 
@@ -122,13 +122,14 @@ impl Job {
         request: &Request,
         reach: Option<&Reach<'_>>,
     ) -> anyhow::Result<Observed> {
-        let observed = talmox_exec::observe_whole(&self.session.client, &self.desired, request, reach);
+        let observed =
+            Box::pin(talmox_exec::observe_whole(&self.session.client, &self.desired, request, reach));
         self.looking(observed).await.context("could not look at Proxmox; nothing was changed")
     }
 
     /// Looks at Proxmox for what another description wants.
     pub(super) async fn observe_as(&self, desired: &Desired) -> anyhow::Result<Observed> {
-        let observed = talmox_exec::observe(&self.session.client, desired);
+        let observed = Box::pin(talmox_exec::observe(&self.session.client, desired));
         self.looking(observed).await.context("could not look at Proxmox; nothing was changed")
     }
 

@@ -308,7 +308,6 @@ const CASES: &[Case] = &[
     case("DELETE", "/nodes/a/storage/local/content/local:iso/x.iso", &[], &[("/storage/local", "Datastore.Allocate")]),
     case("POST", "/nodes/a/storage/zfs/content", &[("vmid", "100"), ("filename", "vm-100-disk-7"), ("size", "1G")], &[("/storage/zfs", "Datastore.AllocateSpace")]),
     case("POST", "/pools", &[("poolid", "q")], &[("/pool/q", "Pool.Allocate")]),
-    case("GET", "/pools", &[("poolid", "p")], &[("/pool/p", "Pool.Audit")]),
     case("POST", "/access/roles", &[("roleid", "r"), ("privs", "VM.Audit")], &[("/access", "Sys.Modify")]),
     case("GET", "/access/permissions", &[("userid", "root@pam")], &[("/access", "Sys.Audit")]),
 ];

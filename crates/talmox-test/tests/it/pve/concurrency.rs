@@ -291,8 +291,8 @@ async fn the_target_of_a_clone_while_it_is_made() {
     let config = client.vm_config(&host(1), vmid(166)).await.unwrap();
     assert_eq!(
         (config.lock(), config.name()),
-        (Some("clone"), None),
-        "neither name nor mark yet, only the lock"
+        (Some("clone"), Some("Copy-of-VM-talos-template")),
+        "locked, and named from its first copied disk on"
     );
     let change = ConfigChange::new().set("cores", "2").unwrap();
     let error = client.change_config(&host(1), vmid(166), &change).await.unwrap_err();

@@ -319,7 +319,7 @@ async fn a_clone_that_is_killed_leaves_its_target_locked() {
     hint: the whole log: `pvenode task log UPID:pve1:…:qmclone:9000:` on pve1
     ");
     let left = client.vm_config(&host(1), vmid(100)).await.unwrap();
-    assert_eq!((left.lock(), left.name()), (Some("clone"), None));
+    assert_eq!((left.lock(), left.name()), (Some("clone"), Some("cp-1")));
 }
 
 #[tokio::test(start_paused = true)]

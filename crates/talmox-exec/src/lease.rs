@@ -458,7 +458,7 @@ impl Lease<'_> {
                     Err(error) => Held::Unknown { reason: error.to_string() },
                 },
             };
-            // While its API servers are away nobody can renew it. Once they are back it may look forgotten to another run, so this
+            // While its API servers are away it cannot be renewed. Once they are back it may look forgotten to another run, so this
             // one must not come late.
             pause = if matches!(renewed, Held::Unknown { .. }) { PAUSE } else { RENEWED_EVERY };
             // What goes with its cluster is not missed.

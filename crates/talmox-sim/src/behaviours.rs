@@ -307,7 +307,7 @@ const TABLE: &[Behaviour] = &[
     ),
     Behaviour::new("pool.members", "Members are added and removed; a pool that is not empty stays.", Transcript("06-permissions-cluster-ha-pools"),
     ),
-    Behaviour::new("pool.named", "A pool that is named is shown to everybody, with members; the pool of a VM only with Pool.Audit.", Sources("recorded calls of users with few rights")),
+    Behaviour::new("pool.named", "A pool that is named is shown to every user, with members; the pool of a VM only with Pool.Audit.", Sources("recorded calls of users with few rights")),
     Behaviour::new("pool.nested", "Pools may be nested; texts of their failures are guesses.", Unproven),
     Behaviour::new("ha.resources", "Resources are made, changed and removed; a VM must exist and be named once.", Transcript("06-permissions-cluster-ha-pools"),
     ),

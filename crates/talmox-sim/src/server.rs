@@ -11,7 +11,7 @@ use crate::schema::{Args, Route, route_for};
 use crate::wire::{Body, Param, Params, Reply, Request, decode};
 use crate::world::{Reach, World};
 
-/// While members of a cluster find out that one is gone, whoever calls it waits for an answer of the network.
+/// While members of a cluster find out that one is gone, each call to it waits for an answer of the network.
 const MEMBERSHIP_CHANGES: u64 = 30_000;
 const UNANSWERED: u64 = 3_000;
 const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];

@@ -231,7 +231,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Whether somebody else is busy with what we want, or a machine has yet to answer, so that another look may show more to
+    /// Whether another task is busy with what we want, or a machine has yet to answer, so that another look may show more to
     /// do.
     fn awaits_others(&self, plan: &Plan) -> bool {
         let answers = |waiting: &Waiting| matches!(waiting, Waiting::Answer { .. });
@@ -239,7 +239,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// The locked VM this run waits for. A backup or snapshot of a VM that nothing was approved for may hold it for hours, and
-    /// what it lacks afterwards nobody has seen: that is left, and said at the end.
+    /// what it lacks afterwards is in no plan that the user has seen: that is left, and said at the end.
     fn locked<'w>(&self, waiting: &'w Waiting) -> Option<(VmId, &'w HostName)> {
         match waiting {
             Waiting::InFlight { vmid, host, .. } => Some((*vmid, host)),

@@ -48,7 +48,7 @@ pub trait Processes: Send + Sync {
 /// What is known of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundProcess {
-    /// There is none with that id, or it has ended and nobody has collected it.
+    /// There is none with that id, or it has ended and its parent has not collected it.
     Gone,
     /// It was started then.
     Started(u64),

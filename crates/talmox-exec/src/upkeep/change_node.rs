@@ -309,8 +309,7 @@ impl<'a> ChangeOrder<'a> {
                 Ok(None)
             }
             Err(error) if matches!(error.kind(), Kind::Uncertain | Kind::NotReached | Kind::NotReady) => {
-                let pause = self.work.run.pace().sleep(PAUSE);
-                self.work.unless_stopped("the machine to take its configuration", pause).await?;
+                self.work.pause("the machine to take its configuration", PAUSE).await?;
                 Ok(Some(error))
             }
             Err(error) => Err(self.not_sent(error)),

@@ -199,8 +199,8 @@ impl Planner<'_> {
         self.create_later(node, FINISHING, "unless it turns out to be there already");
     }
 
-    /// What a VM still needs whose clone or copy Proxmox has not finished: an earlier run of ours began it. Whoever approves
-    /// the plan approves this too, so one run is enough to go on.
+    /// What a VM still needs whose clone or copy Proxmox has not finished: an earlier run of ours began it. It is approved with
+    /// the plan, so one run is enough to go on.
     pub(super) fn finish_later(&mut self, node: &Node) {
         self.create_later(node, FINISHING, "once Proxmox has finished making its VM");
     }

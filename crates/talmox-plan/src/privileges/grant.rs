@@ -1,4 +1,4 @@
-//! The commands that grant: a role for each kind of path, and the entry that gives it to somebody there.
+//! The commands that grant: a role for each kind of path, and the entry that gives it to a user or token there.
 //!
 //! An entry replaces what is handed down from the paths above it, so a role always has everything its path needs.
 
@@ -89,7 +89,7 @@ pub fn role_line(area: &Area) -> String {
     format!("{add} 2>/dev/null; {modify}")
 }
 
-/// Gives somebody a role at a path. A token with privilege separation has only what both it and its user have, so both
+/// Gives the user and the token a role at a path. A token with privilege separation has only what both it and its user have, so both
 /// are granted it.
 pub fn entry_line(path: &str, role: &str, to: Grantee<'_>) -> String {
     // VMs are below this path; everything else is granted where it is.

@@ -54,7 +54,7 @@ impl Rights {
         if path == "/vms" { self.reaches(path, privilege) } else { self.holds(path, privilege) }
     }
 
-    /// Whether a host may be told to fetch from the network. Whoever may change the data centre may do that too.
+    /// Whether a host may be told to fetch from the network. The right to change the data centre includes that.
     pub fn fetches_on(&self, host_path: &str) -> bool {
         let changes = self.holds("/", "Sys.Audit") && self.holds("/", "Sys.Modify");
         self.holds(host_path, "Sys.AccessNetwork") || changes

@@ -45,7 +45,7 @@ pub enum Release {
 }
 
 impl Release {
-    /// The line of a version such as `8.4.1`; of one nobody knows, the newest.
+    /// The line of a version such as `8.4.1`; of one that is not known, the newest.
     pub fn of(version: &str) -> Self {
         if version.starts_with("8.") || version == "8" { Self::Eight } else { Self::Nine }
     }
@@ -54,9 +54,9 @@ impl Release {
 /// What a description makes use of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Feature {
-    /// Looking at Proxmox; everybody does.
+    /// Looking at Proxmox; every run does.
     Look,
-    /// Making, changing, starting and removing VMs; everybody does.
+    /// Making, changing, starting and removing VMs; every run does.
     Vms,
     Pool,
     CloudInit,
@@ -66,7 +66,7 @@ enum Feature {
     /// More hosts than one may carry VMs.
     Moves,
     HighAvailability,
-    /// Clones of a template that somebody else made.
+    /// Clones of a template that talmox did not make.
     ForeignTemplate,
     /// Templates that talmox builds.
     OwnTemplate,

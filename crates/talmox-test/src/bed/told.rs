@@ -65,7 +65,7 @@ impl Reporter for Told {
     fn event(&self, event: Event<'_>) {
         match &event {
             Event::Started { step } => {
-                // Whoever was killed with it under way said no more.
+                // A run that was killed with it under way said no more.
                 self.voices.lock().unwrap().last.remove(&step.id);
                 self.spoke(step);
             }

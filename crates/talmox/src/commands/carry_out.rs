@@ -123,8 +123,8 @@ impl CarryOut<'_> {
         Ok(match result {
             Ok(summary) => {
                 let left = self.left(&summary, &ledger);
-                let finish = self.finish(plan, &summary, started);
-                Ended::There { screen: finished(&Finish { complete: left.is_empty(), ..finish }), left }
+                let finish = self.finish(plan, &summary, started, left.is_empty());
+                Ended::There { screen: finished(&finish), left }
             }
             Err(error) => {
                 let ended = Broken {
@@ -178,7 +178,7 @@ impl CarryOut<'_> {
         left
     }
 
-    fn finish(&self, plan: &Plan, summary: &Summary, started: Instant) -> Finish<'_> {
+    fn finish(&self, plan: &Plan, summary: &Summary, started: Instant, complete: bool) -> Finish<'_> {
         let leaves_some = !left_behind(plan).is_empty() || !summary.waiting.is_empty();
         let Site { desired, simulated, .. } = self.site;
         let covered = desired.nodes.iter().filter(|node| self.request.covers(&node.name)).count();
@@ -239,7 +239,7 @@ impl CarryOut<'_> {
             cluster: desired.name.as_str(),
             result,
             steps: summary.done,
-            complete: true,
+            complete,
             elapsed: started.elapsed(),
             simulated,
             next,

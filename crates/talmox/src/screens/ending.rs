@@ -29,10 +29,10 @@ pub(crate) struct Finish<'a> {
 
 pub(crate) fn finished(finish: &Finish<'_>) -> String {
     let Finish { cluster, result, steps, elapsed, simulated, complete, next } = finish;
-    let where_ = if *simulated { " (simulated)" } else { "" };
+    let aside = if *simulated { " (simulated)" } else { "" };
     let (word, style) = if *complete { ("Done", GREEN) } else { ("Incomplete", YELLOW) };
     let mut text = format!(
-        "{style}{word}{style:#}{where_}. {BOLD}{cluster}{BOLD:#}: {result} ({} in {}).\n",
+        "{style}{word}{style:#}{aside}. {BOLD}{cluster}{BOLD:#}: {result} ({} in {}).\n",
         plural(*steps, "step"),
         duration(*elapsed)
     );

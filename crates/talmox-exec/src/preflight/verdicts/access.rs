@@ -137,7 +137,7 @@ fn privilege(need: &Need, facts: &Facts) -> Option<Check> {
     let Need { privilege, path, instead, weight, why } = need;
     let held = std::iter::once(path).chain(instead).map(|path| facts.holds(path, privilege));
     let held: Vec<Option<bool>> = held.collect();
-    // Whoever may change the data centre may have hosts fetch images, too.
+    // The right to change the data centre is one to have hosts fetch images, too.
     let changes = || ["Sys.Audit", "Sys.Modify"].iter().all(|one| facts.holds("/", one) == Some(true));
     if held.contains(&Some(true)) || *privilege == "Sys.AccessNetwork" && changes() {
         return None;

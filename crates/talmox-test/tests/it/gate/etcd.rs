@@ -265,7 +265,7 @@ async fn all_control_planes_may_be_destroyed_together() {
     assert!(begun.elapsed() < Duration::from_mins(5), "{:?}", begun.elapsed());
 }
 
-/// Whoever takes the address of a member over and knows the uuid of its VM looks like a machine without data. Its mark knows better.
+/// A machine that takes the address of a member over and knows the uuid of its VM looks like one without data. The mark knows better.
 #[tokio::test(start_paused = true)]
 async fn a_machine_in_the_place_of_a_member_does_not_speak_for_it() {
     let mut bed = Bed::new(49, described(3, 0, ""));

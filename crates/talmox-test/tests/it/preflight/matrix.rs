@@ -88,7 +88,7 @@ fn missing(text: &str) -> Option<(String, String)> {
     Some((privilege.to_owned(), path.to_owned()))
 }
 
-/// Carries a plan out that somebody with every right made: Proxmox itself refuses what the table says is missing.
+/// Carries a plan out that was made with every right: Proxmox itself refuses what the table says is missing.
 async fn is_needed(settings: &str, left: &str, what: &str) {
     let bed = granted(settings, left).await;
     let observed = observe(&bed.lab.root(), &bed.desired).await.unwrap();

@@ -79,7 +79,7 @@ async fn what_cannot_be_destroyed_is_not_called_gone() {
     let last = failed.stderr.lines().last().unwrap();
     assert!(last.contains("talmox destroy --target worker-1"), "{}", failed.stderr);
     remote.run(&[target.as_slice(), &["--allow-incomplete"]].concat(), &[]).await.succeeded();
-    // A VM that nothing is wanted of keeps nobody from success, and one that is locked does.
+    // A VM that nothing is wanted of does not stand in the way of success, and one that is locked does.
     remote.run(&["apply", "--auto-approve", "--target", "cp-1"], &[]).await.succeeded();
     let whole = remote.run(&["apply", "--auto-approve"], &[]).await.failed();
     assert!(whole.stderr.contains("left: worker-1  VM 2001 on pve is locked (backup)"), "{}", whole.stderr);

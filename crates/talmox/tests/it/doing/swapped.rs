@@ -10,7 +10,7 @@ use secrecy::ExposeSecret as _;
 use super::connecting::{Remote, served};
 use super::{CLUSTER, NODES};
 
-/// A wire between talmox and Proxmox: after so many bytes of talmox it is cut, and whoever dials again reaches another server.
+/// A wire between talmox and Proxmox: after so many bytes of talmox it is cut, and the next connection reaches another server.
 struct Wire {
     genuine: SocketAddr,
     other: SocketAddr,

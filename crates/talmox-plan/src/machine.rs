@@ -99,6 +99,22 @@ pub enum SeenStage {
     Upgrading,
 }
 
+impl SeenStage {
+    /// Whether a machine that has a configuration has it on its disk. Until it has installed itself it is in maintenance mode
+    /// again after a power cut.
+    pub fn keeps_configuration(self) -> bool {
+        match self {
+            Self::Unknown | Self::Installing | Self::Maintenance => false,
+            Self::Booting
+            | Self::Running
+            | Self::Rebooting
+            | Self::ShuttingDown
+            | Self::Resetting
+            | Self::Upgrading => true,
+        }
+    }
+}
+
 /// A control plane's part of etcd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -178,6 +194,11 @@ impl SeenMachine {
             Self::Configured(node) => Some(node),
             Self::Unreachable { .. } | Self::Maintenance { .. } | Self::Foreign { .. } => None,
         }
+    }
+
+    /// The same, if a power cut does not take the configuration from it.
+    pub fn configured_for_good(&self) -> Option<&SeenNode> {
+        self.configured().filter(|node| node.stage.keeps_configuration())
     }
 
     pub fn address(&self) -> IpAddr {

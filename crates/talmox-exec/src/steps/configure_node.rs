@@ -6,7 +6,7 @@
 //!       ▼ by now, and goes through the gate
 //! ```
 //!
-//! That a machine has answered with our certificates is noted in its VM's mark. Once it is, nothing is sent in maintenance mode
+//! That a machine has answered with our certificates, and has installed itself, is noted in its VM's mark. Once it is, nothing is sent in maintenance mode
 //! any more unless a person approved it, and then only behind the certificate that person saw: whoever has taken over the
 //! address can claim the uuid too. With `config_delivery: cidata` nothing is ever sent there.
 //!
@@ -30,7 +30,8 @@ use tokio::time::Instant;
 use super::{power, publish, record_configured};
 use crate::find::Found;
 use crate::machine::{
-    Probe, differences, last_words, looking, phases_of_newcomer, probe, without_secrets, without_secrets_of,
+    Probe, differences, last_words, looking, phases_of_newcomer, probe, stage, without_secrets,
+    without_secrets_of,
 };
 use crate::work::{End, Result, Work};
 use crate::{Event, MachineConfig, Reach, StepError, Whereabouts, observe_for};
@@ -100,7 +101,7 @@ impl Order<'_> {
         loop {
             let seen = match probe(self.reach, address, self.at.uuid.as_deref()).await {
                 Probe::Configured(client) => match self.confirm(&client, watch.sent.is_some()).await? {
-                    Ok(end) => return self.note(end).await,
+                    Ok(end) => return self.note(&client, end).await,
                     Err(unread) => unread,
                 },
                 Probe::Stranger { why } => return Err(self.stranger(why)),
@@ -135,8 +136,13 @@ impl Order<'_> {
         self.work.run.desired.talos.config_delivery == ConfigDelivery::Cidata
     }
 
-    /// Has the mark say that the machine was configured, now that it has answered with a certificate of the cluster.
-    async fn note(&self, end: End) -> Result {
+    /// Has the mark say that the machine was configured, now that it has answered with a certificate of the cluster. One that
+    /// installs itself, or does not say, may still lose what it was sent: a later look notes it.
+    async fn note(&self, client: &Client, end: End) -> Result {
+        let state = client.machine_state().await.ok().flatten();
+        if !state.is_some_and(|state| stage(state.stage).keeps_configuration()) {
+            return Ok(end);
+        }
         let noted = record_configured::run(self.work, self.vm).await?;
         Ok(if noted.wrote() { noted } else { end })
     }

@@ -127,7 +127,8 @@ fn has_node(court: &Court<'_>, vm: &Expected, guest: &Guest) -> bool {
 
 /// What is written down was seen.
 fn record_configured(court: &mut Court<'_>, step: &Planned, vm: &Expected) {
-    let answered = court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured).is_some();
+    let answered =
+        court.observed.talos.get(&vm.mark.node).and_then(SeenMachine::configured_for_good).is_some();
     let guest = court.observed.guests.get(&vm.vmid());
     let in_maintenance =
         matches!(court.observed.talos.get(&vm.mark.node), Some(SeenMachine::Maintenance { .. }));

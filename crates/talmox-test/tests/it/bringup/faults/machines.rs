@@ -13,8 +13,6 @@ use crate::bringup::bed::{Bed, Stopped, described};
 use crate::bringup::trouble::{STRANGER, stranger};
 
 const SEED: u64 = 72;
-/// Runs without a word from the environment.
-const RUNS: usize = 9;
 /// The nodes that are tried: the one that is bootstrapped, one that joins, and a worker.
 const NODES: [(&str, u32, &str); 3] =
     [("cp-1", 2000, "10.0.7.11"), ("cp-2", 2001, "10.0.7.12"), ("worker-1", 2003, "10.0.7.14")];
@@ -216,7 +214,8 @@ fn everything_that_can_be_wrong_with_a_machine() {
     let begun = Instant::now();
     let all = cases();
     let product = all.len();
-    let chosen = choose(all, |case| case.name.clone(), RUNS);
+    // Each of them takes a tenth of a second: no sample.
+    let chosen = choose(all, |case| case.name.clone(), product);
     let said: Vec<Mutex<String>> = chosen.iter().map(|_| Mutex::new(String::new())).collect();
     let numbered: Vec<(usize, &Case)> = chosen.iter().enumerate().collect();
     let ended = in_parallel(&numbered, |(index, case)| run(case, &mut said[*index].lock().unwrap()));

@@ -28,7 +28,7 @@ mod resolve;
 mod rules;
 mod source;
 
-pub use bare::without_cluster;
+pub use bare::{read_settings, without_cluster};
 pub use description::{Description, fault_problem};
 pub use explain::{Candidate, Explanation, UnknownField, explain, fields};
 pub use file::drift_field;

@@ -42,7 +42,10 @@ pub(super) fn compare(subject: &Subject<'_>, found: &mut Differences) {
 fn plain(subject: &Subject<'_>, found: &mut Differences, key: &str, default: &str, field: &str, live: bool) {
     let Some(wanted) = subject.wanted.get(key) else { return };
     let have = subject.have.get(key);
-    if have.unwrap_or(default) == wanted {
+    // What a clone is given stands in its configuration, even where Proxmox means the same without it.
+    let is_so =
+        have == Some(wanted) || (have.is_none() && wanted == default && subject.state != State::Fresh);
+    if is_so {
         return;
     }
     let applies = if live { Applies::Now } else { subject.restart() };

@@ -154,8 +154,7 @@ impl Planner<'_> {
             if owned.mark.configured || retired || !owned.finished {
                 continue;
             }
-            let answered =
-                self.observed.talos.get(name).and_then(SeenMachine::configured_for_good).is_some();
+            let answered = self.observed.talos.get(name).and_then(SeenMachine::configured_for_good).is_some();
             // Without a uuid any machine of the cluster could have answered.
             let known = uuid_of(self.observed.guests.get(&owned.mark.vmid)).is_some();
             let reason = match (answered && known, self.is_in_kubernetes(owned)) {

@@ -170,7 +170,7 @@ impl Planner<'_> {
     }
 
     fn delete_pool(&mut self, owned: &[Owned], removed: Vec<StepId>) {
-        let Some(pool) = &self.observed.pool else { return };
+        let Some(pool) = &self.observed.pool else { return self.leave_unseen_pool() };
         let Some(comment) = pool.comment.clone().filter(|comment| is_our_pool(comment, &self.uid)) else {
             return;
         };
@@ -199,6 +199,19 @@ impl Planner<'_> {
         self.push(
             Draft::new(None, step, "the cluster goes, and it was its pool", Effect::Destroy).after(removed),
         );
+    }
+
+    /// What cannot be seen cannot be removed, and is not said to be gone.
+    fn leave_unseen_pool(&mut self) {
+        let Some(pool) = &self.desired.proxmox.pool else { return };
+        if !self.request.targets.is_empty()
+            || self.observed.rights.holds(&format!("/pool/{pool}"), "Pool.Audit")
+        {
+            return;
+        }
+        let text =
+            format!("the pool {pool} stays if it is there: Pool.Audit is missing on /pool/{pool}, to see it");
+        self.note(None, NoteKind::LeftOut, text);
     }
 
     /// Plans the removal of one VM; gives its last step, or nothing if it is refused or has to wait.

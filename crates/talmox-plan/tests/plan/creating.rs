@@ -35,6 +35,7 @@ fn from_nothing_to_everything() {
     assert_eq!(set["net0"], "virtio=BC:24:11:00:07:00,bridge=vmbr0,queues=4");
     assert_eq!(set["ide2"], "local-zfs:cloudinit,media=cdrom");
     assert_eq!(set["ipconfig0"], "ip=10.0.7.11/24,gw=10.0.7.1");
+    assert_eq!(set["sockets"], "1", "what is described is in its configuration, as `render vm` says");
     assert_eq!((set["startup"].as_str(), *witness, digest), ("order=4,up=15,down=60", true, &None));
     assert!(!set.contains_key("scsi0") && !set.contains_key("efidisk0") && !set.contains_key("description"));
     assert!(drives.keys().any(|slot| slot.to_string() == "scsi0") && delete.is_empty());

@@ -43,6 +43,24 @@ fn what_is_not_described_is_shown_and_left_alone() {
     }
 }
 
+#[test]
+fn a_pool_that_cannot_be_seen_is_not_said_to_be_gone() {
+    let desired = desired(1, 1);
+    let destroy = Request { goal: Goal::Destroy, ..Request::default() };
+    let mut observed = converged(&desired);
+    observed.pool = None;
+    let notes = |observed: &Observed| -> Vec<String> {
+        let notes = planned(&desired, observed, &destroy).notes;
+        notes.into_iter().filter(|note| note.kind == NoteKind::LeftOut).map(|note| note.text).collect()
+    };
+    assert_eq!(notes(&observed), Vec::<String>::new(), "it is not there");
+    observed.rights = observed.rights.clone().without("Pool.Audit");
+    let pool = desired.proxmox.pool.as_ref().unwrap();
+    let said =
+        format!("the pool {pool} stays if it is there: Pool.Audit is missing on /pool/{pool}, to see it");
+    assert_eq!(notes(&observed), [said]);
+}
+
 /// A description that lost most of its nodes, by a merge gone wrong, is no reason to lose the machines.
 #[test]
 fn most_of_a_cluster_goes_by_name_alone() {

@@ -51,7 +51,8 @@ pub(crate) enum RenderWhat {
 /// Print a node's VM as `qm config` would
 ///
 /// What Proxmox makes up by itself (vmgenid, meta, uuid, sizes of EFI disk and ISO) is left out. Where the description names
-/// no VMID, the one an empty Proxmox would give is shown.
+/// no VMID, the one an empty Proxmox would give is shown. Proxmox is not asked: volumes are named as on block storages, and
+/// `startup` is there although credentials without Sys.Modify on / cannot set it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   talmox render vm cp-1                         as described

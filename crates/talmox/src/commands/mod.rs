@@ -40,6 +40,8 @@ mod version;
 #[cfg(test)]
 mod whole_runs;
 
+use std::path::Path;
+
 use talmox_config::{Outcome, Severity};
 use talmox_types::desired::Desired;
 
@@ -94,8 +96,16 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
 
 /// A description that is fit to work with; its errors end the command, its warnings are said.
 fn read(folder: &Folder, printer: &Printer) -> anyhow::Result<(Outcome, Desired)> {
+    read_by(talmox_config::read_path, folder, printer)
+}
+
+fn read_by(
+    way: impl FnOnce(&Path) -> Outcome,
+    folder: &Folder,
+    printer: &Printer,
+) -> anyhow::Result<(Outcome, Desired)> {
     folder.holds_its_description()?;
-    let mut outcome = talmox_config::read_path(folder.description());
+    let mut outcome = way(folder.description());
     validate::show_problems(&outcome, printer);
     match outcome.desired.take() {
         Some(desired) => Ok((outcome, desired)),

@@ -1,6 +1,6 @@
 //! The folder of a description: the one door for everything the description names.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use talmox_trust::{Access, Grant, Grants, Need};
@@ -33,6 +33,15 @@ impl Folder {
         } else {
             description.parent().unwrap_or(Path::new("")).to_owned()
         };
+        Self::at(path, description, args)
+    }
+
+    /// A folder that a description is about to be written into: what it will name is relative to the folder already.
+    pub(crate) fn to_be(folder: &Path, args: &TrustArgs) -> Result<Self, Failure> {
+        Self::at(folder.to_owned(), folder, args)
+    }
+
+    fn at(path: PathBuf, description: &Path, args: &TrustArgs) -> Result<Self, Failure> {
         let real = real(&path).map_err(|error| {
             Failure::new(format!("could not find the folder {}: {error}", path.display()))
         })?;
@@ -105,7 +114,8 @@ impl Folder {
     pub(crate) fn readable(&self, name: impl AsRef<Path>) -> Result<PathBuf, Failure> {
         let path = self.path.join(name);
         self.judge(&path, Access::Read)?;
-        Ok(path)
+        // The system does not follow `..` of a folder that is not there yet.
+        Ok(if path.exists() { path } else { real(&path).ok().filter(|real| real.exists()).unwrap_or(path) })
     }
 
     /// The same for a path that was joined to the folder already.
@@ -180,10 +190,17 @@ fn real(path: &Path) -> std::io::Result<PathBuf> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         Some(_) | None => Path::new("."),
     };
-    match path.file_name() {
-        Some(name) => Ok(real(parent)?.join(name)),
-        // `..` of something that is not there.
-        None => Err(std::io::Error::from(std::io::ErrorKind::NotFound)),
+    match path.components().next_back() {
+        Some(Component::Normal(name)) => Ok(real(parent)?.join(name)),
+        // `..` of something that is not there, and so no link.
+        Some(Component::ParentDir) => {
+            let mut above = real(parent)?;
+            above.pop();
+            Ok(above)
+        }
+        Some(Component::Prefix(_) | Component::RootDir | Component::CurDir) | None => {
+            Err(std::io::Error::from(std::io::ErrorKind::NotFound))
+        }
     }
 }
 
@@ -201,6 +218,23 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn what_a_folder_that_is_not_there_yet_names_is_relative_to_it() {
+        let place = tempfile::tempdir().unwrap();
+        let beside = place.path().join("token");
+        std::fs::write(&beside, "root@pam!a=b").unwrap();
+        for new in ["lab", "deep/er/lab"] {
+            let folder = Folder::closed(&place.path().join(new));
+            let name = format!("{}token", "../".repeat(new.split('/').count()));
+            let refused = folder.readable(&name).unwrap_err().to_string();
+            assert!(refused.contains("not allowed"), "{refused}");
+            let path = place.path().canonicalize().unwrap().display().to_string();
+            folder.add(&[Need::Folder { path, access: Access::Read }.grant()]);
+            assert_eq!(folder.text(&name).unwrap(), "root@pam!a=b", "{new}");
+        }
+        assert!(!place.path().join("lab").exists(), "looking makes nothing");
+    }
 
     #[test]
     fn only_what_lies_inside_after_links_is_read() {

@@ -134,6 +134,26 @@ fn a_plan_that_configures_again_unasked_is_not_carried_out() {
     assert_eq!(rules(&unasked, &forgotten, &asked), [Rule::ConfiguredOnce]);
 }
 
+/// A machine that installs itself answers, and has what it was sent in memory alone: after a power cut it gets it again.
+#[test]
+fn a_machine_that_installs_itself_is_not_noted_yet() {
+    let desired = desired(3, 1);
+    let noted_at = |stage| {
+        let mut observed = living(&desired);
+        let machine = SeenNode { stage, ..member(&desired, "cp-2") };
+        see(&mut observed, "cp-2", SeenMachine::Configured(Box::new(machine)));
+        remembered(&mut observed, "cp-2", false);
+        let plan = planned(&desired, &observed, &healthy());
+        steps(&plan).iter().any(|step| step.starts_with("cp-2/record-configured"))
+    };
+    assert!(noted_at(SeenStage::Booting) && noted_at(SeenStage::Running));
+    assert!(!noted_at(SeenStage::Installing) && !noted_at(SeenStage::Unknown));
+    let mut cut = living(&desired);
+    see(&mut cut, "cp-2", maintenance(&desired, "cp-2"));
+    let plan = planned(&desired, &cut, &healthy());
+    assert!(plan.refusals.is_empty() && steps(&plan)[0] == "cp-2/configure-node create", "{plan:#?}");
+}
+
 #[test]
 fn marks_of_before_are_given_the_word_once() {
     let desired = desired(3, 1);

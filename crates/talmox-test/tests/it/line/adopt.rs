@@ -286,6 +286,35 @@ async fn what_is_refused_and_why() {
     insta::assert_snapshot!(told);
 }
 
+/// Credentials that may not mark the VM, or not put it into the pool, are told before a file is written.
+#[tokio::test(start_paused = true)]
+async fn what_the_credentials_lack_is_said_before_files_are_written() {
+    let (world, mut folder) = one("cp-1", 105, OURS, &[]);
+    folder.cluster = cluster_text("lab");
+    let bed = Bed::new(world, SEED);
+    let selection = Selection::Node { node: node("cp-1"), vmid: Some(id(105)) };
+    let desired = probe(folder.read().desired.as_ref().unwrap(), &selection);
+    let all = bed.look(&desired).await;
+    assert!(all.rights.holds("/vms/105", "VM.Config.Options"), "{:?}", all.rights);
+    let needed = ["VM.Config.Options", "VM.Config.HWType", "Pool.Allocate"];
+    for lacking in needed {
+        let rights = all.rights.clone().without(lacking);
+        let observed = talmox_plan::Observed { rights, ..all.clone() };
+        let proposal = propose(folder.read(), &observed, &selection, &Nonce::new(0xad0b7)).unwrap();
+        assert!(proposal.adoptions.is_empty() && proposal.files.is_empty(), "{lacking}: {proposal:#?}");
+        let [refused] = &proposal.refused[..] else { panic!("{lacking}: {:#?}", proposal.refused) };
+        let place = if lacking == "Pool.Allocate" { "/pool/lab" } else { "/vms/105" };
+        let problem = format!("{lacking} is missing on {place}, to ");
+        assert!(refused.problem.starts_with(&problem), "{lacking}: {}", refused.problem);
+        assert!(
+            refused.hints[0].contains("pvesh set /pools/lab --vms 105"),
+            "{lacking}: {:?}",
+            refused.hints
+        );
+    }
+    assert_eq!(adopt(&bed, &mut folder, &selection).await.unwrap().adoptions.len(), 1, "with all of them");
+}
+
 /// A description with comments, odd spacing and both styles, before and after.
 #[tokio::test(start_paused = true)]
 async fn files_keep_what_people_wrote() {

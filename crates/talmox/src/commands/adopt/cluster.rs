@@ -55,7 +55,7 @@ async fn look(args: &AdoptCluster, way: &Way, printer: &Printer) -> anyhow::Resu
     let stub = stub(args, None)?;
     let session = match args.connection.simulate {
         Simulate::Off => {
-            let folder = Folder::open(&args.file, &args.trust)?;
+            let folder = Folder::to_be(&args.file, &args.trust)?;
             folder.add(typed(args)?.as_slice());
             Session::open((&stub, &[]), &folder, &args.connection, printer).await?
         }

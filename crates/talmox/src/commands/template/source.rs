@@ -8,6 +8,7 @@ use talmox_trust::Verb;
 use talmox_types::desired::{Desired, TemplateRef};
 
 use crate::args::{Connection, TemplateSource, TrustArgs};
+use crate::commands::read_by;
 use crate::commands::shared::{Job, boxed};
 use crate::failure::Failure;
 use crate::printer::Printer;
@@ -113,8 +114,8 @@ fn read_manifests(files: &[PathBuf], printer: &Printer) -> anyhow::Result<Manife
     Err(Failure::new(format!("{problems} in the manifests. Nothing was sent to Proxmox.")).into())
 }
 
-/// Manifests say nothing of Proxmox: the `cluster.yaml` beside them does, or else the environment. Nothing of that cluster is
-/// wanted here, and none of its templates are ours to remove.
+/// Manifests say nothing of Proxmox: the `cluster.yaml` beside them does, which needs no nodes for that, or else the environment. Nothing of that
+/// cluster is wanted here, and none of its templates are ours to remove.
 fn wanted(
     manifests: &Folder,
     templates: Vec<talmox_types::desired::Template>,
@@ -124,7 +125,9 @@ fn wanted(
     let beside = manifests.path();
     let beside = if beside.as_os_str().is_empty() { Path::new(".") } else { beside };
     let (outcome, desired) = if is_description(beside) {
-        boxed(&Folder::open(beside, trust)?, printer)?
+        let (outcome, desired) =
+            read_by(talmox_config::read_settings, &Folder::open(beside, trust)?, printer)?;
+        (Box::new(outcome), desired)
     } else {
         without_description()?
     };

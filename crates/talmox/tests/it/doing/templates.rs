@@ -125,6 +125,27 @@ fn a_manifest_is_built_on_every_host_and_then_nothing_is_left_to_do() {
     assert!(config["scsi0"].as_str().unwrap().starts_with("system:"), "{config}");
 }
 
+/// The description beside manifests says where Proxmox is, and need not describe a cluster for that.
+#[test]
+fn what_lies_beside_manifests_needs_no_nodes() {
+    let yard = Yard::new("beside");
+    let settings: String =
+        HOSTS.lines().filter(|line| !line.starts_with("node")).map(|line| format!("{line}\n")).collect();
+    yard.write("cluster.yaml", &settings);
+    let build = yard.run(&["build", "--plan-only", "-o", "json"], "template.yaml").succeeded();
+    let plan: Value = serde_json::from_str(&build.stdout).unwrap();
+    assert_eq!(plan["summary"]["create"], 7, "of three hosts:\n{}", build.stdout);
+    let file = yard.scratch.path("template.yaml");
+    let setup = run(&["check", "--setup", "-f", &file]).succeeded();
+    let roles: Vec<&str> = setup.stdout.lines().filter(|line| line.contains("role add")).collect();
+    for privilege in ["VM.Config.CPU", "VM.Config.Network"] {
+        assert!(roles.iter().any(|role| role.contains(privilege)), "{privilege}:\n{}", setup.stdout);
+    }
+    // By itself it is no description.
+    let alone = yard.run(&["build"], "cluster.yaml").failed();
+    assert!(alone.stderr.contains("the description has no nodes"), "{}", alone.stderr);
+}
+
 #[test]
 fn word_for_word_the_checksum_is_missing() {
     let yard = Yard::new("word");

@@ -22,6 +22,8 @@ pub struct Description {
     pub(crate) top: Option<Location>,
     /// Whether a separate file of nodes is there and not of the right shape.
     pub(crate) nodes_unreadable: bool,
+    /// The first key that is for Cilium, if one has a value.
+    pub(crate) cilium: Option<Location>,
     roles: Roles,
 }
 
@@ -91,8 +93,9 @@ impl Description {
     pub(crate) fn read(files: Files) -> (Self, Vec<Problem>) {
         let Files { sources, cluster, nodes, nodes_are_optional, mut problems } = files;
         let roles = Roles { cluster, nodes, nodes_are_optional };
-        let built_in = read_cluster(&sources, SourceId::BUILT_IN, &mut problems);
-        let mut file = cluster.map_or_else(Cluster::default, |id| read_cluster(&sources, id, &mut problems));
+        let (built_in, _) = read_cluster(&sources, SourceId::BUILT_IN, &mut problems);
+        let (mut file, cilium) =
+            cluster.map(|id| read_cluster(&sources, id, &mut problems)).unwrap_or_default();
         let mut nodes_unreadable = false;
         let has_own = file.nodes.is_some() || file.node_pools.is_some();
         let nodes = nodes.filter(|id| {
@@ -130,6 +133,7 @@ impl Description {
             pools,
             top,
             nodes_unreadable,
+            cilium,
             roles,
         };
         (description, problems)
@@ -165,13 +169,19 @@ fn merge_nodes<T>(here: &mut Option<At<T>>, there: Option<At<T>>, problems: &mut
     }
 }
 
-fn read_cluster(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) -> Cluster {
-    let Some(root) = parse(sources, id, problems) else { return Cluster::default() };
+/// A `cluster.yaml`, and where it first says something to Cilium.
+fn read_cluster(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) -> (Cluster, Option<Location>) {
+    let Some(root) = parse(sources, id, problems) else { return <(Cluster, Option<Location>)>::default() };
+    let mut cilium = None;
     let mut reading = Reading { source: id, problems };
     let file: Option<Cluster> = read_block(&root, &mut reading, &mut |key, entry, reading| {
         let ours = !CLUSTER_TEMPLATE_KEYS.contains(&key) && !key.starts_with("x-");
         if !ours {
             let location = reading.location(&entry.key);
+            let says_something = entry.value.as_scalar().is_some_and(|value| !value.text.is_empty());
+            if key.starts_with("cilium_") && says_something {
+                cilium.get_or_insert(location);
+            }
             reading.report(
                 Problem::note(Code::KeyNotOurs, format!("{key} is left to other tools"))
                     .at(location, "not read by talmox"),
@@ -180,7 +190,8 @@ fn read_cluster(sources: &Sources, id: SourceId, problems: &mut Vec<Problem>) ->
         !ours
     });
     // A file that is not a mapping at all has every key "broken": nothing in it is merely missing.
-    file.unwrap_or_else(|| Cluster { broken: vec!["cluster_uid", "nodes"], ..Cluster::default() })
+    let file = file.unwrap_or_else(|| Cluster { broken: vec!["cluster_uid", "nodes"], ..Cluster::default() });
+    (file, cilium)
 }
 
 /// A `nodes.yaml`: the same keys as in `cluster.yaml`, but only nodes and pools.

@@ -215,6 +215,7 @@ codes! {
     Resources, "resources", "A node with fewer resources than Talos recommends.";
     ReferencedFile, "referenced-file", "A file the description names does not exist.";
     MachineConfig, "machine-config", "A node has no machine configuration: a patch does not apply, or Talos would refuse the result.";
+    NetworkPlugin, "network-plugin", "Nothing brings a network for pods, or another plugin than the one the file has settings for.";
     UnknownField, "unknown-field", "A list of fields names one that does not exist.";
 }
 

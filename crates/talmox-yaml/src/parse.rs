@@ -68,15 +68,22 @@ pub(crate) fn convert(span: ParserSpan) -> Span {
 fn syntax_fault(text: &str, offset: Option<usize>, words: String) -> Fault {
     let at = offset.unwrap_or(text.len()).min(text.len());
     let line_start = text.as_bytes()[..at].iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-    let line = text.as_bytes()[line_start..].split(|b| *b == b'\n').next().unwrap_or_default();
-    let indent = line.iter().take_while(|b| b.is_ascii_whitespace()).count();
-    let tab = line[..indent].iter().position(|b| *b == b'\t');
+    // One behind a value is met where the value ends, on the line before.
+    let next_start = text.as_bytes()[at..].iter().position(|b| *b == b'\n').map(|length| at + length + 1);
+    let tab = indenting_tab(text, line_start).or_else(|| indenting_tab(text, next_start?));
     let (kind, start) = match tab {
-        Some(column) => (FaultKind::Tab, line_start + column),
+        Some(place) => (FaultKind::Tab, place),
         None => (FaultKind::Syntax(words), at),
     };
     let start = u32::try_from(start).unwrap_or(u32::MAX);
     Fault { kind, span: Span { start, end: start + 1 } }
+}
+
+/// Where a line that begins here has a tab before its first other character.
+fn indenting_tab(text: &str, line_start: usize) -> Option<usize> {
+    let line = text.as_bytes()[line_start..].split(|b| *b == b'\n').next().unwrap_or_default();
+    let indent = line.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    line[..indent].iter().position(|b| *b == b'\t').map(|column| line_start + column)
 }
 
 /// A collection that is still open.

@@ -6,6 +6,7 @@ mod config_server;
 mod connect;
 mod derived_file;
 mod failure;
+mod foreign_words;
 mod help;
 mod plan_file;
 mod printer;
@@ -23,10 +24,11 @@ mod trust;
 mod variables_file;
 mod wrap;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 
 use args::{Cli, typed};
 use commands::Exit;
@@ -40,13 +42,14 @@ const CHANGES: u8 = 2;
 
 fn main() -> ExitCode {
     let mut command = help::command();
-    let matches = match command.try_get_matches_from_mut(std::env::args_os()) {
+    let given = foreign_words::arguments(std::env::args_os());
+    let matches = match command.try_get_matches_from_mut(&given) {
         Ok(matches) => matches,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, &given),
     };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(&error, &given),
     };
     let printer = Printer::new(&cli.global, cli.command.talks_json());
     if let Some(refused) = typed::refusal(&command, &matches) {
@@ -74,27 +77,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Verbs of other tools, and what does the same here.
-const MEANT: [(&str, &str); 2] = [
-    (
-        "upgrade",
-        "change talos_version, kubernetes_version or the schematic in the description, then: talmox plan, talmox apply",
-    ),
-    ("import", "a VM that is there already: talmox adopt NODE --vmid N"),
-];
-
 /// Help and version go to stdout with 0, mistakes to stderr with 1 (clap itself would say 2).
-fn usage(error: &clap::Error) -> ExitCode {
-    let word = match error.get(ContextKind::InvalidSubcommand) {
-        Some(ContextValue::String(word)) => word.as_str(),
-        _ => "",
-    };
-    let meant = MEANT.iter().find(|(other, _)| *other == word).map(|(_, meant)| {
-        let text = format!("there is no verb {word}\n\nhint: {meant}\n");
-        clap::Error::raw(ErrorKind::InvalidSubcommand, text)
-    });
+fn usage(error: &clap::Error, given: &[OsString]) -> ExitCode {
     // Nothing can be done about a stream that cannot be written to.
-    let _ = meant.as_ref().unwrap_or(error).print();
+    let _ = foreign_words::meant(error, given).as_ref().unwrap_or(error).print();
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if asked { ExitCode::SUCCESS } else { ExitCode::from(FAILURE) }
 }

@@ -10,6 +10,7 @@ mod files;
 mod hardware;
 mod identity;
 mod networks;
+mod plugin;
 mod pools;
 mod proxmox;
 mod rank;
@@ -48,6 +49,7 @@ pub(crate) fn check(description: &Description, problems: &mut Vec<Problem>) {
         delivery::check,
         routes::check,
         files::check,
+        plugin::check,
         backup::check,
         proxmox::check,
         rank::check,

@@ -35,6 +35,8 @@ repository_visibility: "public"
 cloudflare_domain: "example.com"
 cloudflare_token: "not-ours"
 cloudflare_gateway_addr: "192.168.22.103"
+cni: none
+bootstrap_manifests: ["https://example.com/cilium.yaml"]
 cilium_loadbalancer_mode: "dsr"
 cilium_bgp_router_addr: ""
 cilium_bgp_router_asn: ""

@@ -1,14 +1,21 @@
 //! What HA looks after: resources, rules and groups.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use talmox_plan::{Expected, HaGroup, HaRule, HaScope};
 use talmox_pve::client::{Error, ErrorKind, HaRuleScope, NewHaResource, NewHaRule};
 use talmox_types::{HostName, VmId};
+use tokio::time::Instant;
 
-use crate::StepError;
 use crate::observe::{seen_groups, seen_rules};
 use crate::work::{End, Result, Work};
+use crate::{Event, StepError};
+
+/// How long the HA manager may take to know the hosts.
+const MANAGER_LIMIT: Duration = Duration::from_mins(2);
+const PAUSE: Duration = Duration::from_secs(2);
+const AWAKE: &str = "the HA manager to know the hosts";
 
 /// Puts a VM under HA. What is under it already stays as it is.
 pub(super) async fn add(
@@ -48,6 +55,34 @@ async fn group_now(work: &Work<'_>, group: &str) -> std::result::Result<Option<H
 
 /// Makes a rule, or changes it. One that is not ours any more is left alone.
 pub(super) async fn set_rule(work: &Work<'_>, rule: &HaRule) -> Result {
+    let begun = Instant::now();
+    loop {
+        match try_rule(work, rule).await {
+            Err(StepError::Call { source, .. })
+                if knows_no_host(&source) && begun.elapsed() < MANAGER_LIMIT =>
+            {
+                let (elapsed, detail) = (begun.elapsed(), source.words());
+                work.event(Event::Waiting {
+                    step: work.planned,
+                    name: AWAKE,
+                    detail,
+                    elapsed,
+                    limit: MANAGER_LIMIT,
+                });
+                work.pause(AWAKE, PAUSE).await?;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// A manager that had nothing to manage sleeps, and learns of the hosts some ten seconds after the first resource. Until then it
+/// takes every rule that keeps VMs apart for one that cannot be kept.
+fn knows_no_host(error: &Error) -> bool {
+    error.words().contains("more resources than available nodes")
+}
+
+async fn try_rule(work: &Work<'_>, rule: &HaRule) -> Result {
     let doing = format!("set the HA rule {}", rule.id);
     let seen = rule_now(work, &rule.id).await.map_err(StepError::call(doing.clone()))?;
     let new = NewHaRule {

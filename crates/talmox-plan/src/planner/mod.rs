@@ -28,6 +28,7 @@ mod roles;
 mod seeds;
 mod shelf;
 mod source;
+mod spread;
 mod templates;
 mod unavailable;
 mod unknown;
@@ -71,6 +72,7 @@ pub fn plan(desired: &Desired, observed: &Observed, request: &Request, nonce: &N
             planner.undeclared();
             conflicts::addresses_of_ours(&mut planner);
             planner.ha();
+            planner.watch_spread();
             let mut held = planner.keep_workers_up(false);
             planner.inside();
             held.extend(planner.keep_workers_up(true));

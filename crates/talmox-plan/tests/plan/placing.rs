@@ -211,3 +211,49 @@ fn two_control_planes_move_one_after_the_other() {
     let plan = planned(&desired, &observed, &Request { moves, ..Request::default() });
     assert_eq!(steps(&plan), ["cp-1/move move", "cp-2/move move after cp-1/move"]);
 }
+
+/// Control planes that were moved to one host by hand: said as long as it is so, with the way apart.
+#[test]
+fn control_planes_that_share_a_host_are_told() {
+    let warnings = |desired: &Desired, observed: &Observed, request: &Request| -> Vec<String> {
+        let notes = planned(desired, observed, request).notes.into_iter();
+        notes.filter(|note| note.kind == talmox_plan::NoteKind::Warning).map(|note| note.text).collect()
+    };
+    let mut desired = desired(3, 1);
+    // There are two hosts: three control planes cannot be kept apart.
+    let mut observed = converged(&desired);
+    let asked = Request::default();
+    assert_eq!(warnings(&desired, &observed, &asked), Vec::<String>::new());
+    desired.proxmox.control_plane_spread = talmox_types::desired::Spread::Required;
+    let [told] = &warnings(&desired, &observed, &asked)[..] else { panic!("{observed:#?}") };
+    assert!(
+        told.ends_with(
+            "1 of 3 control planes are left; no other host of the cluster is free of control planes"
+        ),
+        "{told}"
+    );
+    desired.proxmox.control_plane_spread = talmox_types::desired::Spread::Preferred;
+    let third = observed.hosts[&host("pve1")].clone();
+    observed.hosts.insert(host("pve3"), third);
+    desired.proxmox.hosts.clear();
+    let [told] = &warnings(&desired, &observed, &asked)[..] else { panic!("{observed:#?}") };
+    assert!(told.starts_with("cp-1 and cp-3 are on one host, pve1: without it 1 of 3 "), "{told}");
+    assert!(told.ends_with("talmox apply --move cp-3=pve3 moves one"), "{told}");
+    let moves = Request { moves: [(name("cp-3"), host("pve3"))].into(), ..Request::default() };
+    assert_eq!(warnings(&desired, &observed, &moves), Vec::<String>::new());
+    let elsewhere = Request { targets: [name("w-1")].into(), ..Request::default() };
+    assert_eq!(warnings(&desired, &observed, &elsewhere), Vec::<String>::new());
+    // Where the description puts them they stay.
+    for node in &mut desired.nodes {
+        node.vm.host = Some(
+            observed
+                .guests
+                .values()
+                .find(|guest| guest.name.as_deref() == Some(node.name.as_str()))
+                .unwrap()
+                .host
+                .clone(),
+        );
+    }
+    assert_eq!(warnings(&desired, &observed, &asked), Vec::<String>::new());
+}

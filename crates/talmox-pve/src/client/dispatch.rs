@@ -202,6 +202,7 @@ impl Client {
         let time = Time::starting_now(call.timeout.unwrap_or(timeout));
         let attempt_limit = call.timeout.unwrap_or(attempt_timeout);
         let mut attempt = 0;
+        let mut hop = None;
         loop {
             let index = (first + attempt) % hosts.len();
             let error = match self.attempt(&hosts[index], call, time.part(attempt_limit)).await {
@@ -224,15 +225,18 @@ impl Client {
             // A host that stayed silent has had its time; only another one is worth more of it.
             let attempts = if *error.kind() == ErrorKind::Timeout { hosts.len() } else { attempts };
             if attempt >= attempts || !retries(&error) {
-                return Err(error);
+                return Err(told_best(error, hop));
             }
             // Another endpoint is asked at once; only when all had their turn does waiting help.
             let elsewhere = error.outcome() == Outcome::NeverSent && attempt < hosts.len();
             let delay = if elsewhere { Duration::ZERO } else { retry.delay(attempt, self.entropy()) };
             if delay >= time.left() {
-                return Err(error);
+                return Err(told_best(error, hop));
             }
             tracing::warn!(call = error.call(), endpoint = %error.endpoint(), attempt, "asking again: {}", error.words());
+            if *error.kind() == ErrorKind::NodeDown {
+                hop = Some(error);
+            }
             tokio::time::sleep(delay).await;
         }
     }
@@ -380,6 +384,17 @@ fn retries(error: &Error) -> bool {
                 || (words.starts_with("can't lock file '/var/lock/qemu-server/")
                     && words.ends_with("got timeout"))
         }
+    }
+}
+
+/// Of a read that failed everywhere: an endpoint that answered, and could not reach the host it is about, knows more than one
+/// that is not reached itself. That one may be the very host, and Proxmox is there.
+fn told_best(last: Error, hop: Option<Error>) -> Error {
+    let unreached = matches!(last.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
+        && last.outcome() == Outcome::NeverSent;
+    match hop {
+        Some(hop) if unreached => hop,
+        Some(_) | None => last,
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct Adopt {
     #[arg(long, env = "TALMOX_DRY_RUN", value_parser = FalseyValueParser::new())]
     pub dry_run: bool,
     /// Do not ask
-    #[arg(long)]
+    #[arg(short = 'y', long, alias = "yes")]
     pub auto_approve: bool,
     #[command(flatten)]
     pub description: Description,

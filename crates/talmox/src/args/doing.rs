@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
@@ -12,6 +12,8 @@ use talmox_talos::Fingerprint;
 use talmox_types::{HostName, NodeName};
 
 use super::{Connection, Description, Output, VariableFlags};
+use crate::failure::Failure;
+use crate::foreign_words::is_description;
 
 /// Which nodes are meant, and what may be done to them.
 #[derive(Args)]
@@ -159,7 +161,7 @@ impl std::str::FromStr for ConfiguredAgain {
 #[derive(Args)]
 pub(crate) struct Approval {
     /// Do not ask
-    #[arg(long)]
+    #[arg(short = 'y', long, alias = "yes")]
     pub auto_approve: bool,
     /// Exit with 0 though something is left that only waits: for a lock, a maintenance window, a host that is down, or a
     /// restart that is not allowed. What is left is named either way; a failure or a refusal stays 1
@@ -286,6 +288,20 @@ pub(crate) struct Apply {
     pub serving: ConfigServing,
     #[command(flatten)]
     pub approval: Approval,
+}
+
+impl Apply {
+    /// The same where a description stands in the place of a plan: `talmox apply lab` is `talmox apply -f lab`.
+    pub(crate) fn of_description(mut self) -> Result<Self, Failure> {
+        let Some(path) = self.plan.take_if(|path| is_description(path)) else { return Ok(self) };
+        if self.description.file != Path::new(".") && self.description.file != path {
+            let (one, other) = (path.display(), self.description.file.display());
+            return Err(Failure::new(format!("{one} and {other} are both named as the description"))
+                .with_hint(format!("name one of them: talmox apply -f {one}")));
+        }
+        self.description.file = path;
+        Ok(self)
+    }
 }
 
 /// How machines fetch their configuration from a run, with `config_delivery: url`.

@@ -138,33 +138,41 @@ fn again(serving: &ConfigServing) -> String {
     format!("apply{}", given.collect::<String>())
 }
 
-/// The cluster's first secrets, to be made once somebody said yes; none if it has some, or needs none. They are never made
-/// beside VMs: those know others.
+/// The cluster's first secrets, to be made after a yes; none if it has some, or needs none.
 async fn needs_secrets(
     job: &Job,
     request: &Request,
     inside: &Inside<'_>,
     printer: &Printer,
 ) -> anyhow::Result<Option<FirstBundle>> {
-    let configures = request.until >= Until::Configured;
-    if !configures || inside.has_secrets() {
+    if !lacks_secrets(job, request, inside).await? {
         return Ok(None);
     }
-    let ours = identify(&job.desired, &job.observe().await?).ours().count();
-    let named = job.desired.talos.secrets_file.is_some();
-    if ours > 0 || named {
-        // Says where it was looked for.
-        return Err(secrets_file::load(&job.desired, &job.folder)
-            .err()
-            .map_or_else(
-                || Failure::new("the secrets bundle cannot be read"),
-                |failure| {
-                    failure.with_hint(format!("without it: {}", job.command("apply --until reachable")))
-                },
-            )
-            .into());
+    let first = FirstBundle::choose(&job.folder, printer)?;
+    if let Some(path) = first.path() {
+        printer.say(&format!("the cluster has no secrets yet: they are made first, in {}", path.display()));
     }
-    Ok(Some(FirstBundle::choose(&job.folder, printer)?))
+    Ok(Some(first))
+}
+
+/// Whether the cluster's first secrets are yet to be made. They are never made beside VMs: those know others.
+pub(super) async fn lacks_secrets(job: &Job, request: &Request, inside: &Inside<'_>) -> anyhow::Result<bool> {
+    let configures = request.until >= Until::Configured;
+    if !configures || inside.has_secrets() {
+        return Ok(false);
+    }
+    let ours = identify(&job.desired, &job.observe().await?).ours().count();
+    if ours == 0 && job.desired.talos.secrets_file.is_none() {
+        return Ok(true);
+    }
+    // Says where it was looked for.
+    Err(secrets_file::load(&job.desired, &job.folder)
+        .err()
+        .map_or_else(
+            || Failure::new("the secrets bundle cannot be read"),
+            |failure| failure.with_hint(format!("without it: {}", job.command("apply --until reachable"))),
+        )
+        .into())
 }
 
 /// Puts the cluster's contexts where `talosctl` and `kubectl` look for them, once it was bootstrapped: before that they lead nowhere,

@@ -68,7 +68,7 @@ pub(crate) fn run(command: Command, printer: &Printer) -> anyhow::Result<Exit> {
         Command::Validate(args) => done(validate::run(&args, printer)),
         Command::Check(args) => done(check::run(&args, printer)),
         Command::Plan(args) => plan::run(&args, printer),
-        Command::Apply(args) => apply::run(&args, printer),
+        Command::Apply(args) => apply::run(&args.of_description()?, printer),
         Command::Status(args) => done(status::run(&args, printer)),
         Command::Health(args) => done(health::run(&args, printer)),
         Command::Destroy(args) => destroy::run(&args, printer),

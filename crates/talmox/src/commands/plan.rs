@@ -3,6 +3,7 @@
 use talmox_plan::Plan;
 
 use super::Exit;
+use super::apply::{lacks_secrets, refuse_without_uid};
 use super::machines::Inside;
 use super::shared::{Job, block_on, nonce, quoted};
 use crate::args::{Format, PlanFormat, Simulate};
@@ -50,6 +51,11 @@ async fn plan(job: &Job, args: &crate::args::Plan, printer: &Printer) -> anyhow:
     show(job, &plan, args.output, printer)?;
     if !plan.refusals.is_empty() {
         return Err(Told.into());
+    }
+    // What apply would refuse, or do first, is no news then.
+    refuse_without_uid(job)?;
+    if inside.shut_out().is_none() && lacks_secrets(job, &request, &inside).await? {
+        printer.say("the cluster has no secrets yet: apply makes them first, beside the description");
     }
     if let Some(path) = &args.out {
         PlanFile::new(&args.description.file, &job.desired, &request, &nonce, &plan)?.write(path)?;

@@ -439,7 +439,7 @@ fn certificates(
         let base = Base::Fingerprints(vec![fingerprint]);
         return Ok((endpoints, narrowed(base, "the fingerprint that stands encrypted beside the token")?));
     }
-    let variable = FAMILIES.iter().map(|family| family.insecure).find(|name| environment.says_yes(name));
+    let variable = environment.insecure();
     let certificates = match variable {
         Some(name) => narrowed(Base::Unchecked, name)?,
         None => narrowed(Base::System, "")?,

@@ -112,6 +112,23 @@ async fn a_read_through_a_hop_that_failed_is_made_elsewhere() {
     ");
 }
 
+/// The host that is down has an endpoint of its own, which is asked last: the others have answered by then.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_down_is_told_by_those_that_answer() {
+    let down = || bare_refusal(595, "No route to host");
+    for answers in [
+        [down(), down(), refused_connection()],
+        [down(), refused_connection(), down()],
+        [refused_connection(), down(), down()],
+    ] {
+        let fake = Fake::new(answers);
+        let client = fake.client_of(&["pve4", "pve5", "pve6"], &token(), Settings::default());
+        let error = client.vms(&node()).await.unwrap_err();
+        assert_eq!((error.outcome(), error.kind()), (Outcome::NeverSent, &ErrorKind::NodeDown));
+        assert_eq!(fake.seen().len(), 3);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_login_that_failed_is_tried_elsewhere_whatever_it_was_for() {
     let ticket = r#"{"username":"root@pam","ticket":"PVE:root@pam:one","CSRFPreventionToken":"csrf-one"}"#;

@@ -60,6 +60,23 @@ async fn nodes_come_under_ha_with_rules_and_leave_with_the_cluster() {
     assert!(root.ha_rules().await.unwrap().is_empty() && root.ha_resources().await.unwrap().is_empty());
 }
 
+/// The manager had nothing to manage, and knows of no host for a while: the first run waits for it.
+#[tokio::test(start_paused = true)]
+async fn control_planes_are_kept_apart_by_the_first_run() {
+    let lab = Lab::three_hosts(1);
+    lab.world(|world| world.set_release("9.2")).unwrap();
+    let root = lab.root();
+    lab.template(&root, vmid(9000)).await;
+    let desired =
+        description(3, 1, "proxmox_nodes: [pve1, pve2, pve3]\nproxmox_vm_defaults: {ha_managed: true}\n");
+    for outcome in converge(&lab, &root, desired, Request::default()).await {
+        assert!(outcome.is_complete(), "{outcome:#?}");
+    }
+    let rules = root.ha_rules().await.unwrap();
+    let apart = rules.iter().find(|rule| rule.rule == "talmox-lab-apart");
+    assert_eq!(apart.map(|rule| rule.resources.len()), Some(3), "{rules:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn version_8_has_groups() {
     let (lab, root) = prepared("8.4").await;

@@ -110,6 +110,35 @@ async fn one_host_that_is_down_hides_only_its_own() {
     assert!(!observed.hosts[&host(2)].online && !observed.hosts[&host(3)].online);
 }
 
+/// Every endpoint is listed, so the host that is down is asked itself too, after the others said that they cannot reach it.
+#[tokio::test(start_paused = true)]
+async fn a_host_whose_endpoint_is_listed_and_down_hides_only_its_own() {
+    for reach in [Reach::ProxyDown, Reach::Unreachable] {
+        let lab = Lab::three_hosts(1);
+        settled(&lab).await;
+        let client = lab.client();
+        let before = observe(&client, &description(3, 2, "")).await.unwrap();
+        let own: Vec<talmox_types::VmId> = before
+            .guests
+            .values()
+            .filter(|guest| guest.host == host(1) && guest.seen().is_some())
+            .map(|guest| guest.vmid)
+            .collect();
+        lab.world(|world| world.nodes.get_mut("pve1").unwrap().reach = reach);
+        for look in 0..4 {
+            let observed = observe(&client, &description(3, 2, "")).await;
+            let observed = observed.unwrap_or_else(|error| panic!("{reach:?}, look {look}: {error:?}"));
+            assert_eq!(observed.guests.len(), before.guests.len(), "{reach:?}, look {look}");
+            for vmid in &own {
+                assert!(
+                    matches!(observed.guests[vmid].config, Seen::Unreadable(_)),
+                    "{reach:?}, look {look}"
+                );
+            }
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn vms_that_move_or_vanish_between_two_reads_are_no_failure() {
     let lab = Lab::three_hosts(1);

@@ -95,6 +95,11 @@ impl FirstBundle {
         Ok(Self { folder: own, target: Some(Target { path, rule }) })
     }
 
+    /// The file they will be in, if one is to be written.
+    pub(in crate::commands) fn path(&self) -> Option<&Path> {
+        self.target.as_ref().map(|target| target.path.as_path())
+    }
+
     /// The same for a cluster that runs. `age` are recipients somebody named, `readers` whoever could read its secrets so far.
     pub(in crate::commands) fn choose_for(
         age: &[Recipient],

@@ -146,6 +146,20 @@ fn the_words_of_other_tools() {
         ),
         (
             vec![
+                ("PROXMOX_HOST", "pve.lan"),
+                ("PROXMOX_PORT", "8006"),
+                ("PROXMOX_USER", "ci@pve"),
+                ("PROXMOX_TOKEN_ID", "y"),
+                ("PROXMOX_TOKEN_SECRET", SECRET),
+            ],
+            "credentials ci@pve!y from PROXMOX_TOKEN_ID and PROXMOX_TOKEN_SECRET (as Ansible has it)",
+        ),
+        (
+            vec![("TF_VAR_proxmox_endpoint", "https://pve.lan:8006/"), ("TF_VAR_proxmox_api_token", WHOLE)],
+            "credentials ci@pve!talmox from TF_VAR_proxmox_api_token (as OpenTofu has it)",
+        ),
+        (
+            vec![
                 ("PROXMOX_VE_ENDPOINT", "pve.lan"),
                 ("PROXMOX_VE_USERNAME", "root@pam"),
                 ("PROXMOX_VE_PASSWORD", SECRET),
@@ -165,6 +179,36 @@ fn the_words_of_other_tools() {
     ];
     assert!(told(&proxmox(&["https://lab:8006"], None), &both).contains("credentials lab@pve!x"));
     assert!(told(&proxmox(&["https://prod:8006"], None), &both).contains("credentials ci@pve!talmox"));
+}
+
+/// Only a no in so many words: what is missing, or misspelled, never makes anything less safe.
+#[test]
+fn certificates_are_accepted_unseen_in_the_words_of_other_tools() {
+    for (name, value, insecure) in [
+        ("PROXMOX_VALIDATE_CERTS", "false", true),
+        ("PROXMOX_VALIDATE_CERTS", "no", true),
+        ("PROXMOX_VALIDATE_CERTS", "true", false),
+        ("PROXMOX_VALIDATE_CERTS", "nope", false),
+        ("PROXMOX_VALIDATE_CERTS", "", false),
+        ("TF_VAR_proxmox_insecure", "true", true),
+        ("TF_VAR_proxmox_insecure", "false", false),
+    ] {
+        let variables = [("PROXMOX_VE_ENDPOINT", "pve"), ("PROXMOX_VE_API_TOKEN", WHOLE), (name, value)];
+        let choice = chosen(&proxmox(&[], None), &variables).unwrap();
+        assert_eq!(choice.certificates.load(&here()).unwrap() == Trust::Insecure, insecure, "{name}={value}");
+        let told = choice.warnings.iter().any(|warning| warning.contains(name));
+        assert_eq!(told, insecure, "{name}={value}: {:?}", choice.warnings);
+    }
+    // Another port than the one that is vouched for is another endpoint.
+    let elsewhere = [
+        ("PROXMOX_HOST", "pve.lan"),
+        ("PROXMOX_PORT", "8443"),
+        ("PROXMOX_USER", "ci@pve"),
+        ("PROXMOX_TOKEN_ID", "y"),
+        ("PROXMOX_TOKEN_SECRET", SECRET),
+    ];
+    assert!(chosen(&proxmox(&["https://pve.lan:8006"], None), &elsewhere).is_err());
+    assert!(chosen(&proxmox(&["https://pve.lan:8443"], None), &elsewhere).is_ok());
 }
 
 /// Nothing of it is read: no case has a CA file and an unchecked certificate but the one that wants the file.

@@ -118,7 +118,9 @@ fn nobody_is_there_to_say_yes() {
 fn without_identity_nothing_is_made() {
     let lab = Lab::new("uid");
     lab.describe(&CLUSTER.replace("cluster_uid: \"0123456789abcdef\"\n", ""), NODES);
-    assert!(lab.run(&["plan"]).succeeded().stdout.contains("no uid yet"));
+    // A plan that apply would refuse is not green.
+    let plan = lab.run(&["plan"]).failed();
+    assert!(plan.stdout.contains("no uid yet") && plan.stderr.contains("add this line"), "{}", plan.whole());
     let refused = lab.run(&["apply", "--auto-approve"]).failed().stderr;
     assert!(
         refused.contains("add this line to cluster.yaml") && refused.contains("cluster_uid: \""),

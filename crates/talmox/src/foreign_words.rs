@@ -109,17 +109,15 @@ const FLAGS: &[(&str, &str)] = &[
 
 /// What is to be said of arguments that are not ours.
 pub(crate) fn meant(error: &clap::Error, given: &[OsString]) -> Option<clap::Error> {
-    let text = match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let ContextValue::String(word) = error.get(ContextKind::InvalidSubcommand)? else { return None };
-            format!("there is no verb {word}\n\nhint: {}\n", verb(word, given)?)
-        }
-        ErrorKind::UnknownArgument => {
-            let ContextValue::String(argument) = error.get(ContextKind::InvalidArg)? else { return None };
-            let (word, hint) = flag(argument, given)?;
-            format!("there is no {word} here\n\nhint: {hint}\n")
-        }
-        _ => return None,
+    let text = if error.kind() == ErrorKind::InvalidSubcommand {
+        let ContextValue::String(word) = error.get(ContextKind::InvalidSubcommand)? else { return None };
+        format!("there is no verb {word}\n\nhint: {}\n", verb(word, given)?)
+    } else if error.kind() == ErrorKind::UnknownArgument {
+        let ContextValue::String(argument) = error.get(ContextKind::InvalidArg)? else { return None };
+        let (word, hint) = flag(argument, given)?;
+        format!("there is no {word} here\n\nhint: {hint}\n")
+    } else {
+        return None;
     };
     Some(clap::Error::raw(error.kind(), text))
 }

@@ -9,7 +9,7 @@ use talmox_exec::observe;
 use talmox_exec::preflight::{
     Account, Certificates, Facts, Preflight, Report, Told, Trusted, Verdict, collect, report, setup,
 };
-use talmox_plan::{Nonce, Plan, plan};
+use talmox_plan::{Nonce, Observed, Plan, Request, plan};
 use talmox_pve::client::{BoxFuture, Client, Endpoint};
 use talmox_test::bed::{Bed, described, healthy};
 use talmox_test::{Lab, TOKEN};
@@ -60,15 +60,19 @@ async fn granted(settings: &str, lines: &str) -> Bed {
 }
 
 fn bed(settings: &str) -> Bed {
+    let bed = Bed::in_lab(Lab::one_host(90).with_nodes(), pooled((1, 1), settings));
+    bed.reserve();
+    bed
+}
+
+fn pooled((controllers, workers): (usize, usize), settings: &str) -> Desired {
     let pool = "talmox-lab";
-    let described = described(1, 1, settings);
+    let described = described(controllers, workers, settings);
     let proxmox = talmox_types::desired::Proxmox {
         pool: Some(talmox_types::PoolName::parse(pool).unwrap()),
         ..described.proxmox.clone()
     };
-    let bed = Bed::in_lab(Lab::one_host(90).with_nodes(), Desired { proxmox, ..described });
-    bed.reserve();
-    bed
+    Desired { proxmox, ..described }
 }
 
 /// What the problems of a report name.
@@ -88,13 +92,17 @@ fn missing(text: &str) -> Option<(String, String)> {
     Some((privilege.to_owned(), path.to_owned()))
 }
 
-/// Carries a plan out that was made with every right: Proxmox itself refuses what the table says is missing.
 async fn is_needed(settings: &str, left: &str, what: &str) {
-    let bed = granted(settings, left).await;
-    let observed = observe(&bed.lab.root(), &bed.desired).await.unwrap();
-    let made = plan(&bed.desired, &observed, &healthy(), &Nonce::new(1));
+    is_refused_by_proxmox(&granted(settings, left).await, &healthy(), what).await;
+}
+
+/// Carries a plan out that was made with every right: Proxmox itself refuses what the table says is missing.
+async fn is_refused_by_proxmox(bed: &Bed, request: &Request, what: &str) {
+    let rights = observe(&bed.lab.root(), &bed.desired).await.unwrap().rights;
+    let observed = Observed { rights, ..bed.look(request).await };
+    let made = plan(&bed.desired, &observed, request, &Nonce::new(1));
     assert_eq!(refused(&made), Missing::new(), "{what}");
-    let ended = bed.carry_out(&made, &healthy(), 1).await;
+    let ended = bed.carry_out(&made, request, 9).await;
     let calls = bed.lab.calls();
     let refused = calls.writes().any(|call| call.status() == Some(403));
     let tasks = bed.lab.world(|world| world.task_records());
@@ -140,5 +148,73 @@ async fn what_check_misses_is_what_a_plan_refuses_and_nothing_else_is_refused() 
             }
         }
         assert!(refusals >= 16, "{feature}: {refusals} of {}", variants.len());
+    }
+}
+
+/// What is changed on a cluster that stands: a name, the description then, and what is asked for.
+fn changes() -> Vec<(&'static str, (usize, usize), &'static str, Request)> {
+    let restarting = || Request { allow_reboot: true, ..healthy() };
+    let worker = talmox_types::NodeName::parse("worker-1").unwrap();
+    vec![
+        ("memory", (1, 2), "proxmox_vm_defaults: {memory: 6144}", restarting()),
+        ("processors", (1, 2), "proxmox_vm_defaults: {cores: 3}", restarting()),
+        ("a larger disk", (1, 2), "proxmox_vm_defaults: {disk_size: 120}", healthy()),
+        ("tags", (1, 2), "proxmox_vm_defaults: {tags: [lab]}", healthy()),
+        ("one node more", (1, 3), "", healthy()),
+        ("one node fewer", (1, 1), "", Request { prune: true, ..healthy() }),
+        ("one built anew", (1, 2), "", Request { replace: [worker].into(), ..healthy() }),
+    ]
+}
+
+/// The same on day two: a plan refuses what the change needs, and nothing that it does not.
+#[tokio::test(start_paused = true)]
+async fn what_a_change_lacks_is_refused_and_nothing_else() {
+    let stood = |lines: &str| {
+        let lines = lines.to_owned();
+        async move {
+            let mut bed = bed("");
+            bed.desired = pooled((1, 2), "");
+            bed.lab.world(|world| world.access.acl.clear());
+            paste(&bed.lab.root(), &lines).await;
+            bed.converge(&healthy(), 1).await.unwrap_or_else(|error| panic!("{error}\n{lines}"));
+            bed
+        }
+    };
+    let whole = lines(&bed("")).await;
+    // Pools and users are there.
+    let with_less = |bed: &Bed, left: &str| {
+        bed.lab.world(|world| world.access.acl.clear());
+        let is_about_rights = |line: &&str| line.starts_with("pveum role ") || line.starts_with("pveum acl ");
+        let left: String = left.lines().filter(is_about_rights).map(|line| format!("{line}\n")).collect();
+        let root = bed.lab.root();
+        async move { paste(&root, &left).await }
+    };
+    for (change, nodes, settings, request) in changes() {
+        let mut refusals = Vec::new();
+        for (what, left) in each_left_out(&whole).iter().filter(|(what, _)| what.contains(' ')) {
+            let about = format!("{change}, without {what}");
+            let mut bed = stood(&whole).await;
+            with_less(&bed, left).await;
+            bed.desired = pooled(nodes, settings);
+            let client = bed.lab.client();
+            let told = named(&report(&bed.desired, &facts(&bed.desired, &client).await));
+            let lacking = refused(&bed.plan(&request).await);
+            assert!(lacking.is_subset(&told), "{about}: check says {told:?}, plan {lacking:?}");
+            let before = bed.lab.calls().writes().count();
+            let ended = bed.converge(&request, 2).await;
+            if lacking.is_empty() {
+                ended.unwrap_or_else(|error| panic!("{about}: {error}"));
+                continue;
+            }
+            let error = ended.unwrap_err();
+            assert!(error.contains(" is missing on "), "{about}: {error}");
+            assert_eq!(bed.lab.calls().writes().count(), before, "{about}");
+            refusals.push(what.clone());
+            if !what.ends_with(".Audit") {
+                is_refused_by_proxmox(&bed, &request, &about).await;
+            }
+        }
+        assert!((1..30).contains(&refusals.len()), "{change}: {refusals:?}");
+        println!("{change}: {}", refusals.join(", "));
     }
 }

@@ -421,7 +421,7 @@ async fn a_broken_connection_leaves_it_open_what_happened() {
 async fn a_call_nobody_answers_ends() {
     let (_server, client) = scripted(|_, _| Answer::Silence).await;
     let soon = Deadlines { quick: Duration::from_millis(200), long: Duration::from_millis(200) };
-    let error = client.with_deadlines(soon).bootstrap(false).await.unwrap_err();
+    let error = client.with_deadlines(soon).version().await.unwrap_err();
     assert_eq!(error.kind(), Kind::Uncertain, "{error}");
 }
 

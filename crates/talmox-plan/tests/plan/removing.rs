@@ -253,6 +253,9 @@ fn data_that_shall_stay_stops_a_removal() {
             "unused0 (local-zfs:vm-2001-disk-7) is not in the description and would go with VM 2001",
         ]
     );
+    let ways: Vec<&str> = plan.refusals.iter().map(|refusal| refusal.choices[1].as_str()).collect();
+    assert!(ways[0].contains("take keep: true of this disk out of the description"), "{ways:?}");
+    assert!(ways[1].contains("qm disk unlink 2001 --idlist unused0"), "{ways:?}");
     assert_eq!(steps(&plan), ["cp-1/stop stop", "cp-1/remove destroy after cp-1/stop"]);
     edit(&mut observed, 2001, |config| {
         config.remove("unused0");

@@ -173,6 +173,9 @@ fn settings_change_in_place_and_another_image_is_built_beside() {
     assert_eq!((count(&list, "templates", "wanted"), count(&list, "templates", "removable")), (3, 3));
     assert_eq!((count(&list, "images", "wanted"), count(&list, "images", "removable")), (3, 3));
     assert_snapshot!(yard.shown(&yard.run(&["prune"], "template.yaml").failed()));
+    // What is offered is a command of this verb.
+    let all = yard.run(&["prune", "--all"], "template.yaml").failed().stderr;
+    assert!(all.contains("talmox template prune --all") && !all.contains(" --prune"), "{all}");
     yard.run(&["prune", "--auto-approve"], "template.yaml").succeeded();
     let list = yard.list("template.yaml");
     assert_eq!((of(&list, "images").len(), count(&list, "templates", "wanted")), (3, 3));

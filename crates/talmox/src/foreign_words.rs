@@ -129,7 +129,7 @@ fn verb(word: &str, given: &[OsString]) -> Option<String> {
     let (_, words) = TALOSCTL.iter().find(|(other, _)| *other == word)?;
     let context = context(given).map(|name| format!(" --context {name}")).unwrap_or_default();
     Some(format!(
-        "talosctl{context} -n ADDRESS {words}; talmox status shows the addresses, talmox talosconfig --merge gives talosctl the context"
+        "talosctl{context} -n ADDRESS {words}\nhint: talmox status shows the addresses, talmox talosconfig --merge gives talosctl the context"
     ))
 }
 
@@ -217,9 +217,9 @@ mod tests {
         for (word, line) in TALOSCTL {
             assert!(help::command().find_subcommand(word).is_none(), "{word} is a verb of ours");
             let plain = said(&format!("talmox {word} -f no-such-folder"));
-            assert!(plain.contains(&format!("talosctl -n ADDRESS {line};")), "{plain}");
+            assert!(plain.contains(&format!("talosctl -n ADDRESS {line}\n")), "{plain}");
             let known = said(&format!("talmox {word} -f ../../examples/homelab"));
-            assert!(known.contains(&format!("talosctl --context homelab -n ADDRESS {line};")), "{known}");
+            assert!(known.contains(&format!("talosctl --context homelab -n ADDRESS {line}\n")), "{known}");
         }
     }
 

@@ -6,8 +6,8 @@
 //!       ▼ by now, and goes through the gate
 //! ```
 //!
-//! That a machine has answered with our certificates, and has installed itself, is noted in its VM's mark. Once it is, nothing is sent in maintenance mode
-//! any more unless a person approved it, and then only behind the certificate that person saw: whoever has taken over the
+//! That a machine has answered with our certificates, and has installed itself, is noted in its VM's mark. Once it is, nothing is
+//! sent in maintenance mode any more unless a person approved it, and then only behind the certificate that person saw: whoever has taken over the
 //! address can claim the uuid too. With `config_delivery: cidata` nothing is ever sent there.
 //!
 //! A worker that is configured before etcd runs need not answer, because it may reach no control plane that signs its certificate

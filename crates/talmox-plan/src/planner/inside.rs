@@ -52,6 +52,16 @@ enum Standing<'a> {
     Refused,
 }
 
+impl<'a> Standing<'a> {
+    /// What a machine that has its configuration says.
+    fn seen(&self) -> Option<&'a SeenNode> {
+        match self {
+            Self::Configured(seen) => Some(seen),
+            Self::Off | Self::Away | Self::Later | Self::Unknown | Self::Fresh(_) | Self::Refused => None,
+        }
+    }
+}
+
 /// What a machine in maintenance mode said and showed.
 #[derive(Clone, Copy)]
 struct InMaintenance<'a> {
@@ -109,15 +119,8 @@ impl<'a> Planner<'a> {
             }
         }
         self.tell_beyond();
-        let living = standings.iter().filter_map(|(node, standing)| match standing {
-            Standing::Configured(seen) => Some(Living { node, seen }),
-            Standing::Off
-            | Standing::Away
-            | Standing::Later
-            | Standing::Unknown
-            | Standing::Fresh(_)
-            | Standing::Refused => None,
-        });
+        let living =
+            standings.iter().filter_map(|(node, standing)| Some(Living { node, seen: standing.seen()? }));
         let living: Vec<Living<'a>> = living.collect();
         if self.request.until >= Until::Configured {
             self.upkeep(&living);

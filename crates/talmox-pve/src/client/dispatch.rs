@@ -390,12 +390,7 @@ fn retries(error: &Error) -> bool {
 /// Of a read that failed everywhere: an endpoint that answered, and could not reach the host it is about, knows more than one
 /// that is not reached itself. That one may be the very host, and Proxmox is there.
 fn told_best(last: Error, hop: Option<Error>) -> Error {
-    let unreached = matches!(last.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
-        && last.outcome() == Outcome::NeverSent;
-    match hop {
-        Some(hop) if unreached => hop,
-        Some(_) | None => last,
-    }
+    if *last.kind() == ErrorKind::Unreachable { hop.unwrap_or(last) } else { last }
 }
 
 /// What no error may say.

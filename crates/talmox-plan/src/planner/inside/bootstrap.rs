@@ -18,15 +18,7 @@ impl<'a> Planner<'a> {
     ) -> Etcd {
         let Some(first) = first_control_plane(self.desired) else { return Etcd::Not };
         let controllers = || standings.iter().filter(|(node, _)| node.role == Role::Controller);
-        let etcd = |standing: &Standing<'a>| match standing {
-            Standing::Configured(seen) => seen.etcd.as_ref(),
-            Standing::Off
-            | Standing::Away
-            | Standing::Later
-            | Standing::Unknown
-            | Standing::Fresh(_)
-            | Standing::Refused => None,
-        };
+        let etcd = |standing: &Standing<'a>| standing.seen().and_then(|seen| seen.etcd.as_ref());
         let mut by_rank = vms.get(first).into_iter().chain(vms.values());
         let marked = by_rank.find_map(|owned| Some((owned, owned.mark.bootstrap.as_ref()?)));
         let member = |(node, standing): &(&Node, Standing<'a>)| {
@@ -75,15 +67,8 @@ impl<'a> Planner<'a> {
             mark.bootstrap = Some(self.intent(&mark));
             let vm = Expected { host: owned.host.clone(), mark };
             let controllers = standings.iter().filter(|(node, _)| node.role == Role::Controller);
-            let control_planes = controllers.filter_map(|(node, standing)| match standing {
-                Standing::Configured(seen) => Some((node.name.clone(), seen.address)),
-                Standing::Off
-                | Standing::Away
-                | Standing::Later
-                | Standing::Unknown
-                | Standing::Fresh(_)
-                | Standing::Refused => None,
-            });
+            let control_planes = controllers
+                .filter_map(|(node, standing)| Some((node.name.clone(), standing.seen()?.address)));
             let (step, reason) = self.first_member(vm, seen.address, control_planes.collect());
             let draft = Draft::new(Some(first), step, reason, Effect::Create);
             return Etcd::Made(self.push(draft.after(self.undeclared_removals())));

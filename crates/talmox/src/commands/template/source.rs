@@ -114,8 +114,8 @@ fn read_manifests(files: &[PathBuf], printer: &Printer) -> anyhow::Result<Manife
     Err(Failure::new(format!("{problems} in the manifests. Nothing was sent to Proxmox.")).into())
 }
 
-/// Manifests say nothing of Proxmox: the `cluster.yaml` beside them does, which needs no nodes for that, or else the environment. Nothing of that
-/// cluster is wanted here, and none of its templates are ours to remove.
+/// Manifests say nothing of Proxmox: the `cluster.yaml` beside them does, which needs no nodes for that, or else the
+/// environment. Nothing of that cluster is wanted here, and none of its templates are ours to remove.
 fn wanted(
     manifests: &Folder,
     templates: Vec<talmox_types::desired::Template>,
